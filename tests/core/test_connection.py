@@ -319,8 +319,8 @@ def test_a_raising_progress_callback_harms_nobody() -> None:
             "tools/call", {"name": "x"}, connection.now(), idle=None, total=None, progress=True
         )
 
-        def bad(params: object) -> None:
-            raise ValueError(params)
+        def bad(method: str, params: object) -> None:
+            raise ValueError(method, params)
 
         task = asyncio.create_task(connection.wait(waiter, bad))
         await until(lambda: peer.data != b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from unittest.mock import Mock
 
 import pytest
 
@@ -33,8 +34,8 @@ def test_ids_of_another_type(as_sent: type) -> None:
                 call = side.engine.call(
                     "tools/call", {"name": "x"}, connection.now(), idle=None, total=None, progress=True
                 )
-                told: list[object] = []
-                waiting = asyncio.create_task(connection.wait(call, told.append))
+                listener = Mock()
+                waiting = asyncio.create_task(connection.wait(call, listener))
                 token = as_sent(call.id)
                 progress = {"progressToken": token, "progress": number}
                 peer.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
@@ -45,7 +46,7 @@ def test_ids_of_another_type(as_sent: type) -> None:
                     peer.send({"jsonrpc": "2.0", "id": token, "error": {"code": 1, "message": "no"}})
                     with pytest.raises(RpcError):
                         await waiting
-                assert told == [progress]
+                listener.assert_called_once_with("notifications/progress", progress)
                 assert connection.tolerated_violations == {ToleratedViolation.IDS: 2 * number}
             assert [ToleratedViolation.IDS in text for text in warnings(records)] == [True]
         finally:

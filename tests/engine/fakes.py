@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcprev.errors import Json
-from mcprev.protocol.connection_state import Event, RequestKind
+from mcprev.errors import Json, RequestTimeout
+from mcprev.protocol.connection_state import CallFailed, Event, RequestKind
 from mcprev.protocol.endpoint import ClientProtocol, EndpointProtocol, ServerProtocol
+from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
 from mcprev.wire import jsonrpc
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
@@ -23,6 +24,15 @@ _SESSION_KINDS: Final = {
     "server/discover": RequestKind.DISCOVER,
     "subscriptions/listen": RequestKind.LISTEN,
 }
+
+
+def check_timeout(events: list[Event], call: Call, kind: str, elapsed: float) -> None:
+    """Check that the only event is the timeout of a call."""
+    (event,) = events
+    assert isinstance(event, CallFailed)
+    assert event.call is call
+    assert isinstance(event.error, RequestTimeout)
+    assert (event.error.kind, event.error.elapsed) == (kind, elapsed)
 
 
 class FakeServer:

@@ -12,6 +12,7 @@ from engine.fakes import (
     FakeClient,
     FakeServer,
     Wire,
+    check_timeout,
     initialize,
     modern,
     notification,
@@ -23,11 +24,10 @@ from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolErro
 from mcprev.protocol.connection_state import (
     CallCompleted,
     CallFailed,
-    CallTimedOut,
+    CallNotification,
     Diagnostic,
     IncomingRequest,
     RequestCancelled,
-    StreamNotification,
 )
 from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.stateless import MAX_ENDED, uncovered
@@ -339,10 +339,10 @@ def test_client_tells_streams_apart_sub_5() -> None:
     wire.sent()
     for call in calls:
         wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: call.id}}))
-    streamed = [event for event in wire.events() if isinstance(event, StreamNotification)]
+    streamed = [event for event in wire.events() if isinstance(event, CallNotification)]
     assert [event.call for event in streamed] == calls
     wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: 77}}))
-    assert not any(isinstance(event, StreamNotification) for event in wire.events())
+    assert not any(isinstance(event, CallNotification) for event in wire.events())
 
 
 @req("AMB-1", "CANC-5")
@@ -364,7 +364,7 @@ def test_timeout_cancels_canc_7() -> None:
     call = side.stateless.call("tools/call", {}, 0, idle=5, total=None)
     wire.sent()
     side.tick(5)
-    assert wire.events() == [CallTimedOut(call, "idle", 5)]
+    check_timeout(wire.events(), call, "idle", 5)
     assert wire.sent()[0]["method"] == "notifications/cancelled"
 
 

@@ -24,6 +24,7 @@ from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
 from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.engine import PROGRESS
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths
@@ -94,7 +95,7 @@ class MethodPlan:
 
 def listener(
     options: Options, start: Callable[[Coroutine[Any, Any, None]], object]
-) -> Callable[[Mapping[str, Json]], None] | None:
+) -> Callable[[str, Mapping[str, Json]], None] | None:
     """Return a callback for the progress notifications of a call; None without the option `progress`.
 
     `start` runs what the user's callback leaves to be awaited.
@@ -103,7 +104,9 @@ def listener(
     if report_progress is None:
         return None
 
-    def report(params: Mapping[str, Json]) -> None:
+    def report(method: str, params: Mapping[str, Json]) -> None:
+        if method != PROGRESS:
+            return
         found = report_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
         if found is not None:
             start(_finish(found))

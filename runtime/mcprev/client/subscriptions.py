@@ -16,7 +16,6 @@ from mcprev.client.calls import until
 from mcprev.client.session import ClientSession
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError
-from mcprev.protocol.connection_state import StreamNotification
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -224,16 +223,16 @@ class Subscription:
         """Open a `subscriptions/listen` stream and read it to its end."""
         session = self._session
 
-        def stream(event: StreamNotification) -> None:
-            if event.method == ACKNOWLEDGED:
-                self.honoured = event.params.get("notifications") or {}
+        def listener(method: str, params: Mapping[str, Json]) -> None:
+            if method == ACKNOWLEDGED:
+                self.honoured = params.get("notifications") or {}
                 self._acknowledged(ready)
             else:
-                self._deliver(event.method, event.params)
+                self._deliver(method, params)
 
         session.protocol.engine.check_sendable(LISTEN)
         call = session.open(LISTEN, self._wanted, {"timeout": None}, None)
-        await session.connection.wait(call, stream=stream)
+        await session.connection.wait(call, listener)
 
     def _deliver(self, method: str, params: Mapping[str, Json]) -> None:
         """Deliver the change that a notification reports."""

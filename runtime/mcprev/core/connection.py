@@ -17,36 +17,24 @@ from typing import Any, Final, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
-from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
+from mcprev.errors import ConnectionLost, InternalError, Json, McpError
 from mcprev.protocol.connection_state import (
     CallCancelled,
     CallCompleted,
     CallFailed,
-    CallTimedOut,
+    CallNotification,
     Channel,
     Diagnostic,
-    Event,
     IncomingRequest,
     NotificationReceived,
-    ProgressReceived,
     RequestCancelled,
     SessionOpened,
-    StreamNotification,
 )
 from mcprev.protocol.endpoint import EndpointProtocol
 from mcprev.protocol.pending_calls import Call
-from mcprev.wire.jsonrpc import record
 from mcprev.wire.payloads import payloads, redacted
 
 _NEVER: Final = float("inf")
-
-
-@record
-class Listener:
-    """The callbacks for messages that precede the response to a call."""
-
-    progress: Callable[[dict[str, Json]], None] | None
-    stream: Callable[[StreamNotification], None] | None
 
 
 class Connection:
@@ -101,19 +89,6 @@ class Connection:
         """The time at which the timer fires."""
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
-        self._on: dict[type, Callable[[Any], None]] = {
-            IncomingRequest: self._admit,
-            NotificationReceived: self._admit,
-            RequestCancelled: self._on_cancelled,
-            CallCompleted: self._on_completed,
-            CallFailed: self._on_failed,
-            CallTimedOut: self._on_timed_out,
-            CallCancelled: self._on_call_cancelled,
-            ProgressReceived: self._on_progress,
-            StreamNotification: self._on_streamed,
-            SessionOpened: self._on_opened,
-            Diagnostic: self._on_diagnostic,
-        }
 
     # -- for transports ------------------------------------------------------------------------------------
 
@@ -155,10 +130,27 @@ class Connection:
         """Handle the events, and send the outgoing messages: `at_once`, or together with others of this turn of the loop."""
         link = self._connection_state
         while link.events:
-            events: list[Event] = link.events
-            link.events = []
+            events, link.events = link.events, []
             for event in events:
-                self._on[event.__class__](event)
+                match event:
+                    case IncomingRequest() | NotificationReceived():
+                        self._admit(event)
+                    case CallCompleted():
+                        self._on_completed(event)
+                    case CallFailed(call, error):
+                        future: Any = call.handle
+                        if future is not None and not future.done():
+                            future.set_exception(error)
+                    case CallNotification():
+                        self._on_call_notification(event)
+                    case RequestCancelled():
+                        self._on_cancelled(event)
+                    case CallCancelled():
+                        self._on_call_cancelled(event)
+                    case SessionOpened():
+                        self._on_opened(event)
+                    case Diagnostic(text, warn):
+                        self.logger.log(logging.WARNING if warn else logging.DEBUG, "%s", text)
         if link.sends and not self._flush_due and self._sendable:
             if at_once or self.immediate:
                 self._flush()
@@ -266,17 +258,14 @@ class Connection:
     async def wait(
         self,
         call: Call,
-        progress: Callable[[dict[str, Json]], None] | None = None,
-        stream: Callable[[StreamNotification], None] | None = None,
+        listener: Callable[[str, dict[str, Json]], None] | None = None,
     ) -> dict[str, Json]:
         """Wait for the response to a call that was just passed to the engine.
 
-        Raises the error that the call failed with. If the waiting task is cancelled, so is the call.
+        `listener` takes the method and the params of each notification about the call before that. Raises the error that the call failed with. If the waiting task is cancelled, so is the call.
         """  # CANC-7
         future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
-        call.handle = future
-        if progress is not None or stream is not None:
-            call.listener = Listener(progress, stream)
+        call.handle, call.listener = future, listener
         link, calls = self._connection_state, self._connection_state.calls
         if self.at_once and (len(link.sends) >= BURST or (not self._flush_due and len(calls.waiting) == 1)):
             self._flush()
@@ -289,53 +278,28 @@ class Connection:
         try:
             return await future
         except asyncio.CancelledError:
-            self.cancel_call(call, "the caller was cancelled")
+            self.protocol.cancel(call, "the caller was cancelled")
+            self.process_events()
             raise
-
-    def cancel_call(self, call: Call, reason: str) -> None:
-        """Cancel a call and tell the peer."""
-        self.protocol.cancel(call, reason)
-        self.process_events()
 
     def _on_completed(self, event: CallCompleted) -> None:
         future: Any = event.call.handle
         if future is not None and not future.done():
             future.set_result(event.result)
 
-    def _on_failed(self, event: CallFailed) -> None:
-        self._reject(event.call, event.error)
-
-    def _on_timed_out(self, event: CallTimedOut) -> None:
-        message = f"no answer to '{event.call.method}' within {event.elapsed:.3g} s ({event.kind} timeout)"
-        self._reject(event.call, RequestTimeout(message, elapsed=event.elapsed, kind=event.kind))
-
     def _on_call_cancelled(self, event: CallCancelled) -> None:
         """Close the stream of a cancelled call."""
 
-    def _reject(self, call: Call, error: McpError) -> None:
-        future: Any = call.handle
-        if future is not None and not future.done():
-            future.set_exception(error)
-
-    def _on_progress(self, event: ProgressReceived) -> None:
+    def _on_call_notification(self, event: CallNotification) -> None:
         self._arm()
-        listener = event.call.listener
-        if isinstance(listener, Listener) and listener.progress is not None:
+        if event.call.listener is not None:
             try:
-                listener.progress(event.params)
+                event.call.listener(event.method, event.params)
             except Exception:
-                self.logger.exception("a progress callback raised")
-
-    def _on_streamed(self, event: StreamNotification) -> None:
-        listener = event.call.listener
-        if isinstance(listener, Listener) and listener.stream is not None:
-            listener.stream(event)
+                self.logger.exception("a callback for '%s' raised", event.method)
 
     def _on_opened(self, event: SessionOpened) -> None:
         self.logger.debug("a session is open at %s", event.revision.name)
-
-    def _on_diagnostic(self, event: Diagnostic) -> None:
-        self.logger.log(logging.WARNING if event.warn else logging.DEBUG, "%s", event.text)
 
     @property
     def tolerated_violations(self) -> dict[str, int]:

@@ -238,11 +238,10 @@ class NotificationReceived:
 
 
 @record
-class StreamNotification:
-    """A notification arrived on the stream of a call."""
+class CallNotification:
+    """A notification about a pending call arrived: its progress, or one on its stream."""
 
     call: Call
-    revision: Revision
     method: str
     params: dict[str, Json]
 
@@ -265,19 +264,10 @@ class CallCompleted:
 
 @record
 class CallFailed:
-    """A call failed."""
+    """A call failed, or reached one of its timeouts."""
 
     call: Call
     error: McpError
-
-
-@record
-class CallTimedOut:
-    """A call reached one of its timeouts and was cancelled."""
-
-    call: Call
-    kind: str
-    elapsed: float
 
 
 @record
@@ -285,14 +275,6 @@ class CallCancelled:
     """A call was cancelled; reported only on transports with a stream per call, which close it now."""
 
     call: Call
-
-
-@record
-class ProgressReceived:
-    """The peer reported progress of a call."""
-
-    call: Call
-    params: dict[str, Json]
 
 
 @record
@@ -314,13 +296,11 @@ class Diagnostic:
 Event: TypeAlias = (
     IncomingRequest
     | NotificationReceived
-    | StreamNotification
+    | CallNotification
     | RequestCancelled
     | CallCompleted
     | CallFailed
-    | CallTimedOut
     | CallCancelled
-    | ProgressReceived
     | SessionOpened
     | Diagnostic
 )

@@ -14,19 +14,19 @@ from mcprev.errors import (
     LocalProtocolError,
     MethodNotFound,
     RemoteProtocolError,
+    RequestTimeout,
     RpcError,
 )
 from mcprev.protocol.connection_state import (
     CallCancelled,
     CallCompleted,
     CallFailed,
-    CallTimedOut,
+    CallNotification,
     Channel,
     ConnectionState,
     IncomingRequest,
     LocalInfo,
     NotificationReceived,
-    ProgressReceived,
     ToleratedViolation,
 )
 from mcprev.protocol.pending_calls import Call
@@ -155,7 +155,9 @@ class Engine:
         for call in self.connection.calls.due(now):
             kind = call.timed_out(now)
             self._cancel_closed(call, f"timeout ({kind})")
-            self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
+            elapsed = now - call.sent_at
+            text = f"no answer to '{call.method}' within {elapsed:.3g} s ({kind} timeout)"
+            self.connection.events.append(CallFailed(call, RequestTimeout(text, elapsed=elapsed, kind=kind)))
 
     def answered(self, message: Response | ErrorResponse) -> None:
         """Process a response; a late one, or one to an unknown id, has no effect."""  # CANC-3
@@ -189,7 +191,7 @@ class Engine:
         else:
             if token.__class__ is not int:
                 self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")
-            self.connection.events.append(ProgressReceived(call, dict(params or {})))
+            self.connection.events.append(CallNotification(call, PROGRESS, dict(params or {})))
 
     # -- rules ---------------------------------------------------------------------------------------------
 

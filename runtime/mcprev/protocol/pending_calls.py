@@ -5,7 +5,7 @@ BASE-3, BASE-4, BASE-5, CANC-3, LIFE-18, PROG-1, TIME-1. Time is passed in; noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,8 +34,8 @@ class Call:
     """The peer's request during which the call was sent; None if it is independent."""
     handle: object = None
     """The driver's future for the response."""
-    listener: object = None
-    """The driver's listener for messages before the response, if any."""
+    listener: Callable[[str, dict[str, Json]], None] | None = None
+    """Takes the method and the params of each notification about the call."""
 
     def timed_out(self, now: float) -> str:
         """Return which timeout a due call has reached: `total` or `idle`."""

@@ -24,12 +24,12 @@ from mcprev.errors import (
 from mcprev.protocol.connection_state import (
     CallCompleted,
     CallFailed,
+    CallNotification,
     ConnectionState,
     IncomingRequest,
     LocalInfo,
     NotificationReceived,
     RequestKind,
-    StreamNotification,
 )
 from mcprev.protocol.engine import CANCELLED, PROGRESS, SEVERITY, Engine, declares, unknown_method
 from mcprev.protocol.negotiation.versions import check_version, versions
@@ -366,7 +366,7 @@ class StatelessClient(Engine):
         else:
             stream = self._stream_of(params)
             if stream is not None:
-                self.connection.events.append(StreamNotification(stream, revision, message.method, params))
+                self.connection.events.append(CallNotification(stream, message.method, params))
             if message.method in self.local.notifications(revision):
                 self.connection.events.append(NotificationReceived(revision, message.method, message.params))
 
