@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -144,111 +143,64 @@ class connect:  # noqa: N801 - called like a function
         Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for a target or
         handler of another type, and for a handler together with functions that replace it.
         """
-        target = target_of(target)
+        self._target = target = target_of(target)
         functions = handler_of(roots, sampling, elicitation, logging)
         if functions is not None and handler is not None:
             raise TypeError("pass `handler`, or roots and functions that replace it, but not both")
         handler = functions or handler
-        self._on_change = on_change
         own_policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         policy = own_policy if isinstance(restart, bool) else restart
         if isinstance(cache, bool):
             cache = ResultCache() if cache else ResultCache(max_bytes=1)  # which no result fits in
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
-        server_cache = ServerCache(cache, scope, validate)
-        self._target = target
-        self._revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
-        info = introduction(
-            name, version, icons, title=title, description=description, websiteUrl=website_url
-        )
-        self._identity = identity = ClientCapabilities(
+        spoken_revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
+        identity = ClientCapabilities(
             handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
-            info=info,
-            revisions=self._revisions,
+            info=introduction(
+                name, version, icons, title=title, description=description, websiteUrl=website_url
+            ),
+            revisions=spoken_revisions,
             exact=own,
             declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
-        self._server_cache = server_cache
-        self._new_settings = partial(
-            ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
+        self._handler = ClientRequestHandler(identity, None if telemetry is None else telemetry.wrap)
+        self._opener = _Opener(target, identity, self._handler, probe_timeout, open_timeout)
+        self._settings = ClientSettings(
+            identity, (timeout, total_timeout), policy, check_interval(ping_interval),
+            ServerCache(cache, scope, validate), self._handler.answer_input, self._opener.reopen,
         )  # fmt: skip
+        self._new_session = ClientSession if telemetry is None else telemetry.session
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
-        self._bounds = (probe_timeout, open_timeout)
-        self._client: Client | None = None
+        self._on_change = on_change
         self._record = record
-        self._telemetry = telemetry
-        self._recording: Recording | None = None
+        self._client: Client | None = None
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, `TransportError`, `AuthError`, or `OSError` for the file of `record`."""
-        if self._record is None:
-            return await self._connect()
-        from mcprev.client.recording import Recording
+        if self._record is not None:
+            from mcprev.client.recording import Recording
 
-        self._recording = Recording(self._record)
+            self._opener.recording = Recording(self._record)
+        cache, now = self._settings.server_cache, asyncio.get_running_loop().time
         try:
-            return await self._connect()
+            opened = await self._opener.open(self._verdict, self._prior or cache.introduction(now()))
         except BaseException:
-            self._recording.close()
+            self._opener.end_recording()
             raise
-
-    async def _close(self) -> None:
-        await self._target.close()
-        if self._recording is not None:
-            self._recording.close()
-
-    async def _connect(self) -> Client:
-        server_cache, loop = self._server_cache, asyncio.get_running_loop()
-        prior = self._prior or server_cache.introduction(loop.time())
-        handler = ClientRequestHandler(
-            self._identity, None if self._telemetry is None else self._telemetry.wrap
-        )
-        opened = await self._open(handler, self._verdict, prior)
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
-            server_cache.introduced(opened.discovery, loop.time())
-        new_session = ClientSession if self._telemetry is None else self._telemetry.session
-        settings = self._new_settings(handler.answer_input, partial(self._reopen, handler))
-        client = self._client = handler.client = Client(new_session(settings, opened), self._close)
+            cache.introduced(opened.discovery, now())
+        client = Client(self._new_session(self._settings, opened), self._close)
+        self._client = self._handler.client = client
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
-    async def _open(
-        self, handler: ClientRequestHandler, verdict: Era | None, prior: dict[str, Json] | None
-    ) -> OpenedConnection:
-        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, handler)
-        try:
-            versions = None if prior is None else prior["supportedVersions"]
-            plan = await attempt.run(self._plan(verdict, versions))
-            discovery = attempt.settle(plan, prior)
-        except BaseException:
-            await attempt.close()
-            raise
-        return OpenedConnection(attempt.connection, plan, discovery)
-
-    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> steps.Plan:
-        """Return the first step, from what is known about the target."""
-        target = self._target
-        if not isinstance(target, HttpTarget):
-            return machine.start(self._revisions, verdict=verdict, prior=prior)
-        known = target.known
-        era = verdict if verdict is not None or known is None else known.era
-        shape = None if known is None else known.shape
-        return machine.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
-
-    async def _reopen(self, handler: ClientRequestHandler, lost: OpenedConnection) -> OpenedConnection:
-        """Replace a lost connection; the era of the server is known."""
-        waited = 0.0
-        while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
-            # The other calls of the expired session fail by themselves; wait for that.
-            await asyncio.sleep(0.01)
-            waited += 0.01
-        await lost.connection.aclose()
-        step = lost.plan.step
-        return await self._open(handler, step.verdict if isinstance(step, steps.Ready) else None, None)
+    async def _close(self) -> None:
+        await self._target.close()
+        self._opener.end_recording()
 
     async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
@@ -263,19 +215,57 @@ class connect:  # noqa: N801 - called like a function
 
 
 @dataclass(slots=True, eq=False)
-class _Attempt:
-    """Carries out the steps of a plan."""
+class _Opener:
+    """Opens the connections of one client, one after the other, by the steps of a plan."""
 
     _target: Target
     _identity: ClientCapabilities
-    _bounds: tuple[float, float]
-    _recording: Recording | None
     _handler: ClientRequestHandler
+    _probe_timeout: float
+    _open_timeout: float
+    recording: Recording | None = None
     _connection: Connection | None = None
     _closing: asyncio.Task[None] | None = None
     _result: dict[str, Json] = field(default_factory=dict[str, Json])
     _error: McpError | None = None
     """The error of the last step."""
+
+    def end_recording(self) -> None:
+        """Close the file of the recording, if there is one."""
+        if self.recording is not None:
+            self.recording.close()
+
+    async def open(self, verdict: Era | None, prior: dict[str, Json] | None) -> OpenedConnection:
+        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `verdict` a known era."""
+        self._connection, self._result, self._error = None, {}, None
+        try:
+            plan = await self._run(self._plan(verdict, None if prior is None else prior["supportedVersions"]))
+            discovery = self._settle(plan, prior)
+        except BaseException:
+            await self._close()
+            raise
+        return OpenedConnection(self.connection, plan, discovery)
+
+    async def reopen(self, lost: OpenedConnection) -> OpenedConnection:
+        """Replace a lost connection; the era of the server is known."""
+        waited = 0.0
+        while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
+            # The other calls of the expired session fail by themselves; wait for that.
+            await asyncio.sleep(0.01)
+            waited += 0.01
+        await lost.connection.aclose()
+        step = lost.plan.step
+        return await self.open(step.verdict if isinstance(step, steps.Ready) else None, None)
+
+    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> steps.Plan:
+        """Return the first step, from what is known about the target."""
+        target, revisions = self._target, self._identity.revisions
+        if not isinstance(target, HttpTarget):
+            return machine.start(revisions, verdict=verdict, prior=prior)
+        known = target.known
+        era = verdict if verdict is not None or known is None else known.era
+        shape = None if known is None else known.shape
+        return machine.start(revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
     @property
     def connection(self) -> Connection:
@@ -286,16 +276,16 @@ class _Attempt:
     def protocol(self) -> ClientProtocol:
         return cast("ClientProtocol", self.connection.protocol)
 
-    async def spawn(self, shape: HttpShape | None) -> None:
+    async def _spawn(self, shape: HttpShape | None) -> None:
         """Open a connection; a previous one is closed first."""
-        await self.close()
+        await self._close()
         target, on_send = self._target, None
-        if self._recording is None:
+        if self.recording is None:
             protocol = ClientProtocol(self._identity, self._identity.result_types)
         else:
             from mcprev.client.recording import RecordingProtocol
 
-            protocol = RecordingProtocol(self._identity, self._identity.result_types, self._recording)
+            protocol = RecordingProtocol(self._identity, self._identity.result_types, self.recording)
             on_send = protocol.sent
         if isinstance(target, HttpTarget):
             self._connection = await target.open(protocol, self._handler, shape)
@@ -303,7 +293,7 @@ class _Attempt:
             self._connection = await target.open(protocol, self._handler)
         self._connection.on_send = on_send
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Close the connection and the target; completes even if the caller is cancelled."""
         self._closing = asyncio.get_running_loop().create_task(self._end())
         await asyncio.shield(self._closing)
@@ -313,10 +303,10 @@ class _Attempt:
             await self._connection.aclose()
         await self._target.close()
 
-    async def run(self, plan: steps.Plan) -> steps.Plan:
+    async def _run(self, plan: steps.Plan) -> steps.Plan:
         """Follow a plan to its end. Raises `NegotiationError`, or the error of a server that cannot be reached."""
         try:
-            await self.spawn(plan.shape)
+            await self._spawn(plan.shape)
         except HttpStatusError as error:
             assert isinstance(plan.step, steps.Initialize)
             self._error = error
@@ -349,7 +339,7 @@ class _Attempt:
     async def _carry_out(self, step: steps.Discover | steps.Initialize | steps.Respawn) -> steps.Outcome:
         if isinstance(step, steps.Respawn):
             try:
-                await self.spawn(step.shape)
+                await self._spawn(step.shape)
             except HttpStatusError as error:
                 self._error = error
                 return steps.HttpRefused(step, error.status, error.body)
@@ -358,9 +348,17 @@ class _Attempt:
                 return steps.Exited(str(error))
             return steps.Spawned()
         self._error = None
+        now, protocol = self.connection.now(), self.protocol
         try:
-            asking = self._discover(step) if isinstance(step, steps.Discover) else self._initialize(step)
-            self._result = await asking
+            if isinstance(step, steps.Discover):
+                bound = self._probe_timeout
+                protocol.stateless.use(step.revision)
+                call = protocol.stateless.call(
+                    "server/discover", None, now, idle=bound, total=bound, unchecked=True
+                )
+            else:
+                call = protocol.session.initialize(step.revision, now, timeout=self._open_timeout)
+            self._result = await self.connection.wait(call)
         except RpcError as error:
             self._error = error
             return steps.Refused(step, error, error.http_status)
@@ -380,17 +378,7 @@ class _Attempt:
         read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
         return read(step, self._result)
 
-    async def _discover(self, step: steps.Discover) -> dict[str, Json]:
-        bound, now, engine = self._bounds[0], self.connection.now(), self.protocol.stateless
-        engine.use(step.revision)
-        call = engine.call("server/discover", None, now, idle=bound, total=bound, unchecked=True)
-        return await self.connection.wait(call)
-
-    async def _initialize(self, step: steps.Initialize) -> dict[str, Json]:
-        call = self.protocol.session.initialize(step.revision, self.connection.now(), timeout=self._bounds[1])
-        return await self.connection.wait(call)
-
-    def settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
+    def _settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
         """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""
         ready = plan.step
         assert isinstance(ready, steps.Ready)
