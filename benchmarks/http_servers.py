@@ -1,6 +1,7 @@
 """The servers that `over_http.py` measures, as programs: each takes the form of the answers, the HTTP parser and the port.
 
-One echo tool everywhere, on uvicorn; `floor` is a bare ASGI app that reads and writes JSON and knows no protocol.
+The form is `json`, `sse`, or `default`: what the server does without options. One echo tool everywhere, listed with the
+schema of its argument, on uvicorn; `FLOOR` is a bare ASGI app that reads and writes JSON and knows no protocol.
 """
 
 from __future__ import annotations
@@ -42,28 +43,55 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data})
 """ + _RUN
-OURS: Final = """
-import sys
-import mcprev
-from mcprev_types.latest import models as m
-class Echo(mcprev.ServerHandler):
-    async def call_tool(self, ctx, params):
-        return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
-server, options = mcprev.Server(Echo(), "echo", "1"), {"json_response": sys.argv[1] == "json"}
+_SERVE: Final = """
+options = {"json": {"json_response": True}, "sse": {"json_response": False}}.get(sys.argv[1], {})
 if sys.argv[2] == "httptools":
     server.run_http(port=int(sys.argv[3]), **options)
     sys.exit()
 lifespan = True
 app = server.asgi(**options)
 """ + _RUN
+OURS: Final = """
+import sys
+import mcprev
+from mcprev_types.latest import models as m
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOLS = [m.Tool(name="echo", input_schema=m.ToolInputSchema.model_validate(SCHEMA))]
+class Echo(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        return m.ListToolsResult(tools=TOOLS)
+    async def call_tool(self, ctx, params):
+        return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
+server = mcprev.Server(Echo(), "echo", "1")
+""" + _SERVE
+APP: Final = """
+import sys
+import mcprev
+server = mcprev.App("echo", "1")
+@server.tool
+async def echo(text: str) -> str:
+    return text
+""" + _SERVE
 SDK: Final = """
 import sys
 from mcp.server.lowlevel import Server
 import mcp.types as t
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOLS = [t.Tool(name="echo", inputSchema=SCHEMA)]
 async def echo(ctx, params):
     return t.CallToolResult(content=[t.TextContent(type="text", text=params.arguments["text"])])
 async def tools(ctx, params):
-    return t.ListToolsResult(tools=[t.Tool(name="echo", inputSchema={"type": "object"})])
+    return t.ListToolsResult(tools=TOOLS)
 lifespan = True
 app = Server("echo", on_call_tool=echo, on_list_tools=tools).streamable_http_app(json_response=sys.argv[1] == "json")
+""" + _RUN
+SDK_APP: Final = """
+import sys
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("echo", log_level="ERROR")
+@server.tool()
+async def echo(text: str) -> str:
+    return text
+lifespan = True
+app = server.streamable_http_app(json_response=sys.argv[1] == "json")
 """ + _RUN

@@ -2,10 +2,12 @@
 
 Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw client
 of our own (`http_load`) on uvloop, which takes less than any server: it is not what is measured. Each connection has a
-session of its own; in the mode "shared" its requests are of 32 sessions in turn, as behind a proxy. The floor of the
-servers is a bare ASGI app that only reads and writes JSON, that of the clients a bare POST with aiohttp. Servers take
-turns; each figure is the median of the runs, with minimum and maximum, and answers are checked. With `--peer PYTHON`
-the official SDK of that interpreter is measured too. Only ratios within one run travel to another machine.
+session of its own; in the mode "shared" its requests are of 32 sessions in turn, as behind a proxy. "stateless" alone
+is how each server answers without options: ours in JSON where nothing precedes the answer, the SDK in a stream. The
+floor of the servers is a bare ASGI app that only reads and writes JSON, that of the clients a bare POST with aiohttp.
+Servers take turns; each figure is the median of the runs, with minimum and maximum, and answers are checked. With
+`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`.
+Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ MODES: Final = (
     ("session JSON", REVISION, "json"),
     ("session JSON shared", REVISION, "json"),
     ("session SSE", REVISION, "sse"),
-    ("stateless", STATELESS, "json"),
+    ("stateless", STATELESS, "default"),
+    ("stateless JSON", STATELESS, "json"),
+    ("stateless SSE", STATELESS, "sse"),
 )
 FLOOR_CLIENT: Final = MEASURE + """
 import aiohttp
@@ -119,11 +123,11 @@ def said(request: bytes) -> bytes:
     return b'"text":"%s"' % text.encode()
 
 
-def measure_client(peer: Peer, program: str, one: int, many: int) -> None:
+def measure_client(peer: Peer, one: int, many: int) -> None:
     """One run of one client against the bare server."""
     with running([sys.executable, "-c", http_servers.FLOOR], "json", "httptools") as (port, _):
         arguments = [REVISION.version, str(one), str(many), str(LANES), f"http://127.0.0.1:{port}/mcp"]
-        command = [peer.command[0], "-c", program, *arguments]
+        command = [peer.command[0], "-c", peer.client, *arguments]
         found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     for figure, value in found.items():
         peer.add(f"client, {figure}", value)
@@ -137,10 +141,9 @@ def run(peers: list[Peer], parsers: list[str], *, quick: bool) -> None:
                 slow = quick or peer.name.startswith("sdk")
                 measure(peer, mode, row, form, parser, 640 if quick else 1600 if slow else 16_000)
     for peer in peers:
-        sdk = peer.name.startswith("sdk")
-        scale = 20 if quick else 5 if sdk else 1
-        program = SDK_CLIENT if sdk else {"floor": FLOOR_CLIENT, "mcprev": OURS_CLIENT}[peer.name]
-        measure_client(peer, program, 2000 // scale, 10_000 // scale)
+        if peer.client:
+            scale = 20 if quick else 5 if peer.name.startswith("sdk") else 1
+            measure_client(peer, 2000 // scale, 10_000 // scale)
 
 
 def main() -> None:
@@ -152,10 +155,13 @@ def main() -> None:
     parser.add_argument("--parser", action="append", default=[], choices=["httptools", "h11"])
     options = parser.parse_args()
     peers = [
-        Peer("floor", [sys.executable, "-c", http_servers.FLOOR]),
-        Peer("mcprev", [sys.executable, "-c", http_servers.OURS]),
+        Peer("floor", [sys.executable, "-c", http_servers.FLOOR], FLOOR_CLIENT),
+        Peer("mcprev", [sys.executable, "-c", http_servers.OURS], OURS_CLIENT),
+        Peer("mcprev App", [sys.executable, "-c", http_servers.APP]),
     ]
-    peers += [Peer(f"sdk {python}", [python, "-c", http_servers.SDK]) for python in options.peer]
+    for python in options.peer:
+        peers.append(Peer(f"sdk {python}", [python, "-c", http_servers.SDK], SDK_CLIENT))
+        peers.append(Peer(f"sdk MCPServer {python}", [python, "-c", http_servers.SDK_APP]))
     runs = 1 if options.quick else options.runs
     for number in range(1, runs + 1):
         run(peers, options.parser or ["httptools", "h11"], quick=options.quick)

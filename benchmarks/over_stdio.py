@@ -2,8 +2,8 @@
 
 The client is raw (bytes over pipes, no runtime of ours), so that only the server is measured; the floor is a
 bare asyncio loop with the standard library's json. The peers take turns; each figure is the median of the runs,
-with minimum and maximum, and answers are checked. A start finds byte code, as that of an installed package does. With `--peer PYTHON` the official SDK of that interpreter is
-measured too. Only ratios within one run travel to another machine.
+with minimum and maximum, and answers are checked. A start finds byte code, as that of an installed package does. With
+`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from typing import IO, Any, Final
 
 from report import Peer, byte_code, cpu_seconds, peak_megabytes, progress, show
-from stdio_servers import FLOOR, OURS, PARTS, REVISION, SDK
+from stdio_servers import APP, FLOOR, OURS, PARTS, REVISION, SDK, SDK_APP
 
 OPENING: Final = (
     {
@@ -120,8 +120,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short run, to see that everything works")
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
     options = parser.parse_args()
-    peers = [Peer("floor", [sys.executable, "-c", FLOOR]), Peer("mcprev", [sys.executable, "-c", OURS])]
-    peers += [Peer(f"sdk {python}", [python, "-c", SDK]) for python in options.peer]
+    ours = {"floor": FLOOR, "mcprev": OURS, "mcprev App": APP}
+    peers = [Peer(name, [sys.executable, "-c", code]) for name, code in ours.items()]
+    for python in options.peer:
+        peers += [
+            Peer(f"sdk {python}", [python, "-c", SDK]),
+            Peer(f"sdk MCPServer {python}", [python, "-c", SDK_APP]),
+        ]
     parts = [Peer(name, [sys.executable, "-c", code]) for name, code in PARTS.items()]
     runs = 1 if options.quick else options.runs
     with byte_code():

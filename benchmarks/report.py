@@ -17,6 +17,8 @@ class Peer:
 
     name: str
     command: list[str]
+    client: str = ""
+    """The program of its client, where that is measured by the same script."""
     figures: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     def add(self, figure: str, value: float) -> None:

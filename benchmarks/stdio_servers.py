@@ -1,6 +1,7 @@
 """The stdio servers that are measured, as programs, and the revision that they are asked to speak.
 
-One echo tool everywhere, made when the program is imported, as users' servers make theirs; `FLOOR` is a bare asyncio loop with the standard library's json and knows no protocol.
+One echo tool everywhere, listed with the schema of its argument and made when the program is imported, as users' servers
+make theirs; `FLOOR` is a bare asyncio loop with the standard library's json and knows no protocol.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ asyncio.run(main())
 OURS: Final = """
 import mcprev
 from mcprev_types.latest import models as m
-TOOLS = [m.Tool(name="echo", input_schema=m.ToolInputSchema())]
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOLS = [m.Tool(name="echo", input_schema=m.ToolInputSchema.model_validate(SCHEMA))]
 class Echo(mcprev.ServerHandler):
     async def list_tools(self, ctx, params):
         return m.ListToolsResult(tools=TOOLS)
@@ -49,12 +51,21 @@ class Echo(mcprev.ServerHandler):
         return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
 mcprev.Server(Echo(), "echo", "1").run_stdio()
 """
+APP: Final = """
+import mcprev
+app = mcprev.App("echo", "1")
+@app.tool
+async def echo(text: str) -> str:
+    return text
+app.run_stdio()
+"""
 SDK: Final = """
 import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 import mcp.types as t
-TOOLS = [t.Tool(name="echo", inputSchema={"type": "object"})]
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOLS = [t.Tool(name="echo", inputSchema=SCHEMA)]
 async def echo(*a):
     params = a[-1]
     text = params["text"] if isinstance(params, dict) else params.arguments["text"]
@@ -69,6 +80,14 @@ except TypeError:
 async def main():
     async with stdio_server() as (r, w): await s.run(r, w, s.create_initialization_options())
 anyio.run(main)
+"""
+SDK_APP: Final = """
+from mcp.server.mcpserver import MCPServer
+app = MCPServer("echo", log_level="ERROR")
+@app.tool()
+async def echo(text: str) -> str:
+    return text
+app.run("stdio")
 """
 PARTS: Final = {
     "interpreter and asyncio": "import asyncio",
