@@ -101,7 +101,7 @@ def test_a_stream_tells_of_each_state_all_that_a_look_would() -> None:
             await hand.settle()
             assert len(on(hand, 1)) == 6
             assert slow.server.tasks is not None
-            assert not slow.server.tasks.streams._streams  # pyright: ignore[reportPrivateUsage]
+            assert not slow.server.tasks.running
 
     run(main())
 

@@ -24,6 +24,7 @@ MODERN: Final = next(row for row in DEFAULT if row.tasks is Place.EXTENSION)
 KNOWS: Final[dict[str, Json]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
 ASKABLE: Final[dict[str, Json]] = {"elicitation": {"form": {}}}
 ACCEPT: Final = {"action": "accept", "content": {"name": "bob"}}
+CHOSEN: Final[Message] = {"action": "accept", "content": {"value": "bob"}}
 TASKS: Final = {
     "slow": "optional",
     "must": "required",
@@ -205,6 +206,48 @@ def test_in_sessions_what_a_task_asks_comes_while_its_result_is_waited_for() -> 
             assert result["content"][0]["text"] == "['accept', 'accept']"
             asked = [found["params"] for found in hand.got if found.get("method") == "elicitation/create"]
             assert [params["_meta"] for params in asked] == [related(task["taskId"])] * 2
+
+    run(main())
+
+
+class Mixed(Author):
+    """A tool that asks in both ways: with a result, and while it runs."""
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> Any:
+        chosen = await ctx.elicit("which?", ["bob", "eve"])
+        if "more" not in (params.input_responses or {}):
+            return m.InputRequiredResult(input_requests={"more": form()})
+        return text(chosen.action)
+
+
+@req("TASK-4")
+def test_a_task_that_runs_again_asks_no_question_again() -> None:
+    async def main() -> None:
+        def reply(asked: Message) -> Message:
+            return CHOSEN if "value" in asked["params"]["requestedSchema"]["properties"] else ACCEPT
+
+        replies: dict[str, Any] = {"elicitation/create": reply}
+        async with served(make(Mixed()), CORE, capabilities=ASKABLE, replies=replies) as hand:
+            task = await start(hand, "ask")
+            result = (await hand.ask("tasks/result", {"taskId": task["taskId"]})).result
+            assert result["content"][0]["text"] == "accept"
+            assert len([found for found in hand.got if found.get("method") == "elicitation/create"]) == 2
+
+    run(main())
+
+
+@req("TASK-4")
+def test_a_task_does_not_ask_what_the_client_did_not_declare() -> None:
+    class Asking(Author):
+        async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> Any:
+            return m.InputRequiredResult(input_requests={"more": form("who is it?")})
+
+    async def main() -> None:
+        async with served(make(Asking()), CORE) as hand:
+            task = await start(hand, "ask")
+            result = (await hand.ask("tasks/result", {"taskId": task["taskId"]})).result
+            assert result["isError"] is True
+            assert "who is it?" in result["content"][0]["text"]
 
     run(main())
 

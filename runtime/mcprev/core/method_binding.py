@@ -24,6 +24,7 @@ from mcprev.errors import (
     InvalidParams,
     Json,
     LocalProtocolError,
+    MethodNotFound,
     ResourceNotFound,
     RpcError,
 )
@@ -249,6 +250,8 @@ def as_exception(error: BaseException, method: str) -> Exception:
 
     Raises it unchanged if it ends the current task (its cancellation) or the program (`KeyboardInterrupt`).
     """
+    if isinstance(error, MethodNotHandled):
+        return MethodNotFound(f"Method not found: {method}")
     if isinstance(error, Exception):
         return error
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
@@ -272,9 +275,6 @@ def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:
     """Send the error response to a request whose handler raised. Only an `RpcError` is sent; others are logged."""  # ERR-1
-    if isinstance(error, MethodNotHandled):
-        incoming.fail({"code": -32601, "message": f"Method not found: {incoming.method}"})
-        return
     if isinstance(error, RpcError):
         try:
             found = outgoing(error_at(error, incoming.method, incoming.revision, written), incoming.revision)

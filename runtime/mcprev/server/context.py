@@ -107,6 +107,11 @@ class Context(BaseContext):
         """What may make a task of the request; None where nothing can."""
 
     @property
+    def as_task(self) -> TaskExecution | None:
+        """The execution of the task that the request has become; None if it is no task."""
+        return None if self.running is None or self.running.task is None else self.running
+
+    @property
     def answers(self) -> mrtr.InputResponses:
         """The answers to `ask` so far."""
         if self._answers is None:
@@ -289,12 +294,13 @@ class Context(BaseContext):
             error = asking.check_askable(wire, self.capabilities)
             if error is not None:
                 raise error
-            if self.running is not None and self.running.is_task:
-                known = self.answers.given[key] = await self.running.ask(key, wire, timeout)
-                return asking.read_answer(key, wire, known)
-            if incoming.revision.input_in_results:
+            task = self.as_task
+            if task is None and incoming.revision.input_in_results:
                 raise mrtr.InputRequired(key, wire)
-            known = self.answers.given[key] = await self.send_request(wire, timeout=timeout)
+            answer = (
+                self.send_request(wire, timeout=timeout) if task is None else task.ask(key, wire, timeout)
+            )
+            known = self.answers.given[key] = await answer
         elif incoming.revision.input_in_results:
             known = asking.fitting(key, wire, known)
         return asking.read_answer(key, wire, known)

@@ -5,10 +5,10 @@ SEAM-1..5, MRTR-1..11, TOOL-1..5, RES-1, PROM-1, COMP-1, HDR-8, MOD-11.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.convert import ConversionContext as Conversion, request_meta
@@ -39,7 +39,6 @@ from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context, ServerHooks, unasked
 from mcprev.server.tools import UNKNOWN, ToolTable
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
-from mcprev_types import MethodNotHandled
 
 if TYPE_CHECKING:
     from mcprev.server.task_manager import TaskManager
@@ -77,7 +76,13 @@ class RequestDispatcher:
         """The schemas of the handler's tools."""
         self._validates = validate
         self._show_errors = show_errors
-        self._contexts: dict[str, Conversion] = {}
+
+        @cache
+        def down(revision: Revision) -> Conversion:
+            return Conversion(revision.name, hooks.on_downgrade)
+
+        self._down: Callable[[Revision], Conversion] = down
+        """Returns the context of conversions down to a revision."""
         self._unlisted: dict[Revision, ToolSchemas | None] = {}
         """What is known of every tool before the tools are listed: `UNKNOWN`, or None if the handler lists none."""
         self._relisted = float("-inf")
@@ -109,15 +114,19 @@ class RequestDispatcher:
                 params = answers.into(params)
             context = Context(self._hooks, connection, incoming, stamp, answers)
             if self._tasks is not None and self._tasks.takes(incoming, context):
-                await self._call(method_binding, context, params, peer_context, tool)
-                return
-            wire = await self._run(method_binding, context, params, up, tool)
-            if wire.get("resultType") == INPUT_REQUIRED:
-                await self._ask(method_binding, context, params, wire)
-            elif self._tasks is not None and incoming.method == "tools/list":
-                incoming.respond(self._tasks.mark(method_binding.result(wire, down), revision))
+                run = partial(self._run_task, method_binding, context, params, peer_context, tool)
+                answer = await self._tasks.call(context, run)
+                if answer is None:
+                    return
+                wire = answer
             else:
-                incoming.respond(method_binding.result(wire, down))
+                wire = await self._run(method_binding, context, params, up, tool)
+            if wire.get("resultType") == INPUT_REQUIRED:
+                wire = await self._ask(method_binding, context, params, up, wire)
+            result = method_binding.result(wire, down)
+            if self._tasks is not None and incoming.method == LIST:
+                result = self._tasks.mark(result, revision)
+            incoming.respond(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
             self._fail(as_exception(error, incoming.method), incoming)
 
@@ -135,7 +144,7 @@ class RequestDispatcher:
     def _fail(self, error: Exception, incoming: IncomingRequest) -> None:
         """Answer a request that failed: a tool with a result, which models see, any other with an error."""
         revision = incoming.revision
-        if incoming.method != CALL or isinstance(error, RpcError | MethodNotHandled):
+        if incoming.method != CALL or isinstance(error, RpcError):
             answer_failure(error, incoming, self._identity.handler_at(revision)[1], _logger)
         else:
             failed = self._failed_tool(error, incoming)
@@ -159,18 +168,18 @@ class RequestDispatcher:
         origin, arguments = cast("MessageOrigin", incoming.origin), (incoming.params or {}).get("arguments")
         origin.checking = True
         try:
-            tool = await self._listed(incoming, connection)
-            error = tool and tool.header_mismatch(origin.headers, arguments)
-            now = connection.now()
-            if error and now - self._relisted >= RELIST:
-                self._relisted = now
-                self.tools.forget()
+            for again in (False, True):
                 tool = await self._listed(incoming, connection)
                 error = tool and tool.header_mismatch(origin.headers, arguments)
+                if not error:
+                    return
+                now = connection.now()
+                if again or now - self._relisted < RELIST:
+                    raise error
+                self._relisted = now
+                self.tools.forget()
         finally:
             origin.checking = False
-        if error:
-            raise error
 
     async def _listed(self, incoming: IncomingRequest, connection: Connection) -> ToolSchemas | None:
         """Return the tool of a call, or None if it is not listed or the tools cannot be listed."""
@@ -183,44 +192,29 @@ class RequestDispatcher:
             )
             return None
 
-    async def _call(
+    async def _run_task(
         self,
         method_binding: MethodBinding,
         context: Context,
         params: dict[str, Json] | None,
         peer_context: PeerContext,
         tool: ToolSchemas | None,
-    ) -> None:
-        """Respond to a call that may become a task: with its result, its input requests, or the task."""
-        assert self._tasks is not None
+    ) -> dict[str, Json]:
+        """Return the result of a call that is, or may become, a task. Raises `RpcError` only."""
         _, up, down = peer_context
-
-        async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
-            try:
-                return await self._run(method_binding, context, params, up, tool)
-            except Exception:
-                raise
-            except BaseException as error:
-                # A task of its own that raised SystemExit would end the event loop.
-                raise as_exception(error, CALL) from error
-
-        def outcome(done: asyncio.Future[dict[str, Json]]) -> dict[str, Json]:
-            try:
-                wire = RULES[CALL](done.result())
+        try:
+            wire = await self._run(method_binding, context, params, up, tool)
+            if context.as_task is not None:
+                if wire.get("resultType") == INPUT_REQUIRED:
+                    wire = await self._ask(method_binding, context, params, up, wire)
+                wire = RULES[CALL](wire)
                 method_binding.result(wire, down)
-            except RpcError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
-                return self._failed_tool(error, context.request)
-            return wire
-
-        wire = await self._tasks.call(context, params, run, outcome)
-        if wire is None:
-            return
-        if wire.get("resultType") == INPUT_REQUIRED:
-            await self._ask(method_binding, context, params, wire)
-        else:
-            context.request.respond(method_binding.result(wire, down))
+        except BaseException as error:  # noqa: BLE001 - SystemExit would end the event loop
+            failure = as_exception(error, CALL)
+            if isinstance(failure, RpcError):
+                raise failure  # noqa: B904 - it is the error itself
+            return self._failed_tool(failure, context.request)
+        return wire
 
     def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
         return Context(self._hooks, connection, incoming, self._peer_context(incoming, connection)[0])
@@ -230,54 +224,56 @@ class RequestDispatcher:
         method_binding: MethodBinding,
         context: Context,
         params: dict[str, Json] | None,
+        up: Conversion | None,
         wire: dict[str, Json],
-    ) -> None:
-        """Get the input that a result asks for: send the result, or in a session the requests, then run the handler again."""
+    ) -> dict[str, Json]:
+        """Return the next result for the client after one that asks for input.
+
+        In a session and in a task, the input requests are sent and the handler runs again, until it asks for nothing
+        more. Elsewhere the client gets the result, sealed.
+        """  # MRTR-11
+        incoming, answers = context.request, context.answers
+        for _ in range(mrtr.MAX_ROUNDS):
+            asked = mrtr.requests_of(wire)
+            if not method_binding.may_ask or not (asked or wire.get(mrtr.STATE)):
+                raise TypeError(f"the result of '{incoming.method}' cannot ask for input, or asks for none")
+            task = context.as_task
+            if incoming.revision.input_in_results and task is None:
+                return self._sealed(context, wire)
+            for key, request in asked.items():
+                question = self._question(context, request)
+                answer = context.send_request(question) if task is None else task.ask(key, question, None)
+                answers.given[key] = await answer
+            answers.state = wire.get(mrtr.STATE)
+            context.asked = None
+            wire = await self._run(method_binding, context, answers.into(params or {}), up, UNKNOWN)
+            if not mrtr.is_input_required(wire):
+                return wire
+        raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")
+
+    def _question(self, context: Context, request: Mapping[str, Json]) -> dict[str, Json]:
+        """Return an input request of a result as it is sent. Raises an error if the client cannot answer it."""
         incoming = context.request
-        _, _, down = self._peer_context(incoming, context.connection)
-        if not method_binding.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
-            raise TypeError(f"the result of '{incoming.method}' cannot ask for input, or asks for none")
-        if not incoming.revision.input_in_results:
-            await self._ask_in_session(method_binding, context, params or {}, wire)
-            return
-        asked: dict[str, Json] = {}
-        for key, request in mrtr.requests_of(wire).items():
-            error = check_askable(request, context.capabilities)
-            if error is not None:
-                raise error
-            asked[key] = checked_request(request, incoming.revision, context.capabilities)
-        if asked:
-            wire = {**wire, "inputRequests": asked}
-        sealed = context.answers.seal(
-            wire,
+        error = check_askable(request, context.capabilities)
+        if error is not None and incoming.revision.input_in_results:
+            raise error
+        if error is not None:
+            text = unmet(request)
+            raise ToolError(text) if incoming.method == CALL else InvalidParams(text)
+        return checked_request(request, incoming.revision, context.capabilities)
+
+    def _sealed(self, context: Context, wire: dict[str, Json]) -> dict[str, Json]:
+        """Return a result that asks for input with its requests as they are sent and its state sealed."""
+        incoming = context.request
+        asked = {key: self._question(context, request) for key, request in mrtr.requests_of(wire).items()}
+        return context.answers.seal(
+            {**wire, "inputRequests": asked} if asked else wire,
             incoming.method,
             incoming.params or {},
             self._states,
             time.time(),
             principal=principal_of(incoming),
         )
-        incoming.respond(method_binding.result(sealed, down))
-
-    async def _ask_in_session(
-        self, method_binding: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
-    ) -> None:
-        """Send the input requests one by one and run the handler again, until it asks for nothing more."""  # MRTR-11
-        incoming, answers = context.request, context.answers
-        _, up, down = self._peer_context(incoming, context.connection)
-        for _ in range(mrtr.MAX_ROUNDS):
-            for key, request in mrtr.requests_of(wire).items():
-                if check_askable(request, context.capabilities) is not None:
-                    text = unmet(request)
-                    raise ToolError(text) if incoming.method == CALL else InvalidParams(text)
-                question = checked_request(request, incoming.revision, context.capabilities)
-                answers.given[key] = await context.send_request(question)
-            answers.state = wire.get(mrtr.STATE)
-            context.asked = None
-            wire = await self._run(method_binding, context, answers.into(params), up, UNKNOWN)
-            if not mrtr.is_input_required(wire):
-                incoming.respond(method_binding.result(wire, down))
-                return
-        raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")
 
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass a notification to the handler; a connection calls this for each notification."""
@@ -337,7 +333,7 @@ class RequestDispatcher:
         peer, revision = incoming.engine, incoming.revision
         if not isinstance(peer, HandshakeServer):
             meta = (incoming.params or {})["_meta"]
-            return meta, None, self._contexts.get(revision.name) or self._down(revision)
+            return meta, None, self._down(revision)
         known: Any = connection.peer_context
         if known is None:
             stamp = _session_stamp(peer, revision)
@@ -345,13 +341,6 @@ class RequestDispatcher:
             known = connection.peer_context = (stamp, up, self._down(revision))
         peer_context: PeerContext = known
         return peer_context
-
-    def _down(self, revision: Revision) -> Conversion:
-        found = self._contexts.get(revision.name)
-        if found is None:
-            found = Conversion(revision.name, self._hooks.on_downgrade)
-            self._contexts[revision.name] = found
-        return found
 
 
 def _session_stamp(peer: HandshakeServer, revision: Revision) -> Mapping[str, Json]:

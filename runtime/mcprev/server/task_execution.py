@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
@@ -30,7 +30,6 @@ from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.handshake import HandshakeServer, State
 from mcprev.protocol.stateless import StatelessServer
-from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import Task
 from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev.server.tasks import Tasks
@@ -49,57 +48,22 @@ logger: Final = logging.getLogger("mcprev.server")
 
 
 @dataclass(slots=True)
-class _Stream:
-    """A listen stream that carries the status of one task."""
+class TaskStream:
+    """A listen stream as it carries the status of one task, as `tasks/get` returns it.
+
+    The status is sent once when the stream opens, so that no change is missed, then at each change until the task ends.
+    """  # SUB-9
 
     incoming: IncomingRequest
     connection: Connection
     last_sent: Task | None = None
 
-
-class TaskSubscriptions:
-    """The open listen streams, by the tasks that they carry.
-
-    A stream carries the status of the tasks that its filter names and its client owns: once when it opens, so that no
-    change is missed, then at each change, as `tasks/get` returns it. After the end of a task nothing more is sent about
-    it. Tasks that run in another process are not carried, because their changes are unknown here.
-    """  # SUB-9
-
-    def __init__(self) -> None:
-        self._streams: dict[str, list[_Stream]] = {}
-
-    def open(self, incoming: IncomingRequest, connection: Connection, found: Iterable[Task]) -> None:
-        """Open a stream, acknowledge the tasks that it carries, and send the status of each."""
-        if not incoming.open:
-            return
-        carried = list(found)
-        cast("StatelessServer", incoming.engine).open_stream(
-            incoming, {TASK_IDS: [task.id for task in carried]}
-        )
-        for task in carried:
-            stream = _Stream(incoming, connection)
-            if not task.ended:
-                others = (other for other in self._streams.get(task.id, ()) if other.incoming.open)
-                self._streams[task.id] = [*others, stream]
-            self._send(stream, task)
-        connection.process_events()
-
     def send(self, task: Task) -> None:
-        """Send the status of a task that has changed."""
-        for stream in self._streams.get(task.id, ()):
-            if stream.incoming.open and stream.last_sent is not task:
-                self._send(stream, task)
-                stream.connection.process_events()
-        if task.ended:
-            self.forget(task)
-
-    def forget(self, task: Task) -> None:
-        """Remove the streams of a task that has ended."""
-        self._streams.pop(task.id, None)
-
-    def _send(self, stream: _Stream, task: Task) -> None:
-        stream.last_sent = task
-        incoming = stream.incoming
+        """Send the status of the task, unless it was sent or the stream has ended."""
+        incoming = self.incoming
+        if not incoming.open or self.last_sent is task:
+            return
+        self.last_sent = task
         try:
             cast("StatelessServer", incoming.engine).stream(
                 incoming, tasks.TASK_NOTIFICATION, status_at(task, incoming.revision)
@@ -107,16 +71,16 @@ class TaskSubscriptions:
         except Exception:
             # The task continues even if its status cannot be sent.
             logger.exception("the status of a task could not be sent")
+        self.connection.process_events()
 
 
 class RunningTasks:
-    """The tasks that run in this process, and the streams that carry the status of tasks."""
+    """The tasks that run in this process."""
 
     def __init__(self, settings: Tasks) -> None:
         self.settings = settings
         self.running: dict[str, TaskExecution] = {}
         """The running tasks, by id."""
-        self.streams: TaskSubscriptions = TaskSubscriptions()
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
         """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
@@ -150,13 +114,10 @@ class TaskExecution:
         """The keys of the input requests that the client has not answered yet."""
         self.changed: asyncio.Future[None] = loop.create_future()
         """Done at the next change of the task; each change replaces it with a new future."""
+        self.streams: list[TaskStream] = []
+        """The listen streams that carry the status of the task."""
         self._saving = asyncio.Lock()
         self._saved: Task | None = None
-
-    @property
-    def is_task(self) -> bool:
-        """Whether the request has become a task."""
-        return self.task is not None
 
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
         """Make the request a task, which is its response; no effect if the request is closed.
@@ -185,7 +146,8 @@ class TaskExecution:
             await self._store()
         finally:
             self.notify_waiters()
-        self._registry.streams.send(cast("Task", self._saved))
+        for stream in self.streams:
+            stream.send(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
             _notify_session(task, self.request, self._connection)
 

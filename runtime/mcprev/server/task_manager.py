@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.input_requests import read_answer
@@ -26,10 +26,10 @@ from mcprev.errors import (
     MethodNotFound,
     RpcError,
 )
-from mcprev.protocol import mrtr, tasks
+from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.stateless import missing_capability, uncovered
-from mcprev.protocol.subscriptions import LISTEN, task_ids
+from mcprev.protocol.stateless import StatelessServer, missing_capability, uncovered
+from mcprev.protocol.subscriptions import LISTEN, TASK_IDS, task_ids
 from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.server.task_execution import (
@@ -37,6 +37,7 @@ from mcprev.server.task_execution import (
     MAX_CARRIED,
     RunningTasks,
     TaskExecution,
+    TaskStream,
     result_at,
     session_of,
     status_at,
@@ -47,10 +48,8 @@ if TYPE_CHECKING:
     from mcprev.server.context import Context
 
 logger: Final = logging.getLogger("mcprev.server")
-Outcome = Callable[["asyncio.Future[dict[str, Json]]"], dict[str, Json]]
-"""Returns the result of a handler that has ended, also of one that failed. Raises `RpcError`."""
-Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
-"""Runs the handler once and returns its result at the latest revision."""
+Run = Callable[[], Coroutine[Any, Any, dict[str, Json]]]
+"""Runs the handler and returns its result at the latest revision, also of one that failed. Raises `RpcError` only."""
 
 
 class TaskManager(RunningTasks):
@@ -116,48 +115,42 @@ class TaskManager(RunningTasks):
             raise missing_capability(tasks.NEEDS)
         return can and support is not Support.FORBIDDEN
 
-    async def call(
-        self,
-        context: Context,
-        params: dict[str, Json] | None,
-        run: Run,
-        outcome: Outcome,
-    ) -> dict[str, Json] | None:
+    async def call(self, context: Context, run: Run) -> dict[str, Json] | None:
         """Run a call that may become a task. Returns its result, or None if the response was a task."""
         incoming = context.request
         running = context.running = TaskExecution(self, incoming, context.connection)
         try:
             if incoming.revision.tasks is TaskSupport.CORE:
                 await _begin_as_task(running)
-            handle = running.handle = asyncio.ensure_future(_run_to_end(context, params, run, running))
+            handle = running.handle = asyncio.ensure_future(run())
             if not running.detached.done():
                 either: set[asyncio.Future[Any]] = {handle, running.detached}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await self._cancel_unanswered(running, outcome)
+            await self._cancel_unanswered(running)
             raise
         if not running.detached.done():
             return handle.result()
-        self._start_watching(running, outcome)
+        self._start_watching(running)
         if not incoming.open:
             handle.cancel()  # the client does not learn the id of the task, so nobody can use it
         incoming.respond(tasks.created(running.detached.result(), incoming.revision))
         return None
 
-    async def _cancel_unanswered(self, running: TaskExecution, outcome: Outcome) -> None:
+    async def _cancel_unanswered(self, running: TaskExecution) -> None:
         """Cancel the handler of a request that the client cancelled before it received a task."""
         handle = running.handle
         if handle is not None:
             handle.cancel()
         if running.task is not None:
-            self._start_watching(running, outcome)
+            self._start_watching(running)
         elif handle is not None:
             await asyncio.wait({handle})
             if not handle.cancelled() and handle.exception() is not None:
                 logger.debug("the handler of a cancelled request raised", exc_info=handle.exception())
 
-    def _start_watching(self, running: TaskExecution, outcome: Outcome) -> None:
-        watcher = asyncio.ensure_future(self._watch(running, outcome))
+    def _start_watching(self, running: TaskExecution) -> None:
+        watcher = asyncio.ensure_future(self._watch(running))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
         share = share_of(running.request)
@@ -165,7 +158,7 @@ class TaskManager(RunningTasks):
             share.hold()
             watcher.add_done_callback(lambda _: share.release())
 
-    async def _watch(self, running: TaskExecution, outcome: Outcome) -> None:
+    async def _watch(self, running: TaskExecution) -> None:
         """Wait for the end of a task and store how it ended: completed, failed or cancelled."""
         handle = running.handle
         if handle is not None:
@@ -175,7 +168,7 @@ class TaskManager(RunningTasks):
             if handle is None or handle.cancelled():
                 task = tasks.cancel(task, now)
             else:
-                task = tasks.complete(task, outcome(handle), now)
+                task = tasks.complete(task, handle.result(), now)
         except RpcError as error:
             task = tasks.fail_task(task, error.to_wire(), now)
         running.request.reports_progress = False
@@ -183,7 +176,6 @@ class TaskManager(RunningTasks):
             await running.save_end(task)
         finally:
             self.running.pop(task.id, None)
-            self.streams.forget(task)
             running.notify_waiters()
 
     async def aclose(self) -> None:
@@ -220,7 +212,10 @@ class TaskManager(RunningTasks):
         return status_at(await self._requested_task(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
-        """Open a stream with the status of the named tasks, of those that the client owns and that run here or have ended."""  # SUB-9
+        """Open a stream with the status of the named tasks, of those that the client owns and that run here or have ended.
+
+        The changes of tasks that run in another process are unknown here.
+        """  # SUB-9
         if uncovered(context.capabilities, tasks.NEEDS):
             raise missing_capability(tasks.NEEDS)
         found: list[tuple[TaskExecution | None, Task]] = []
@@ -229,9 +224,18 @@ class TaskManager(RunningTasks):
             task = await self._find(name, incoming)
             if task is not None and (running is not None or task.ended):
                 found.append((running, task))
-        # A task may have changed while the next ones were loaded.
-        newest = [task if running is None else running.task or task for running, task in found]
-        self.streams.open(incoming, context.connection, newest)
+        if not incoming.open:
+            return
+        cast("StatelessServer", incoming.engine).open_stream(
+            incoming, {TASK_IDS: [task.id for _, task in found]}
+        )
+        for running, task in found:
+            stream = TaskStream(incoming, context.connection)
+            if running is not None:
+                running.streams = [*(other for other in running.streams if other.incoming.open), stream]
+            # A task may have changed while the next ones were loaded.
+            stream.send(task if running is None else running.task or task)
+        context.connection.process_events()
 
     async def _result(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; its input requests are sent to the client as part of this request."""  # TASK-4
@@ -343,18 +347,3 @@ async def _begin_as_task(running: TaskExecution) -> None:
     except Exception as error:
         logger.exception("a task cannot be saved")
         raise InternalError(INTERNAL_MESSAGE) from error
-
-
-async def _run_to_end(
-    context: Context, params: dict[str, Json] | None, run: Run, running: TaskExecution
-) -> dict[str, Json]:
-    """Run a handler until it needs no more input; the input of a task comes by `tasks/update` or `tasks/result`."""
-    wire = await run(context, params)
-    for _ in range(mrtr.MAX_ROUNDS):
-        if not running.is_task or not mrtr.is_input_required(wire):
-            return wire
-        for key, request in mrtr.requests_of(wire).items():
-            context.answers.given[key] = await running.ask(key, request, None)
-        context.answers.state = wire.get(mrtr.STATE)
-        wire = await run(context, context.answers.into(params or {}))
-    raise TypeError(f"a task asked for input more than {mrtr.MAX_ROUNDS} times")
