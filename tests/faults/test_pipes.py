@@ -167,8 +167,7 @@ def test_a_flood_on_stderr_is_read_and_not_kept() -> None:
         async with connected(target) as client:
             assert said(await client.call_tool("x")) == "0"
             assert size == 20 * MEGABYTE
-            process = target._process
-            assert process is not None
+            (process,) = target._processes
             assert len(process._tail) == TAIL
 
     with nothing_left():

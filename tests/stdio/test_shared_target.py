@@ -67,7 +67,7 @@ def test_a_process_that_dies_is_started_again_for_its_own_client() -> None:
             assert other.reopened == 1
             assert one.reopened == 0
         assert not any(alive(number) for number in (first, second, third))
-        assert target._runs == []  # pyright: ignore[reportPrivateUsage]
+        assert target._processes == []  # pyright: ignore[reportPrivateUsage]
 
     run(main())
 
@@ -91,7 +91,7 @@ def test_who_gives_up_connecting_ends_its_own_process_only() -> None:
             for _ in range(2):
                 with pytest.raises(ProcessExited):
                     await mcprev.connect(nowhere).__aenter__()
-            assert nowhere._runs == []  # pyright: ignore[reportPrivateUsage]
+            assert nowhere._processes == []  # pyright: ignore[reportPrivateUsage]
         assert not alive(first)
 
     run(main())

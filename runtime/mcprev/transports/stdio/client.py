@@ -10,10 +10,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
@@ -74,29 +73,30 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._cwd = cwd
         self._stderr = stderr
         self._grace = grace
-        self._process: _Process | None = None
-        self._runs: list[_Run] = []
+        self.pid: int | None = None
+        """The process id of the last process that was started."""
+        self._processes: list[_Process] = []
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
-        run = _Run(partial(self._start, protocol, handler))
-        # The caller may be cancelled during the start, more than once; `close` still ends the process.
-        self._runs.append(run)
-        try:
-            return await asyncio.shield(run.starting)
-        except BaseException:
-            run.cancelled_start = True
-            raise
-
-    async def _start(
-        self, protocol: ClientProtocol, handler: RequestHandler[Connection], run: _Run
-    ) -> Connection:
         connection = LineConnection(protocol, handler, logger, linger=0)
-        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        loop = asyncio.get_running_loop()
+        process = _Process(connection, self._command[0], self._stderr)
+        process.starting = asyncio.get_running_loop().create_task(self._start(process))
+        self._processes.append(process)
         try:
-            _, process = await loop.subprocess_exec(
-                lambda: _Process(connection, self._command, self._stderr),
+            # The caller may be cancelled during the start, more than once; `close` still ends the process.
+            await asyncio.shield(process.starting)
+        except BaseException:
+            process.report_lost()
+            raise
+        self.pid = process.pid
+        return connection
+
+    async def _start(self, process: _Process) -> None:
+        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        try:
+            await asyncio.get_running_loop().subprocess_exec(
+                lambda: process,
                 *self._command,
                 env={**environment, **(self._env or {})},
                 cwd=self._cwd,
@@ -107,94 +107,72 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
             if len(self._command) == 1 and len(words := self._command[0].split()) > 1:
                 text += f"; pass each word by itself: mcprev.stdio({', '.join(map(repr, words))})"
             raise ProcessExited(text, returncode=None, stderr="") from error
-        self._process = run.process = process
-        return connection
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the last process that was started."""
-        return None if self._process is None else self._process.pid
 
     async def close(self) -> None:
         """End the processes whose connections have ended; those of other clients keep running.
 
         Closes stdin, then sends SIGTERM, then SIGKILL to the process group.
         """
-        closing: list[asyncio.Task[None]] = []
-        for run in self._runs:
-            if run.closing is None and run.has_ended:
-                run.closing = asyncio.get_running_loop().create_task(self._end(run))
-            if run.closing is not None:
-                closing.append(run.closing)
-        for task in closing:
-            await asyncio.shield(task)
+        ended = [process for process in self._processes if process.connection.error is not None]
+        for process in ended:
+            if process.ending is None:
+                process.ending = asyncio.get_running_loop().create_task(self._end(process))
+        for process in ended:
+            if process.ending is not None:
+                await asyncio.shield(process.ending)
 
-    async def _end(self, run: _Run) -> None:
+    async def _end(self, process: _Process) -> None:
         try:
-            await asyncio.wait({run.starting})
-            if run.process is not None:
-                await run.process.end(self._grace)
+            await process.end(self._grace)
         finally:
-            self._runs.remove(run)
+            self._processes.remove(process)
 
     @override
     def __repr__(self) -> str:
         return f"<stdio {' '.join(self._command)}>"
 
 
-class _Run:
-    """One run of the command, for one connection."""
+class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
+    """Receives the events of the process from the event loop, and is the transport to its stdin and from its stdout.
 
-    def __init__(self, start: Callable[[_Run], Coroutine[Any, Any, Connection]]) -> None:
-        self.starting = asyncio.get_running_loop().create_task(start(self))
-        self.closing: asyncio.Task[None] | None = None
-        self.process: _Process | None = None
-        self.cancelled_start = False
-        """Whether the start was cancelled."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether its connection has ended, so that the process must be ended."""
-        starting = self.starting
-        if self.cancelled_start or not starting.done():
-            return self.cancelled_start
-        return starting.cancelled() or starting.exception() is not None or starting.result().error is not None
-
-
-class _Process(asyncio.SubprocessProtocol):
-    """Receives the events of the process from the event loop."""
+    Closing it closes stdin; stdout is read to its end.
+    """
 
     def __init__(
-        self, connection: LineConnection, command: tuple[str, ...], stderr: Callable[[bytes], None] | None
+        self, connection: LineConnection, command: str, stderr: Callable[[bytes], None] | None
     ) -> None:
-        self._connection = connection
+        super().__init__()
+        self.connection: LineConnection = connection
+        self.starting: asyncio.Task[None]
+        self.ending: asyncio.Task[None] | None = None
         self._command = command
         self._on_stderr = stderr
         self._tail = bytearray()
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
-        self._pipes = {1, 2}
         self._exit_timer: asyncio.TimerHandle | None = None
-        self._reported = False
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._closing = False
+        self._process: asyncio.SubprocessTransport | None = None
 
     @property
     def pid(self) -> int:
         """The process id, which is also the process group id."""
-        assert self._transport is not None
-        return self._transport.get_pid()
+        assert self._process is not None
+        return self._process.get_pid()
 
     # -- what happens --------------------------------------------------------------------------------------
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._connection.connection_made(_ProcessTransport(self._transport, self))
+        self._process = process = cast("asyncio.SubprocessTransport", transport)
+        self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
+        self._stdout = cast("asyncio.ReadTransport", process.get_pipe_transport(1))
+        self.connection.connection_made(self)
 
     @override
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         if fd == 1:
-            self._connection.data_received(cast("bytes", data))
+            self.connection.data_received(cast("bytes", data))
             return
         self._tail += cast("bytes", data)
         del self._tail[:-TAIL]
@@ -206,102 +184,51 @@ class _Process(asyncio.SubprocessProtocol):
 
     @override
     def pause_writing(self) -> None:
-        self._connection.pause_writing()
+        self.connection.pause_writing()
 
     @override
     def resume_writing(self) -> None:
-        self._connection.resume_writing()
+        self.connection.resume_writing()
 
     @override
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._pipes.discard(fd)
-        if fd != _STDERR or self._exited.done():
-            # A server may close its stderr and keep running.
-            self._on_end()
+        if fd != _STDERR:  # a server may close its stderr and keep running
+            self._report_soon()
 
     @override
     def process_exited(self) -> None:
         if not self._exited.done():
             self._exited.set_result(None)
-        self._on_end()
+        self._report_soon()
 
-    def _on_end(self) -> None:
-        """End the connection when all pipes and the process have ended, at the latest after `_EXIT_WAIT` seconds."""
-        if self._exited.done() and not self._pipes:
-            self.report_lost()
-        elif self._exit_timer is None:
+    def _report_soon(self) -> None:
+        """Report the end of the connection when the process and all pipes have ended, at the latest in `_EXIT_WAIT` s."""
+        if self._exit_timer is None:
             self._exit_timer = self._loop.call_later(_EXIT_WAIT, self.report_lost)
 
-    def report_lost(self) -> None:
-        """Report the end of the connection, once."""
-        if self._exit_timer is not None:
-            self._exit_timer.cancel()
-        if not self._reported:
-            self._reported = True
-            self._connection.connection_lost(self._lost_error())
-
-    def _lost_error(self) -> ConnectionLost:
-        code = None if self._transport is None else self._transport.get_returncode()
-        stderr = self._tail.decode(errors="replace")
-        if code is None:
-            return ConnectionLost("the server closed its end", in_flight=True, retry_safe=False)
-        text = f"'{self._command[0]}' exited with {code}"
-        return ProcessExited(text, returncode=code, stderr=stderr, in_flight=True)
-
-    # -- the end -------------------------------------------------------------------------------------------
-
-    async def end(self, grace: float) -> None:
-        """Close stdin, send SIGTERM, then SIGKILL, until the process exits; then kill the rest of its group."""
-        assert self._transport is not None
-        stdin = self._transport.get_pipe_transport(0)
-        if stdin is not None:
-            stdin.close()
-        try:
-            for number in (None, signal.SIGTERM, signal.SIGKILL):
-                if number is not None:
-                    self._kill(number)
-                if await self._wait_for_exit(grace):
-                    break
-        finally:
-            self._kill(signal.SIGKILL)
-        self._transport.close()
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
         self.report_lost()
 
-    async def _wait_for_exit(self, seconds: float) -> bool:
-        await asyncio.wait({self._exited}, timeout=seconds)
-        return self._exited.done()
+    def report_lost(self) -> None:
+        """Report the end of the connection, which hears of the first one only."""
+        if self._exit_timer is not None:
+            self._exit_timer.cancel()
+        self.connection.connection_lost(self._lost_error())
 
-    def _kill(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+    def _lost_error(self) -> ConnectionLost:
+        code = None if self._process is None else self._process.get_returncode()
+        if code is None:
+            return ConnectionLost("the server closed its end", in_flight=True, retry_safe=False)
+        stderr = self._tail.decode(errors="replace")
+        text = f"'{self._command}' exited with {code}"
+        return ProcessExited(text, returncode=code, stderr=stderr, in_flight=True)
 
-
-class _ProcessTransport(asyncio.Transport):
-    """The process's stdin and stdout as one transport. Closing it closes stdin; stdout is read to its end."""
-
-    def __init__(self, process: asyncio.SubprocessTransport, protocol: _Process) -> None:
-        super().__init__()
-        self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
-        self._stdout = cast("asyncio.ReadTransport", process.get_pipe_transport(1))
-        self._protocol = protocol
-        self._closing = False
+    # -- stdin and stdout ----------------------------------------------------------------------------------
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._stdin.write(data)
-
-    @override
-    def close(self) -> None:
-        if not self._closing:
-            self._closing = True
-            self._stdin.close()
-            asyncio.get_running_loop().call_soon(self._protocol.report_lost)
-
-    @override
-    def abort(self) -> None:
-        self._closing = True
-        self._stdin.abort()
-        self._protocol.report_lost()
 
     @override
     def is_closing(self) -> bool:
@@ -314,3 +241,40 @@ class _ProcessTransport(asyncio.Transport):
     @override
     def resume_reading(self) -> None:
         self._stdout.resume_reading()
+
+    @override
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._stdin.close()
+            self._loop.call_soon(self.report_lost)
+
+    @override
+    def abort(self) -> None:
+        self._closing = True
+        self._stdin.abort()
+        self.report_lost()
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    async def end(self, grace: float) -> None:
+        """Close stdin, send SIGTERM, then SIGKILL, until the process exits; then kill the rest of its group."""
+        await asyncio.wait({self.starting})
+        if self._process is None:
+            return
+        self._stdin.close()
+        try:
+            for number in (None, signal.SIGTERM, signal.SIGKILL):
+                if number is not None:
+                    self._kill(number)
+                await asyncio.wait({self._exited}, timeout=grace)
+                if self._exited.done():
+                    break
+        finally:
+            self._kill(signal.SIGKILL)
+        self._process.close()
+        self.report_lost()
+
+    def _kill(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)

@@ -1,7 +1,7 @@
 """Two file descriptors of any kind as one transport: pipes, sockets, terminals, files (STDIO-1, STDIO-9).
 
-The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a worker thread reads them,
-and writes to them are direct, because they do not block.
+The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a thread copies what they
+hold to a pipe, and writes to them are direct, because they do not block.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import shutil
 import stat
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from typing_extensions import override
@@ -31,8 +34,11 @@ def use_small_reads(transport: object) -> None:
         cast("Any", transport).max_size = _CHUNK
 
 
-class PipeTransport(asyncio.Transport):
-    """Reads one descriptor and writes another, for one protocol. It owns both and closes them."""
+class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
+    """Reads one descriptor and writes another, for one protocol. It owns both and closes them.
+
+    As a protocol, it receives the events of the output.
+    """
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -41,7 +47,6 @@ class PipeTransport(asyncio.Transport):
         self._writer: asyncio.WriteTransport | None = None
         self._closing = False
         self._lost = False
-        self._incoming = -1
         self._look: asyncio.TimerHandle | None = None
 
     async def open(self, incoming: int, outgoing: int) -> None:
@@ -49,22 +54,27 @@ class PipeTransport(asyncio.Transport):
         loop = asyncio.get_running_loop()
         if _watchable(outgoing):
             target = os.fdopen(outgoing, "wb", buffering=0)
-            made, _ = await loop.connect_write_pipe(lambda: _Writer(self._protocol, self), target)
-            self._writer = made
+            self._writer, _ = await loop.connect_write_pipe(lambda: self, target)
         else:
             self._writer = _FileWriter(outgoing)
         # Messages go to the output without a call in between.
         self.write: Callable[[bytes | bytearray | memoryview], None] = self._writer.write  # type: ignore[assignment]
         self._protocol.connection_made(self)
-        if _watchable(incoming):
-            self._incoming = incoming
-            source = os.fdopen(incoming, "rb", buffering=0)
-            self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
-            use_small_reads(self._reader)
-        else:
-            self._reader = _FileReader(incoming, self._protocol)
+        self._incoming = incoming if _watchable(incoming) else _copy_to_pipe(incoming)
+        source = os.fdopen(self._incoming, "rb", buffering=0)
+        self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
+        use_small_reads(self._reader)
 
-    def written_out(self, exc: Exception | None) -> None:
+    @override
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the output: nothing can be written any more."""
         self._writer = None
         self.ended(exc)
@@ -114,7 +124,7 @@ class PipeTransport(asyncio.Transport):
             self._reader.resume_reading()
 
     def _schedule_check(self) -> None:
-        if self._incoming >= 0 and hasattr(select, "poll"):
+        if hasattr(select, "poll"):
             self._look = asyncio.get_running_loop().call_later(_CHECK_INTERVAL, self._check_end)
 
     def _cancel_check(self) -> None:
@@ -147,60 +157,6 @@ class _Reader(asyncio.Protocol):
             self._transport.ended(exc)
 
 
-class _Writer(asyncio.BaseProtocol):
-    """Forwards write events from the event loop to the protocol."""
-
-    def __init__(self, protocol: asyncio.Protocol, transport: PipeTransport) -> None:
-        self._protocol = protocol
-        self._transport = transport
-
-    @override
-    def pause_writing(self) -> None:
-        self._protocol.pause_writing()
-
-    @override
-    def resume_writing(self) -> None:
-        self._protocol.resume_writing()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport.written_out(exc)
-
-
-class _FileReader(asyncio.ReadTransport):
-    """Reads a file to its end in a worker thread."""
-
-    def __init__(self, descriptor: int, protocol: asyncio.Protocol) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._protocol = protocol
-        self._going = asyncio.Event()
-        self._going.set()
-        self._task = asyncio.get_running_loop().create_task(self._read())
-
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while data := await loop.run_in_executor(None, os.read, self._descriptor, _CHUNK):
-                await self._going.wait()
-                self._protocol.data_received(data)
-            self._protocol.eof_received()
-        finally:
-            os.close(self._descriptor)
-
-    @override
-    def pause_reading(self) -> None:
-        self._going.clear()
-
-    @override
-    def resume_reading(self) -> None:
-        self._going.set()
-
-    @override
-    def close(self) -> None:
-        self._task.cancel()
-
-
 class _FileWriter(asyncio.WriteTransport):
     """Writes a file directly."""
 
@@ -219,6 +175,22 @@ class _FileWriter(asyncio.WriteTransport):
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _copy_to_pipe(descriptor: int) -> int:
+    """Return the reading end of a pipe to which a thread copies a file, until its end or until nobody reads."""
+    incoming, outgoing = os.pipe()
+
+    def copy() -> None:
+        with (
+            os.fdopen(descriptor, "rb", 0) as source,
+            suppress(BrokenPipeError),
+            os.fdopen(outgoing, "wb", 0) as target,
+        ):
+            shutil.copyfileobj(source, target)
+
+    threading.Thread(target=copy, daemon=True).start()
+    return incoming
 
 
 def _watchable(descriptor: int) -> bool:
