@@ -20,7 +20,7 @@ BY_VERSION: Final = {revision.version: revision for revision in reversed(ALL)}
 _SESSION_KINDS: Final = {
     "logging/setLevel": RequestKind.SET_LEVEL,
     "resources/subscribe": RequestKind.SUBSCRIBE,
-    "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
+    "resources/unsubscribe": RequestKind.SUBSCRIBE,
     "server/discover": RequestKind.DISCOVER,
     "subscriptions/listen": RequestKind.LISTEN,
 }

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -38,6 +38,9 @@ from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req
 
+CLOSED: Final = "closed"
+"""After the loss of the connection, in whatever state the session was."""
+STATES: Final = (*State, CLOSED)
 each_session = pytest.mark.parametrize("row", HANDSHAKE, ids=lambda row: row.name)
 REQUESTS: dict[str, Any] = {
     "initialize": {"protocolVersion": HANDSHAKE[0].version, "capabilities": {}, "clientInfo": {}},
@@ -62,17 +65,18 @@ def code(message: dict[str, Any]) -> int | None:
     return cast("int | None", message.get("error", {}).get("code"))
 
 
-def in_state(state: State, row: Revision) -> tuple[ServerProtocol, Wire]:
+def in_state(state: object, row: Revision) -> tuple[ServerProtocol, Wire]:
     side = ServerProtocol(FakeServer())
     wire = Wire(side)
     if state is not State.NEW:
         wire.get(initialize(row))
     if state is State.READY:
         wire.get(notification("notifications/initialized"))
-    if state is State.CLOSED:
+    if state is CLOSED:
         side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
     wire.events()
-    assert side.session.state is state
+    assert side.connection.closed is (state is CLOSED)
+    assert side.session.state is (State.OPENING if state is CLOSED else state)
     return side, wire
 
 
@@ -80,22 +84,22 @@ SERVED: dict[str, Any] = {
     "initialize": -32600, "ping": {}, "tools/call": "event", "logging/setLevel": {}, "resources/subscribe": {},
     "resources/unsubscribe": {}, "no/such": -32601, "prompts/list": -32601,
 }  # fmt: skip
-ANSWERS: dict[State, dict[str, Any]] = {
+ANSWERS: dict[object, dict[str, Any]] = {
     State.NEW: {
         "initialize": "opened", "ping": {}, "tools/call": -32600, "logging/setLevel": -32600,
         "resources/subscribe": -32600, "resources/unsubscribe": -32600, "no/such": -32601, "prompts/list": -32601,
     },
     State.OPENING: SERVED,
     State.READY: SERVED,
-    State.CLOSED: dict.fromkeys(REQUESTS),
+    CLOSED: dict.fromkeys(REQUESTS),
 }  # fmt: skip
 
 
 @req("LIFE-8", "LIFE-15", "PING-1", "BASE-9")
 @pytest.mark.parametrize("method", REQUESTS)
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", STATES)
 @each_session
-def test_server_state_by_request(row: Revision, state: State, method: str) -> None:
+def test_server_state_by_request(row: Revision, state: object, method: str) -> None:
     """LIFE-8, LIFE-15, PING-1, BASE-9: what each state makes of each request."""
     _, wire = in_state(state, row)
     sent = wire.get(request(method, REQUESTS[method], 7))
@@ -117,32 +121,33 @@ def test_server_state_by_request(row: Revision, state: State, method: str) -> No
 
 @req("BASE-8", "BASE-9")
 @pytest.mark.parametrize("method", NOTIFICATIONS)
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", STATES)
 @each_session
-def test_server_state_by_notification(row: Revision, state: State, method: str) -> None:
+def test_server_state_by_notification(row: Revision, state: object, method: str) -> None:
     """BASE-8, BASE-9: no notification is ever answered, in no state."""
     side, wire = in_state(state, row)
+    before = side.session.state
     assert wire.get(notification(method, NOTIFICATIONS[method])) == []
     heard = any(isinstance(event, NotificationReceived) for event in wire.events())
     assert heard is (method.endswith("roots/list_changed") and state in (State.OPENING, State.READY))
     confirmed = state is State.OPENING and method == "notifications/initialized"
-    assert side.session.state is (State.READY if confirmed else state)
+    assert side.session.state is (State.READY if confirmed else before)
 
 
-CLIENT_ANSWERS: dict[State, dict[str, Any]] = {
+CLIENT_ANSWERS: dict[object, dict[str, Any]] = {
     State.NEW: {"ping": {}, "sampling/createMessage": -32600, "no/such": -32601},
     State.OPENING: {"ping": {}, "sampling/createMessage": -32600, "no/such": -32601},
     State.READY: {"ping": {}, "sampling/createMessage": "event", "no/such": -32601},
-    State.CLOSED: {"sampling/createMessage": None, "no/such": None},
+    CLOSED: {"sampling/createMessage": None, "no/such": None},
 }
 
 
 @req("PING-1", "BASE-9", "LIFE-8")
 @pytest.mark.parametrize(
-    ("state", "method"), [(state, method) for state in State for method in CLIENT_ANSWERS[state]]
+    ("state", "method"), [(state, method) for state in STATES for method in CLIENT_ANSWERS[state]]
 )
 @each_session
-def test_client_state_by_request(row: Revision, state: State, method: str) -> None:
+def test_client_state_by_request(row: Revision, state: object, method: str) -> None:
     """PING-1, BASE-9: what each state of a client makes of each request."""
     side = ClientProtocol(FakeClient())
     wire = Wire(side)
@@ -150,7 +155,7 @@ def test_client_state_by_request(row: Revision, state: State, method: str) -> No
         side.session.initialize(row, 0, timeout=None)
     if state is State.READY:
         side.session.opened(row, {})
-    if state is State.CLOSED:
+    if state is CLOSED:
         side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
     wire.sent()
     wire.events()
@@ -236,6 +241,21 @@ def test_cancelled_request_is_not_answered_canc_2(row: Revision) -> None:
     incoming.respond({})
     incoming.fail(RpcError("x"))
     assert side.session.progress(incoming, {"progress": 1}) is False
+    assert wire.sent() == []
+
+
+@req("PROG-2", "LOG-2", "SUB-1")
+@each_session
+def test_nothing_is_kept_to_be_sent_after_the_connection_was_lost(row: Revision) -> None:
+    """A task runs on without its connection: what it reports goes nowhere, and does not pile up either."""
+    side, wire = open_server(row)
+    wire.get(request("resources/subscribe", {"uri": "a:b"}, 2))
+    incoming = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}, 3))
+    incoming.reports_progress = True
+    side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
+    side.session.progress(incoming, {"progress": 1})
+    side.session.send_notification("notifications/message", {"level": "error", "data": 1})
+    side.changed(Changed.RESOURCE, "a:b")
     assert wire.sent() == []
 
 

@@ -161,4 +161,4 @@ def test_calls_end_once(steps: list[tuple[str, int]]) -> None:
         earliest = min(live.values(), default=float("inf"))
         assert calls.deadline is None or calls.deadline <= earliest
         assert earliest == float("inf") or calls.deadline is not None
-    assert len(calls) == len(live)
+    assert len(calls.waiting) == len(live)

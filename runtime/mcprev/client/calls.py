@@ -23,8 +23,8 @@ from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
 from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
+from mcprev.protocol.connection_state import PROGRESS
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.engine import PROGRESS
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths

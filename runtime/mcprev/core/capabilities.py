@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SESSION: Final[Mapping[str, RequestKind]] = {
     "logging/setLevel": RequestKind.SET_LEVEL,
     "resources/subscribe": RequestKind.SUBSCRIBE,
-    "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
+    "resources/unsubscribe": RequestKind.SUBSCRIBE,
 }
 """Session requests that the runtime serves itself if the capability is declared."""
 _OWN: Final[Mapping[str, RequestKind]] = {"server/discover": RequestKind.DISCOVER, LISTEN: RequestKind.LISTEN}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from mcprev.convert import PayloadKind, convert
 from mcprev.errors import Json
-from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.engine import PROGRESS
+from mcprev.protocol.connection_state import PROGRESS, IncomingRequest
 from mcprev.revisions import LATEST
 
 if TYPE_CHECKING:

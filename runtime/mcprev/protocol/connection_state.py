@@ -18,6 +18,8 @@ from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Request, RequestId, record
 
+PROGRESS: Final = "notifications/progress"
+
 
 class RequestKind(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python
     """How an engine handles a request."""
@@ -29,7 +31,7 @@ class RequestKind(IntEnum):  # whose hash, unlike that of Enum, is not computed 
     PING = auto()
     SET_LEVEL = auto()
     SUBSCRIBE = auto()
-    UNSUBSCRIBE = auto()
+    """Also ends a subscription."""
     DISCOVER = auto()
     LISTEN = auto()
 
@@ -73,61 +75,44 @@ class ToleratedViolation(StrEnum):
     UNNAMED_TASKS = "requests about tasks without Mcp-Name"
 
 
-class Responder(Protocol):
-    """The operations that a request needs of its engine."""
+class Responder:
+    """The part of an engine that answers requests of the peer."""
 
-    @property
-    def connection(self) -> ConnectionState:
-        """The state shared by the engines of the connection."""
-        ...
+    completes_results = False
+    """Whether the era requires members of every result."""
 
-    @property
-    def completes_results(self) -> bool:
-        """Whether results need `complete_result`."""
-        ...
+    def __init__(self, connection: ConnectionState) -> None:
+        self.connection = connection
 
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
         """Add the members that every result of the era has."""
-        ...
+        raise NotImplementedError
 
     def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
-        """Report progress of a request; return whether the report is sent."""  # PROG-2
-        ...
+        """Report progress of a request, if it is open, has a progress token and the progress increased."""  # PROG-2
+        if not (request.open or request.reports_progress) or request.token is None:
+            return False
+        if not params["progress"] > request.progress:
+            return False
+        request.progress = params["progress"]
+        channel = request if request.open else None
+        self.send_notification(PROGRESS, {"progressToken": request.token, **params}, channel)
+        return True
 
-    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether a log message of a level is to be sent."""  # LOG-2, LOG-3
-        ...
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:  # noqa: ARG002 - of servers
+        """Return whether a log message of a level is to be sent; clients send none."""  # LOG-2, LOG-3
+        return False
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
-        """Send a notification."""
-        ...
+        """Send a notification without checking whether it may be sent; no effect after the connection was lost."""
+        if not self.connection.closed:
+            self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
 
 
 class IncomingRequest:
     """A request of the peer that is being served. As an event: serve it. Also the channel of its progress, log
     messages and response.
     """
-
-    __slots__ = (
-        "batch",
-        "capabilities",
-        "client_info",
-        "code",
-        "engine",
-        "id",
-        "key",
-        "level",
-        "listen",
-        "method",
-        "open",
-        "origin",
-        "params",
-        "progress",
-        "reports_progress",
-        "response",
-        "revision",
-        "token",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -211,8 +196,6 @@ def _token(value: object) -> RequestId | None:
 
 class BatchResponse:
     """The responses to a batch, which are sent together."""  # BATCH-2
-
-    __slots__ = ("answers", "waiting")
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
@@ -312,18 +295,6 @@ _NUMBERS: Final = count(1)
 class ConnectionState:
     """The state that the engines of one connection share."""
 
-    __slots__ = (
-        "accepts_batch",
-        "calls",
-        "events",
-        "incoming",
-        "number",
-        "sends",
-        "shared",
-        "streams",
-        "violations",
-    )
-
     def __init__(self) -> None:
         self.number: int = next(_NUMBERS)
         """Unique in the process."""
@@ -333,6 +304,8 @@ class ConnectionState:
         """Whether each request has a stream of its own, whose end cancels the request."""  # HTTPM-6
         self.accepts_batch: bool = False
         """Whether arrays are accepted as messages now."""  # BATCH-6, AMB-16
+        self.closed: bool = False
+        """Whether the connection is lost."""
         self.calls: PendingCalls = PendingCalls()
         self.incoming: dict[object, IncomingRequest] = {}
         self.events: list[Event] = []
@@ -405,6 +378,7 @@ class ConnectionState:
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is lost: fail every call and cancel every request."""
+        self.closed = True
         self.events.extend(CallFailed(call, error) for call in self.calls.drain())
         while self.incoming:
             incoming = self.incoming.popitem()[1]

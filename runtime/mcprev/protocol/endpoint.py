@@ -28,11 +28,10 @@ from mcprev.wire.meta_keys import VERSION
 class EndpointProtocol:
     """The part shared by both roles."""
 
-    def __init__(self, local: LocalInfo, session: Handshake, peer: Engine) -> None:
+    def __init__(self, local: LocalInfo, session: Handshake) -> None:
         self.local = local
         self.connection: ConnectionState = session.connection
-        self._session = session
-        self._engine = peer
+        self._engine: Engine = session
         """The engine for operations that both engines implement alike."""
 
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
@@ -42,7 +41,7 @@ class EndpointProtocol:
     @property
     def waiting(self) -> bool:
         """Whether a call is pending."""
-        return len(self.connection.calls) > 0
+        return bool(self.connection.calls.waiting)
 
     @property
     def deadline(self) -> float | None:
@@ -66,7 +65,6 @@ class EndpointProtocol:
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is lost: fail every call and cancel every request."""
-        self._session.close()
         self.connection.lost(error)
 
     def _malformed(self, message: Malformed, *, null_id: bool) -> None:
@@ -92,7 +90,7 @@ class ServerProtocol(EndpointProtocol):
         connection = ConnectionState()
         self.session: HandshakeServer = HandshakeServer(connection, local)
         self.stateless: StatelessServer = StatelessServer(connection, local)
-        super().__init__(local, self.session, self.session)
+        super().__init__(local, self.session)
         self._handshake = any(revision.handshake for revision in local.revisions)
         self._modern = any(not revision.handshake for revision in local.revisions)
         self._null_id = self._handshake
@@ -100,21 +98,15 @@ class ServerProtocol(EndpointProtocol):
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
         """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request."""  # NEG-8
-        if isinstance(message, Request):
-            meta: Json = None if message.params is None else message.params.get("_meta")
-            if self._modern and (not self._handshake or (meta.__class__ is dict and VERSION in meta)):
-                self._null_id = self._null_id and self.session.agreed
-                self.stateless.request(message)
-            else:
-                self.session.request(message)
-        else:
-            self._receive_other(message, now)
-
-    def _receive_other(
-        self, message: Notification | Response | ErrorResponse | Malformed | jsonrpc.Batch, now: float
-    ) -> None:
         session = self.session
         match message:
+            case Request():
+                meta: Json = None if message.params is None else message.params.get("_meta")
+                if self._modern and (not self._handshake or (meta.__class__ is dict and VERSION in meta)):
+                    self._null_id = self._null_id and session.agreed
+                    self.stateless.request(message)
+                else:
+                    session.request(message)
             case Notification():
                 if self._handshake and session.agreed:
                     session.notification(message, now)
@@ -149,7 +141,7 @@ class ClientProtocol(EndpointProtocol):
         connection = ConnectionState()
         self.session: HandshakeClient = HandshakeClient(connection, local)
         self.stateless: StatelessClient = StatelessClient(connection, local, result_types)
-        super().__init__(local, self.session, self.session)
+        super().__init__(local, self.session)
         self.engine: HandshakeClient | StatelessClient = self.session
         """The engine of the negotiated revision."""
 
@@ -185,9 +177,3 @@ class ClientProtocol(EndpointProtocol):
                     self._malformed(message, null_id=session.agreed and session.revision.null_id_in_errors)
             case jsonrpc.Batch():
                 session.batch(message.messages, now)
-
-    @override
-    def lost(self, error: ConnectionLost) -> None:
-        """The connection is lost: fail every call."""
-        self.stateless.close()
-        super().lost(error)

@@ -18,6 +18,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol.connection_state import (
+    PROGRESS,
     CallCancelled,
     CallCompleted,
     CallFailed,
@@ -26,15 +27,14 @@ from mcprev.protocol.connection_state import (
     ConnectionState,
     IncomingRequest,
     LocalInfo,
-    NotificationReceived,
+    Responder,
     ToleratedViolation,
 )
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import ErrorResponse, Notification, Response
+from mcprev.wire.jsonrpc import ErrorResponse, Response
 
-PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
 _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Negotiation calls, which are not cancelled: the server may not know the notification before they are answered."""
@@ -45,14 +45,11 @@ DEFAULT_LEVEL: Final = "warning"
 """The log level of a session until the client sets one."""  # LOG-2
 
 
-class Engine:
+class Engine(Responder):
     """The part of an engine that is common to both eras and both roles."""
 
-    completes_results = False
-    """Whether the era requires members of every result."""
-
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
-        self.connection = connection
+        super().__init__(connection)
         self.local = local
         self.peer_capabilities: dict[str, Json] | None = None
         """The capabilities that the peer declared for the whole connection; None before that."""
@@ -73,10 +70,6 @@ class Engine:
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
-    def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
-        """Add the members that every result of the era has."""
-        raise NotImplementedError
-
     def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
         """Cancel a request on behalf of the peer; unknown, finished and malformed ids have no effect."""  # CANC-3
         id_ = (params or {}).get("requestId")
@@ -89,21 +82,6 @@ class Engine:
             return
         reason = (params or {}).get("reason")
         incoming.cancel(reason if isinstance(reason, str) else "no reason given")
-
-    def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
-        """Report progress of a request, if it is open, has a progress token and the progress increased."""  # PROG-2
-        if not (request.open or request.reports_progress) or request.token is None:
-            return False
-        if not params["progress"] > request.progress:
-            return False
-        request.progress = params["progress"]
-        channel = request if request.open else None
-        self.send_notification(PROGRESS, {"progressToken": request.token, **params}, channel)
-        return True
-
-    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:  # noqa: ARG002 - of servers
-        """Return whether a log message of a level is to be sent; clients send none."""  # LOG-2, LOG-3
-        return False
 
     # -- requests of our own -------------------------------------------------------------------------------
 
@@ -118,7 +96,12 @@ class Engine:
         progress: bool = False,
         channel: Channel = None,
     ) -> Call:
-        """Send a request without checking whether it may be sent."""
+        """Send a request without checking whether it may be sent.
+
+        Raises `LocalProtocolError` after the connection was lost.
+        """
+        if self.connection.closed:
+            raise LocalProtocolError("the connection is closed")
         call = self.connection.calls.open(method, now, idle, total)
         if progress:
             params = dict(params or {})
@@ -126,10 +109,6 @@ class Engine:
         call.params, call.channel = params, channel
         self.connection.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
         return call
-
-    def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
-        """Send a notification without checking whether it may be sent."""
-        self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
 
     def cancel(self, call: Call, reason: str) -> None:
         """Cancel a call and notify the peer; no effect if it was answered before."""  # CANC-7
@@ -153,9 +132,8 @@ class Engine:
     def tick(self, now: float) -> None:
         """Cancel the calls whose deadline has passed."""  # LIFE-18, TIME-1
         for call in self.connection.calls.due(now):
-            kind = call.timed_out(now)
+            kind, elapsed = "total" if now >= call.limit else "idle", now - call.sent_at
             self._cancel_closed(call, f"timeout ({kind})")
-            elapsed = now - call.sent_at
             text = f"no answer to '{call.method}' within {elapsed:.3g} s ({kind} timeout)"
             self.connection.events.append(CallFailed(call, RequestTimeout(text, elapsed=elapsed, kind=kind)))
 
@@ -185,7 +163,7 @@ class Engine:
     def progressed(self, params: Mapping[str, Json] | None, now: float) -> None:
         """Process a progress notification; one for an unknown call has no effect."""
         token = (params or {}).get("progressToken")
-        call = self.connection.calls.progressed(token, now) if isinstance(token, str | int | float) else None
+        call = self.connection.calls.progressed(token, now)
         if call is None:
             self.connection.diagnose(f"progress of no pending request: {token!r}")
         else:
@@ -208,15 +186,6 @@ class Engine:
             raise LocalProtocolError(
                 f"'{method}' needs the capability '{needs}', which the peer has not declared"
             )
-
-    def pass_on(self, revision: Revision, notification: Notification) -> None:
-        """Emit a notification that the handler receives; any other has no effect."""  # BASE-9
-        if notification.method in self.local.notifications(revision):
-            self.connection.events.append(
-                NotificationReceived(revision, notification.method, notification.params, notification.origin)
-            )
-        else:
-            self.connection.diagnose(f"a notification without a handler: {notification.method}")
 
 
 def declares(capabilities: Mapping[str, Json], path: str) -> bool:

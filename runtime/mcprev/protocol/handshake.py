@@ -16,18 +16,19 @@ from typing_extensions import override
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError, UnsupportedProtocolVersion
 from mcprev.protocol.connection_state import (
+    PROGRESS,
     BatchResponse,
     Channel,
     ConnectionState,
     IncomingRequest,
     LocalInfo,
+    NotificationReceived,
     RequestKind,
     SessionOpened,
 )
 from mcprev.protocol.engine import (
     CANCELLED,
     DEFAULT_LEVEL,
-    PROGRESS,
     SEVERITY,
     Engine,
     declares,
@@ -54,7 +55,6 @@ class State(IntEnum):  # whose hash, unlike that of Enum, is not computed in Pyt
     OPENING = auto()
     """Client: `initialize` is sent. Server: it is answered, and the client has not confirmed yet."""
     READY = auto()
-    CLOSED = auto()
 
 
 class Handshake(Engine):
@@ -88,10 +88,6 @@ class Handshake(Engine):
         self.state = state
         self.connection.events.append(SessionOpened(revision))
 
-    def close(self) -> None:
-        """Ignore all further messages."""
-        self.state = State.CLOSED
-
     # -- in ------------------------------------------------------------------------------------------------
 
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
@@ -104,12 +100,15 @@ class Handshake(Engine):
                 method: kind for each in self.revisions for method, kind in self.local.kinds(each).items()
             }
             self._kinds = {**_OPENERS, **kinds}
+        if self.connection.closed:
+            self.connection.diagnose(f"a request after the connection was lost: {message.method}")
+            return
         kind = self._kinds.get(message.method, RequestKind.UNKNOWN)
         self.request_actions[self.state][kind](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
         """Process a notification: look up the action for its method in this state."""
-        actions = self.notification_actions.get(self.state)
+        actions = None if self.connection.closed else self.notification_actions.get(self.state)
         action = Handshake.ignore if actions is None else actions.get(message.method, Handshake.deliver)
         action(self, message, now)
 
@@ -146,10 +145,6 @@ class Handshake(Engine):
         """Refuse an unknown method."""  # BASE-9
         self.connection.refuse(message, unknown_method(message.method), batch)
 
-    def ignore_request(self, message: Request, _batch: BatchResponse | None) -> None:
-        """Ignore a request after the session was closed."""
-        self.connection.diagnose(f"a request after the session was closed: {message.method}")
-
     def ignore(self, message: Notification, _now: float) -> None:
         """Ignore a notification that has no effect in this state."""
         self.connection.diagnose(f"an unexpected notification: {message.method}")
@@ -163,8 +158,14 @@ class Handshake(Engine):
         self.progressed(message.params, now)
 
     def deliver(self, message: Notification, _now: float) -> None:
-        """Pass a notification to the handler."""
-        self.pass_on(self.revision, message)
+        """Pass a notification to the handler, if it receives the method."""  # BASE-9
+        revision = self.revision
+        if message.method in self.local.notifications(revision):
+            self.connection.events.append(
+                NotificationReceived(revision, message.method, message.params, message.origin)
+            )
+        else:
+            self.connection.diagnose(f"a notification without a handler: {message.method}")
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -183,8 +184,6 @@ class Handshake(Engine):
         """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it."""
         if self.state not in _MAY_CALL and method != "ping":
             raise LocalProtocolError(f"'{method}' cannot be sent: the session is {self.state.name.lower()}")
-        if self.state is State.CLOSED:
-            raise LocalProtocolError("the session is closed")
         if not unchecked and method != "ping":
             self.check_sendable(method)
         call = self.send_request(
@@ -260,24 +259,15 @@ class HandshakeServer(Handshake):
         self.level = level
         self.pong(message, batch)
 
-    def subscribe(self, message: Request, batch: BatchResponse | None) -> None:
-        """Subscribe to a resource."""  # SUB-1
-        self._change_subscription(message, batch, self.subscribed.add)
-
-    def unsubscribe(self, message: Request, batch: BatchResponse | None) -> None:
-        """Unsubscribe from a resource."""
-        self._change_subscription(message, batch, self.subscribed.discard)
-
-    def _change_subscription(
-        self, message: Request, batch: BatchResponse | None, change: Callable[[str], None]
-    ) -> None:
+    def change_subscription(self, message: Request, batch: BatchResponse | None) -> None:
+        """Subscribe to a resource, or unsubscribe from it."""  # SUB-1
         uri: Json = (message.params or {}).get("uri")
         error = resource_error(uri, self.subscribed)
-        if error is None:
-            change(uri)
-            self.pong(message, batch)
-        else:
+        if error is not None:
             self.connection.refuse(message, error, batch)
+            return
+        (self.subscribed.add if message.method == "resources/subscribe" else self.subscribed.discard)(uri)
+        self.pong(message, batch)
 
     def on_initialized(self, _message: Notification, _now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
@@ -341,8 +331,7 @@ _SERVED: Final[RequestActions] = {
     RequestKind.PING: _S.pong,
     RequestKind.SERVED: _S.serve,
     RequestKind.SET_LEVEL: _S.set_level,
-    RequestKind.SUBSCRIBE: _S.subscribe,
-    RequestKind.UNSUBSCRIBE: _S.unsubscribe,
+    RequestKind.SUBSCRIBE: _S.change_subscription,
     RequestKind.UNKNOWN: _S.unknown,
 }
 _WAITING: Final[RequestActions] = {
@@ -365,7 +354,6 @@ HandshakeServer.request_actions = {
     },
     State.OPENING: _SERVED,
     State.READY: _SERVED,
-    State.CLOSED: dict.fromkeys(_SERVED, _S.ignore_request),
 }
 HandshakeServer.notification_actions = {
     State.OPENING: {**_READY, INITIALIZED: _S.on_initialized},
@@ -375,7 +363,6 @@ HandshakeClient.request_actions = {
     State.NEW: _WAITING,
     State.OPENING: _WAITING,
     State.READY: {**_WAITING, RequestKind.SERVED: _C.serve},
-    State.CLOSED: dict.fromkeys(_WAITING, _C.ignore_request),
 }
 # A client ignores what arrives before the session is open, such as a log message (LIFE-7).
 HandshakeClient.notification_actions = {State.READY: _READY}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mcprev.errors import InvalidParams, Json
+from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.stateless import INPUT_REQUIRED
 
@@ -64,27 +65,20 @@ def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
 class InputResponses:
     """The input of a handler run: the responses so far, and the author's own state."""
 
-    __slots__ = ("given", "state")
-
     def __init__(self, given: Mapping[str, dict[str, Json]] | None = None, state: str | None = None) -> None:
         self.given: dict[str, dict[str, Json]] = {} if given is None else dict(given)
         self.state: str | None = state
 
     @classmethod
     def of_retry(
-        cls,
-        method: str,
-        params: Mapping[str, Json],
-        states: RequestStateSealer,
-        now: float,
-        *,
-        principal: str | None,
+        cls, incoming: IncomingRequest, states: RequestStateSealer, now: float, *, principal: str | None
     ) -> InputResponses:
         """Read the responses and the state of a retry.
 
         Raises `InvalidParams` for a state that this server did not seal, or that belongs to another principal.
         """  # MRTR-4, SEC-5
         earlier: dict[str, Json] = {}
+        method, params = incoming.method, incoming.params or {}
         token = params.get(STATE)
         if token is not None:
             earlier = states.open(token, method=method, params=params, principal=principal, now=now)
@@ -100,8 +94,7 @@ class InputResponses:
     def seal(
         self,
         result: dict[str, Json],
-        method: str,
-        params: Mapping[str, Json],
+        incoming: IncomingRequest,
         states: RequestStateSealer,
         now: float,
         *,
@@ -112,6 +105,7 @@ class InputResponses:
         if state is None and not self.given:
             return result
         payload = {_ANSWERS: self.given, _AUTHOR: state}
+        method, params = incoming.method, incoming.params
         token = states.seal(payload, method=method, params=params, principal=principal, now=now)
         return {**result, STATE: token}
 

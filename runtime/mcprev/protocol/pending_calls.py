@@ -37,15 +37,9 @@ class Call:
     listener: Callable[[str, dict[str, Json]], None] | None = None
     """Takes the method and the params of each notification about the call."""
 
-    def timed_out(self, now: float) -> str:
-        """Return which timeout a due call has reached: `total` or `idle`."""
-        return "total" if now >= self.limit else "idle"
-
 
 class PendingCalls:
     """The pending calls of one side of a connection, by id."""
-
-    __slots__ = ("_next", "earliest", "waiting")
 
     def __init__(self) -> None:
         self._next = 0
@@ -53,9 +47,6 @@ class PendingCalls:
         """The pending calls by id; read-only."""
         self.earliest: float = _NEVER
         """A lower bound of all deadlines; infinite without deadlines."""
-
-    def __len__(self) -> int:
-        return len(self.waiting)
 
     def __contains__(self, call: Call) -> bool:
         return self.waiting.get(call.id) is call
@@ -71,14 +62,14 @@ class PendingCalls:
             self.earliest = call.deadline
         return call
 
-    def find(self, id_: float | str | None) -> Call | None:
+    def find(self, id_: object) -> Call | None:
         """Return the pending call for an id; ids echoed as a string or a float are tolerated."""  # BASE-5
         if type(id_) is int:
             return self.waiting.get(id_)
         number = _as_number(id_)
         return None if number is None else self.waiting.get(number)
 
-    def close(self, id_: float | str | None) -> Call | None:
+    def close(self, id_: object) -> Call | None:
         """Remove and return the call for a response; None if the response is late or unknown."""  # CANC-3
         if type(id_) is int:
             return self.waiting.pop(id_, None)
@@ -87,7 +78,7 @@ class PendingCalls:
             del self.waiting[call.id]
         return call
 
-    def progressed(self, token: float | str, now: float) -> Call | None:
+    def progressed(self, token: object, now: float) -> Call | None:
         """Return the pending call for a progress token, and restart its idle timeout."""  # LIFE-18
         call = self.find(token)
         if call is not None:
@@ -115,7 +106,7 @@ class PendingCalls:
             yield self.waiting.popitem()[1]
 
 
-def _as_number(id_: float | str | None) -> int | None:
+def _as_number(id_: object) -> int | None:
     """Return the integer of an id that a peer echoed in another type."""
     if isinstance(id_, str):
         return int(id_) if id_.isascii() and id_.isdigit() and len(id_) < 19 else None

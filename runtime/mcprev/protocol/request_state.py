@@ -48,8 +48,6 @@ class RequestStateSealer:
     request.
     """
 
-    __slots__ = ("_audience", "_keys", "_lifetime", "_limit")
-
     def __init__(
         self,
         keys: Sequence[bytes] = (),

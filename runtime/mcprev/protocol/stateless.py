@@ -16,12 +16,12 @@ from mcprev.errors import (
     InternalError,
     InvalidParams,
     Json,
-    LocalProtocolError,
     MissingClientCapability,
     RemoteProtocolError,
     RpcError,
 )
 from mcprev.protocol.connection_state import (
+    PROGRESS,
     CallCompleted,
     CallFailed,
     CallNotification,
@@ -31,7 +31,7 @@ from mcprev.protocol.connection_state import (
     NotificationReceived,
     RequestKind,
 )
-from mcprev.protocol.engine import CANCELLED, PROGRESS, SEVERITY, Engine, declares, unknown_method
+from mcprev.protocol.engine import CANCELLED, SEVERITY, Engine, declares, unknown_method
 from mcprev.protocol.negotiation.versions import check_version, versions
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import (
@@ -82,11 +82,12 @@ class StatelessServer(Engine):
     def request(self, message: Request) -> None:
         """Process a request: the first check that fails answers it."""  # AMB-6
         meta: Json = None if message.params is None else message.params.get("_meta")
-        served: RpcError | tuple[Revision, RequestKind] | None = None
-        if meta.__class__ is dict and is_valid_meta(meta):
-            served = self._served.get((meta[VERSION], message.method))
-        if served is None:
-            served = self._check(message, meta)
+        error = meta_error(meta)  # MOD-3
+        if error is not None:
+            self.connection.refuse(message, self._invalid_meta(message, error), None)
+            return
+        served: RpcError | tuple[Revision, RequestKind] | None
+        served = self._served.get((meta[VERSION], message.method)) or self._check(message, meta)
         if isinstance(served, RpcError):
             self.connection.refuse(message, served, None)
             return
@@ -108,9 +109,6 @@ class StatelessServer(Engine):
 
         The method binding checks the params after that.
         """  # AMB-6
-        error = meta_error(meta)
-        if error is not None:  # MOD-3
-            return self._invalid_meta(message, error)
         revision = check_version(meta[VERSION], self.local.revisions)
         if isinstance(revision, RpcError):  # MOD-4
             return revision
@@ -226,44 +224,22 @@ class StatelessServer(Engine):
         incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
 
 
-def is_valid_meta(meta: dict[str, Json]) -> bool:
-    """Fast check that returns whether a `_meta` is valid; for any other, `meta_error` returns the error."""
-    info = meta.get(CLIENT_INFO)
-    return (
-        meta.get(VERSION).__class__ is str
-        and meta.get(CLIENT_CAPABILITIES).__class__ is dict
-        and LOG_LEVEL not in meta
-        and (
-            info is None
-            or (
-                info.__class__ is dict
-                and info.get("name").__class__ is str
-                and info.get("version").__class__ is str
-            )
-        )
-    )
-
-
-def meta_error(meta: object) -> str | None:
+def meta_error(meta: Json) -> str | None:
     """Return the error in the `_meta` of a request, or None."""  # MOD-3
-    if not isinstance(meta, dict):
+    if meta.__class__ is not dict:
         return "_meta is missing"
-    members = cast("dict[str, Json]", meta)
-    if not isinstance(members.get(VERSION), str):
+    if not isinstance(meta.get(VERSION), str):
         return f"_meta has no {VERSION}"
-    if not isinstance(members.get(CLIENT_CAPABILITIES), dict):
+    if not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
         return f"_meta has no {CLIENT_CAPABILITIES}"
-    info = members.get(CLIENT_INFO)
-    if info is not None and not (_string_in(info, "name") and _string_in(info, "version")):
+    info = meta.get(CLIENT_INFO)
+    named = info.__class__ is dict and isinstance(info.get("name"), str)
+    if info is not None and not (named and isinstance(info.get("version"), str)):
         return f"{CLIENT_INFO} has no name or no version"
-    level = members.get(LOG_LEVEL)
+    level = meta.get(LOG_LEVEL)
     if level is not None and not (isinstance(level, str) and level in SEVERITY):
         return "no such log level"
     return None
-
-
-def _string_in(value: object, member: str) -> bool:
-    return isinstance(value, dict) and isinstance(cast("dict[str, Json]", value).get(member), str)
 
 
 def _covers(declared: object, needed: object) -> bool:
@@ -307,11 +283,6 @@ class StatelessClient(Engine):
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
         self._own_meta: dict[str, Json] = {}
         """The members of `_meta` that introduce the client."""
-        self.closed: bool = False
-
-    def close(self) -> None:
-        """Refuse all further calls."""
-        self.closed = True
 
     def use(self, revision: Revision) -> None:
         """Speak a revision from now on."""
@@ -333,8 +304,6 @@ class StatelessClient(Engine):
 
         Raises `LocalProtocolError` if the revision or the known capabilities of the server forbid it.
         """  # MOD-1, MOD-2
-        if self.closed:
-            raise LocalProtocolError("the connection is closed")
         if not unchecked:
             self.check_sendable(method)
         own_meta = self._own_meta
@@ -374,13 +343,13 @@ class StatelessClient(Engine):
         """Return the open listen call that a notification belongs to."""  # SUB-5
         meta = params.get("_meta")
         id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-        call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
+        call = self.connection.calls.find(id_)
         return call if call is not None and call.method == LISTEN else None
 
     def _ended(self, params: Mapping[str, Json]) -> None:
         """Fail a listen call whose stream the server ended without a result."""  # AMB-1
         id_ = params.get("requestId")
-        call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
+        call = self.connection.calls.find(id_)
         if call is None or call.method != LISTEN:
             self.connection.diagnose(f"the server cancelled a request that is not a listen stream: {id_!r}")
             return

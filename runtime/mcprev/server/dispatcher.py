@@ -109,7 +109,7 @@ class RequestDispatcher:
                 and not mrtr.is_first(params)
             ):
                 answers = mrtr.InputResponses.of_retry(
-                    incoming.method, params, self._states, time.time(), principal=principal_of(incoming)
+                    incoming, self._states, time.time(), principal=principal_of(incoming)
                 )
                 params = answers.into(params)
             context = Context(self._hooks, connection, incoming, stamp, answers)
@@ -268,8 +268,7 @@ class RequestDispatcher:
         asked = {key: self._question(context, request) for key, request in mrtr.requests_of(wire).items()}
         return context.answers.seal(
             {**wire, "inputRequests": asked} if asked else wire,
-            incoming.method,
-            incoming.params or {},
+            incoming,
             self._states,
             time.time(),
             principal=principal_of(incoming),

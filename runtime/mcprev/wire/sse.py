@@ -61,11 +61,6 @@ class Decoder:
     The buffer holds at most the limit plus one chunk, and every byte is copied a bounded number of times.
     """
 
-    __slots__ = (
-        "_after_cr", "_begun", "_data", "_id", "_limit", "_rest", "_retry", "_size", "_type", "last_event_id",
-        "retry",
-    )  # fmt: skip
-
     def __init__(self, limit: int = MAX_EVENT, *, last_event_id: str = "") -> None:
         """`last_event_id` is the id from which a resumed stream continues."""  # HTTP-15
         self.last_event_id: str = last_event_id
