@@ -255,7 +255,7 @@ class _Opener:
             waited += 0.01
         await lost.connection.aclose()
         step = lost.plan.step
-        return await self.open(step.verdict if isinstance(step, steps.Ready) else None, None)
+        return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
 
     def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> steps.Plan:
         """Return the first step, from what is known about the target."""
@@ -310,7 +310,7 @@ class _Opener:
         except HttpStatusError as error:
             assert isinstance(plan.step, steps.Initialize)
             self._error = error
-            plan = machine.advance(plan, steps.HttpRefused(plan.step, error.status, error.body))
+            plan = machine.advance(plan, steps.HttpRefused(error.status, error.body))
         while not isinstance(plan.step, steps.Ready):
             logger.debug("negotiating: %s", plan.step)
             if isinstance(plan.step, steps.Fail):
@@ -342,7 +342,7 @@ class _Opener:
                 await self._spawn(step.shape)
             except HttpStatusError as error:
                 self._error = error
-                return steps.HttpRefused(step, error.status, error.body)
+                return steps.HttpRefused(error.status, error.body)
             except (ConnectionLost, RemoteProtocolError) as error:
                 self._error = error
                 return steps.Exited(str(error))
@@ -361,22 +361,22 @@ class _Opener:
             self._result = await self.connection.wait(call)
         except RpcError as error:
             self._error = error
-            return steps.Refused(step, error, error.http_status)
+            return steps.Refused(error, error.http_status)
         except HttpStatusError as error:
             self._error = error
-            return steps.HttpRefused(step, error.status, error.body)
+            return steps.HttpRefused(error.status, error.body)
         except RequestTimeout as error:
-            return steps.TimedOut(step, error.elapsed)
+            return steps.InvalidReply(f"no answer in {error.elapsed:g} s")
         except RemoteProtocolError as error:
-            return steps.InvalidReply(step, str(error))
+            return steps.InvalidReply(str(error))
         except (ConnectionLost, LocalProtocolError) as error:
             if isinstance(error, Unanswered) and isinstance(step, steps.Discover):
                 # Some servers do not respond to an unknown method.
-                return steps.InvalidReply(step, str(error))
+                return steps.InvalidReply(str(error))
             self._error = error
             return steps.Exited(str(self.connection.error or error))
         read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
-        return read(step, self._result)
+        return read(self._result)
 
     def _settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
         """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""

@@ -1,9 +1,9 @@
 """The client's negotiation of a revision: a state machine of steps and outcomes.
 
 NEG-1 to 7, 12; LIFE-2, LIFE-4; MOD-10; AMB-2. `start` returns a `Plan` with its first step. The driver executes the
-step and passes its outcome to `advance`, until the step is `Ready` or `Fail`. A table maps step and outcome to a rule;
-a pair without a rule is a late response and does not change the step. Each step has a deadline, which the driver keeps
-(NEG-5). `steps` defines steps and outcomes.
+step and passes its outcome to `advance`, until the step is `Ready` or `Fail`. A table maps step and outcome to a rule.
+Each step has a deadline, which the driver keeps; a response after it has no effect (NEG-5). `steps` defines steps and
+outcomes.
 
 Over HTTP the first POST is a request of the stateless era. An error that only servers of that era send stays in it. Any
 other refusal leads to `initialize`; if that is refused with a 4xx status, a GET tries to open the HTTP+SSE transport
@@ -15,8 +15,6 @@ Decisions where the requirements are silent or disagree:
 - A server that answers `initialize` with a version that is not allowed may support an older one that is. The client
   closes the connection (LIFE-4) and requests that version on a new one, each version once. This happens only if the
   allowed revisions have gaps.
-- A late result of `server/discover` does not stop the fallback (NEG-5), but if `initialize` then fails, the client
-  probes once more.
 - Any 4xx leads to the HTTP+SSE transport, as the second revision specifies; later revisions name three statuses.
 - A JSON-RPC error takes precedence over the status, unless it leads nowhere.
 - If a cached HTTP+SSE transport is refused, the cache entry is removed and the negotiation starts again.
@@ -49,7 +47,6 @@ from mcprev.protocol.negotiation.steps import (
     Respawn,
     Spawned,
     Step,
-    TimedOut,
     describe_step,
     listed,
     strings,
@@ -96,17 +93,11 @@ def start(
 
 
 def advance(plan: Plan, outcome: Outcome) -> Plan:
-    """Return the plan after an outcome, with the next step in `step`. A late outcome does not change the step."""
-    rule = _RULES.get((type(plan.step), type(outcome)))
-    line = describe_step(outcome)
-    if rule is None or (isinstance(outcome, _ANSWERS) and outcome.step != plan.step):
-        late = isinstance(outcome, Discovered) and isinstance(plan.step, Initialize)
-        evidence = (*plan.evidence, f"{line} (too late)")
-        return replace(plan, evidence=evidence, late_discovery=plan.late_discovery or late)
-    plan = replace(plan, evidence=(*plan.evidence, line))
+    """Return the plan after the outcome of its step, with the next step in `step`."""
+    plan = replace(plan, evidence=(*plan.evidence, describe_step(plan.step, outcome)))
     if isinstance(outcome, Refused | HttpRefused) and _tells_nothing(plan, outcome):
         return fail(plan, outcome, f"the server did not say what it speaks: HTTP {outcome.status}")
-    return rule(plan, outcome)
+    return _RULES[type(plan.step), type(outcome)](plan, outcome)
 
 
 # -- rules of every transport ----------------------------------------------------------------------------
@@ -132,9 +123,10 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     found = mutual(supported, [revision for revision in plan.allowed if step_for(revision) not in plan.asked])
     if found is not None:
         return send_step(plan, step_for(found))
-    if not plan.probed_again and outcome.step.revision.version in supported:
+    step = plan.step
+    if isinstance(step, Discover) and not plan.probed_again and step.revision.version in supported:
         # The server lists the version that the probe used: probe once more (MOD-10).
-        return send_step(replace(plan, probed_again=True), outcome.step)
+        return send_step(replace(plan, probed_again=True), step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
     return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
 
@@ -157,7 +149,7 @@ def accept_version(plan: Plan, outcome: Initialized) -> Plan:
         revision for revision in plan.legacy
         if answered is not None and place(revision) < place(answered) and Initialize(revision) not in plan.asked
     ]  # fmt: skip
-    if older and not plan.late_discovery:
+    if older:
         return replace(plan, step=Respawn(Initialize(older[-1]), plan.shape))
     return initialize_failed(plan, outcome, "the server answered with a revision that is not allowed")
 
@@ -177,8 +169,8 @@ def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
 
 
 def initialize_failed(plan: Plan, outcome: Outcome, otherwise: str = STUCK) -> Plan:
-    """Probe again if a discovery came late or if a cached era had prevented the probe; else fail."""
-    if plan.late_discovery or not any(isinstance(step, Discover) for step in plan.asked):
+    """Probe now if a cached era had prevented the probe; else fail."""
+    if not any(isinstance(step, Discover) for step in plan.asked):
         return probe_again(plan, outcome, None, otherwise)
     return fail(plan, outcome, otherwise)
 
@@ -189,7 +181,7 @@ def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: st
     if plan.probed_again or not isinstance(first, Discover):
         return fail(plan, outcome, otherwise)
     step = first if at is None else Discover(at)
-    plan = replace(plan, probed_again=True, late_discovery=False)
+    plan = replace(plan, probed_again=True)
     return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else send_step(plan, step)
 
 
@@ -203,7 +195,7 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
     if plan.respawned or not probed or not plan.legacy:
         return fail(plan, outcome, "the server process ended")
     then = plan.step if isinstance(plan.step, Initialize) else Initialize(plan.legacy[-1])
-    return replace(plan, step=Respawn(then), respawned=True, late_discovery=False)
+    return replace(plan, step=Respawn(then), respawned=True)
 
 
 def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
@@ -268,7 +260,7 @@ def _try_sse(plan: Plan) -> Plan:
     """Open the HTTP+SSE transport; all requests but probes may be sent again on it."""
     asked = tuple(step for step in plan.asked if isinstance(step, Discover))
     step = Respawn(Initialize(plan.legacy[-1]), HttpShape.SSE)
-    return replace(plan, step=step, asked=asked, tried_old=True, late_discovery=False)
+    return replace(plan, step=step, asked=asked, tried_old=True)
 
 
 def _tells_nothing(plan: Plan, outcome: Refused | HttpRefused) -> bool:
@@ -324,16 +316,13 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Discover, Refused): probe_refused,
     (Discover, HttpRefused): fall_back,
     (Discover, InvalidReply): fall_back,
-    (Discover, TimedOut): fall_back,
     (Discover, Exited): exited,
     (Initialize, Initialized): accept_version,
     (Initialize, Refused): initialize_rpc_error,
     (Initialize, HttpRefused): initialize_http_error,
     (Initialize, InvalidReply): initialize_failed,
-    (Initialize, TimedOut): initialize_failed,
     (Initialize, Exited): exited,
     (Respawn, Spawned): spawned,
     (Respawn, HttpRefused): sse_refused,
     (Respawn, Exited): not_spawned,
 }
-_ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, InvalidReply, TimedOut)

@@ -71,11 +71,6 @@ class Ready:
     revision: Revision
     method: Method
 
-    @property
-    def verdict(self) -> Era:
-        """The era to cache for this server."""  # NEG-7
-        return self.revision.era
-
 
 @dataclass(frozen=True, slots=True)
 class Fail:
@@ -93,7 +88,6 @@ Step: TypeAlias = Discover | Initialize | Respawn | Ready | Fail
 class Discovered:
     """`server/discover` returned these versions."""
 
-    step: Opening
     supported: tuple[str, ...]
 
 
@@ -101,7 +95,6 @@ class Discovered:
 class Initialized:
     """`initialize` returned this version."""
 
-    step: Opening
     version: str
 
 
@@ -109,7 +102,6 @@ class Initialized:
 class Refused:
     """A step got an error response."""
 
-    step: Opening
     error: RpcError
     status: int | None = None
     """The HTTP status of the response."""
@@ -119,7 +111,6 @@ class Refused:
 class HttpRefused:
     """An HTTP server returned an error status without a JSON-RPC error in the body."""  # NEG-6
 
-    step: Opening | Respawn
     status: int
     why: str = ""
     """The beginning of the body."""
@@ -127,18 +118,9 @@ class HttpRefused:
 
 @dataclass(frozen=True, slots=True)
 class InvalidReply:
-    """A step got a response that is not a result of its method."""
+    """A step got no response before its deadline, or one that is not a result of its method."""
 
-    step: Opening
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """A step got no response before its deadline."""
-
-    step: Opening
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,23 +135,21 @@ class Spawned:
     """A new connection is open."""
 
 
-Outcome: TypeAlias = (
-    Discovered | Initialized | Refused | HttpRefused | InvalidReply | TimedOut | Exited | Spawned
-)
+Outcome: TypeAlias = Discovered | Initialized | Refused | HttpRefused | InvalidReply | Exited | Spawned
 
 
-def discovered(step: Opening, result: Json) -> Discovered | InvalidReply:
+def discovered(result: Json) -> Discovered | InvalidReply:
     """Read the result of `server/discover`; servers of the handshake era may return anything."""  # NEG-4
     names = strings(result, "supportedVersions")
-    return Discovered(step, names) if names else InvalidReply(step, "a result that names no versions")
+    return Discovered(names) if names else InvalidReply("a result that names no versions")
 
 
-def initialized(step: Opening, result: Json) -> Initialized | InvalidReply:
+def initialized(result: Json) -> Initialized | InvalidReply:
     """Read the result of `initialize`."""
     version = cast("dict[str, object]", result).get("protocolVersion") if isinstance(result, dict) else None
     if isinstance(version, str):
-        return Initialized(step, short(version))
-    return InvalidReply(step, "a result that names no version")
+        return Initialized(short(version))
+    return InvalidReply("a result that names no version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +186,6 @@ class Plan:
     respawned: bool = False
     """Whether the one restart after an exit is used up."""  # NEG-4
     probed_again: bool = False
-    late_discovery: bool = False
     shape: HttpShape | None = None
     """The HTTP transport of the connection; None for the default one and for a pipe."""
     tried_old: bool = False
@@ -235,8 +214,8 @@ def short(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:MAX_TEXT])
 
 
-def describe_step(outcome: Outcome) -> str:
-    """Describe an outcome in one line."""
+def describe_step(step: Step, outcome: Outcome) -> str:
+    """Describe the outcome of a step in one line."""
     match outcome:
         case HttpRefused(status=status, why=why):
             what = f"HTTP {status}" + (f" ({short(why)})" if why else "")
@@ -250,17 +229,15 @@ def describe_step(outcome: Outcome) -> str:
                 what += f", HTTP {outcome.status}"
         case InvalidReply(why=why):
             what = why
-        case TimedOut(seconds=seconds):
-            what = f"no answer in {seconds:g} s"
         case Exited(why=why):
             return why
         case Spawned():
             return "connected again"
-    step = outcome.step
     if isinstance(step, Respawn):
         return (
             f"opening the connection anew: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
         )
+    assert isinstance(step, Opening)
     method = Method.DISCOVER if isinstance(step, Discover) else Method.INITIALIZE
     return f"{method} at {step.revision.name}: {what}"
 
@@ -293,7 +270,7 @@ class ProbeCache:
         key = _endpoint(url)
         self._known.pop(key, None)
         if isinstance(plan.step, Ready):
-            self._known[key] = ProbeResult(plan.step.verdict, plan.shape)
+            self._known[key] = ProbeResult(plan.step.revision.era, plan.shape)
             if len(self._known) > self._limit:
                 del self._known[next(iter(self._known))]
 
