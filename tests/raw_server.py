@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import mcprev
 from mcprev.revisions import Revision
-from mcprev.wire.sse import encode_message, encode_priming
+from mcprev.wire.sse import Event, encode_event, encode_message
 
 Answer: TypeAlias = Callable[["Exchange"], Awaitable[None]]
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -112,7 +112,7 @@ class Exchange:
 
     async def prime(self, event_id: str, retry: int | None = None) -> None:
         """Send an event with an id and nothing in it."""
-        await self.send(encode_priming(event_id, retry))
+        await self.send(encode_event(Event(id=event_id, retry=retry)))
 
     async def end(self) -> None:
         """End a stream in good order."""

@@ -28,7 +28,6 @@ from mcprev.protocol.negotiation.steps import (
     Fail,
     HttpRefused,
     Initialize,
-    Initialized,
     InvalidReply,
     Method,
     Outcome,
@@ -40,7 +39,6 @@ from mcprev.protocol.negotiation.steps import (
     Respawn,
     Spawned,
     Step,
-    TimedOut,
     discovered,
     initialized,
 )
@@ -78,17 +76,17 @@ def outcome(step: Step, answer: Answer | Outcome) -> Outcome:
     events = list(Decoder().feed(body)) if answer.stream else []
     if isinstance(step, Respawn):
         opened = answer.status == 200 and any(event.event == ENDPOINT for event in events)
-        return Spawned() if opened else HttpRefused(step, answer.status, answer.body)
+        return Spawned() if opened else HttpRefused(answer.status, answer.body)
     for data in [event.data for event in events] if answer.stream else [body]:
         message = jsonrpc.parse(data, batch=False)
         if isinstance(message, ErrorResponse):
-            return Refused(step, RpcError.from_wire(message.error), answer.status)
+            return Refused(RpcError.from_wire(message.error), answer.status)
         if isinstance(message, Response):
             read = discovered if isinstance(step, Discover) else initialized
-            return read(step, message.result)
+            return read(message.result)
     if answer.status >= 400:
-        return HttpRefused(step, answer.status, answer.body)
-    return InvalidReply(step, "no answer in it")
+        return HttpRefused(answer.status, answer.body)
+    return InvalidReply("no answer in it")
 
 
 def follow(plan: Plan, *answers: Answer | Outcome) -> tuple[Plan, list[Step | str]]:
@@ -214,7 +212,7 @@ _RECORDED: list[Any] = [
         [TO_E, TO_D, Initialize(B), Ready(B, Method.INITIALIZE)], id="AMB-2 a server that refuses versions, by HTTP 400",
     ),
     pytest.param(
-        [TimedOut(TO_E, 10), error(400, UNSUPPORTED_PROTOCOL_VERSION, supported=[E.version]), speaks(E)],
+        [InvalidReply("no answer in 10 s"), error(400, UNSUPPORTED_PROTOCOL_VERSION, supported=[E.version]), speaks(E)],
         [TO_E, TO_D, TO_E, Ready(E, Method.DISCOVER)], id="NEG-5 a slow modern server",
     ),
 ]  # fmt: skip
@@ -464,10 +462,3 @@ def test_a_verdict_that_is_contradicted(
     plan: Plan, answers: list[Answer | Outcome], steps: list[Step | str]
 ) -> None:
     assert follow(plan, *answers)[1] == steps
-
-
-@req("NEG-7", everywhere=True)
-def test_late_answers_of_the_other_transport_change_nothing() -> None:
-    plan, _ = follow(start(DEFAULT, HTTP), NOT_ALLOWED, NOT_ALLOWED)
-    for late in (HttpRefused(TO_D, 404), Refused(TO_D, RpcError("no")), Initialized(TO_D, D.version)):
-        assert advance(plan, late).step == Respawn(TO_D, A.http)

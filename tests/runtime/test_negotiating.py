@@ -220,7 +220,7 @@ def test_what_is_known_of_a_server_saves_asking(row: Revision) -> None:
         made = mcprev.Server(Everything(), "s", "1", revisions=[row.name])
         async with mcprev.connect(mcprev.memory(made)) as client:
             assert isinstance(client.plan.step, Ready)
-            verdict = client.plan.step.verdict
+            verdict = client.plan.step.revision.era
             assert verdict is row.era
         hand = HandServer(row)
         async with connect(hand, verdict=verdict) as client:

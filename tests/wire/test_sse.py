@@ -20,8 +20,6 @@ from mcprev.wire.sse import (
     encode_endpoint,
     encode_event,
     encode_message,
-    encode_priming,
-    encode_retry,
 )
 from requirements import D, req
 
@@ -126,17 +124,17 @@ def test_a_message_is_the_same_json_afterwards() -> None:
 @req("HTTP-17", "HTTP-18", at=D)
 def test_a_priming_event_is_seen_and_is_no_message() -> None:
     decoder = Decoder()
-    (event,) = decode([encode_priming("s-0", 500)], decoder)
+    (event,) = decode([encode_event(Event(id="s-0", retry=500))], decoder)
     assert event == Event(b"", "message", "s-0", 500)
     assert not event.is_message
     assert (decoder.last_event_id, decoder.retry) == ("s-0", 500)
-    assert b"\ndata: \n" in b"\n" + encode_priming("s-0")
+    assert b"\ndata: \n" in b"\n" + encode_event(Event(id="s-0"))
 
 
 @req("HTTP-17", at=D)
 def test_a_retry_alone_has_no_data_that_an_old_client_could_take_for_a_message() -> None:
-    assert encode_retry(250) == b"retry: 250\n\n"
-    assert decode([encode_retry(250)]) == [Event(retry=250)]
+    assert encode_event(Event(retry=250)) == b"retry: 250\n\n"
+    assert decode([encode_event(Event(retry=250))]) == [Event(retry=250)]
 
 
 @req("HTTP-18", everywhere=True)

@@ -308,7 +308,6 @@ class _Opener:
         try:
             await self._spawn(plan.shape)
         except HttpStatusError as error:
-            assert isinstance(plan.step, steps.Initialize)
             self._error = error
             plan = machine.advance(plan, steps.HttpRefused(error.status, error.body))
         while not isinstance(plan.step, steps.Ready):

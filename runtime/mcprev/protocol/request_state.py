@@ -94,7 +94,9 @@ class RequestStateSealer:
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the payload of a request state is not JSON: {error}") from error
         signed = self._signed(body, method, params, principal)
-        token = urlsafe_b64encode(_mac(self._ring()[0], signed) + body).rstrip(b"=").decode()
+        token = (
+            urlsafe_b64encode(_mac((self._keys or _process_keys())[0], signed) + body).rstrip(b"=").decode()
+        )
         if len(token) > self._limit:
             raise ValueError(f"a request state of {len(token)} characters is over the limit of {self._limit}")
         return token
@@ -118,7 +120,7 @@ class RequestStateSealer:
         mac, body = sealed[:KEY_BYTES], sealed[KEY_BYTES:]
         signed = self._signed(body, method, params, principal)
         # Every key is tried, so that the duration does not reveal which one matches.
-        matches = [hmac.compare_digest(_mac(key, signed), mac) for key in self._ring()]
+        matches = [hmac.compare_digest(_mac(key, signed), mac) for key in (self._keys or _process_keys())]
         # Decoding ignores characters outside the alphabet and surplus bits; only the exact encoding is accepted.
         is_canonical = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
         if not any(matches) or not is_canonical:
@@ -127,9 +129,6 @@ class RequestStateSealer:
         if now >= state["expires"]:
             raise InvalidParams(_REFUSED)
         return state["payload"]
-
-    def _ring(self) -> tuple[bytes, ...]:
-        return self._keys or _process_keys()
 
     def _signed(
         self, body: bytes, method: str, params: Mapping[str, Json] | None, principal: str | None

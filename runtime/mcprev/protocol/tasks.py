@@ -167,39 +167,23 @@ def _end(task: Task, now: float, **changes: Json) -> Task:
 # -- how it is described ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskVocabulary:
-    """The names that differ between the two vocabularies."""
-
-    ttl: str
-    poll: str
-    tool_error: Status
-    """The status of a task whose tool result has `isError`."""  # TASK-8, TASKX-2
-
-
-_WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
-    TaskSupport.CORE: _TaskVocabulary("ttl", "pollInterval", Status.FAILED),
-    TaskSupport.EXTENSION: _TaskVocabulary("ttlMs", "pollIntervalMs", Status.COMPLETED),
-}
-
-
 def members(task: Task, revision: Revision) -> dict[str, Json]:
     """Return the members that describe a task at a revision."""
-    words = _WORDS[revision.tasks]
-    status = task.status
-    if status is Status.COMPLETED and (task.result or {}).get("isError") is True:
-        status = words.tool_error
+    core, status = revision.tasks is TaskSupport.CORE, task.status
+    unit = "" if core else "Ms"
+    if core and status is Status.COMPLETED and (task.result or {}).get("isError") is True:
+        status = Status.FAILED  # TASK-8, TASKX-2
     described: dict[str, Json] = {
         "taskId": task.id,
         "status": str(status),
         "createdAt": _iso_time(task.created),
         "lastUpdatedAt": _iso_time(task.updated),
-        words.ttl: task.ttl,
+        f"ttl{unit}": task.ttl,
     }
     if task.message is not None:
         described["statusMessage"] = task.message
     if task.poll is not None:
-        described[words.poll] = task.poll
+        described[f"pollInterval{unit}"] = task.poll
     return described
 
 

@@ -80,16 +80,16 @@ def find_annotations(schema: Json) -> Annotations:
     headers: list[ParamHeader] = []
     problems: list[str] = []
     seen: set[str] = set()
-    for found in _walk(schema):
-        name = found.schema[ANNOTATION]
-        problem = _name_error(name) or found.misplaced or _type_error(found.schema)
+    for found, path, pointer in _walk(schema):
+        name = found[ANNOTATION]
+        problem = _name_error(name) or _place_error(path) or _type_error(found)
         if problem is None and name.lower() in seen:
             problem = "another property has the same name"
         if problem is not None:
-            problems.append(f"{found.pointer!a:.{_SHOWN}}: {ANNOTATION} {name!a:.60}: {problem}")
+            problems.append(f"{pointer!a:.{_SHOWN}}: {ANNOTATION} {name!a:.60}: {problem}")
         else:
             seen.add(name.lower())
-            headers.append(ParamHeader(name, found.path, str(_type(found.schema))))
+            headers.append(ParamHeader(name, path or (), str(_type(found))))
     return Annotations(tuple(headers), tuple(problems)) if headers or problems else NONE
 
 
@@ -99,46 +99,24 @@ _SHOWN: Final = 200
 """The maximum number of characters shown of a location in a schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Location:
-    """A schema and its location."""
+def _walk(schema: Json) -> Iterator[tuple[dict[str, Json], Path | None, str]]:
+    """Yield every annotated schema in document order, at any depth, with its path and its JSON pointer.
 
-    schema: dict[str, Json]
-    path: Path
-    pointer: str
-    """The JSON pointer for messages, cut after `_SHOWN` characters."""
-    only_properties: bool
-    """Whether only `properties` keywords lead to the schema."""
-
-    @property
-    def misplaced(self) -> str | None:
-        if not self.only_properties:
-            return "it is not reached through properties alone"
-        return None if self.path else "it is not on a property"
-
-
-def _walk(schema: Json) -> Iterator[_Location]:
-    """Yield every annotated schema in document order, at any depth."""
-    stack = (
-        [_Location(cast("dict[str, Json]", schema), (), "#", only_properties=True)]
-        if isinstance(schema, dict)
-        else []
-    )
+    The path is None if not only `properties` keywords lead to the schema. The pointer is cut after `_SHOWN` characters.
+    """
+    stack: list[tuple[Json, Path | None, str]] = [(schema, (), "#")]
     while stack:
-        here = stack.pop()
-        if ANNOTATION in here.schema:
-            yield here
-        stack.extend(reversed(list(_below(here))))
-
-
-def _below(here: _Location) -> Iterator[_Location]:
-    """Yield the direct subschemas of a schema."""
-    for steps, inner in subschemas(here.schema):
-        if isinstance(inner, dict):
-            only_properties = here.only_properties and steps[0] == "properties"
-            path = (*here.path, *steps[1:]) if only_properties else here.path
-            pointer = _pointer(here.pointer, *steps)
-            yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
+        here, path, pointer = stack.pop()
+        if not isinstance(here, dict):
+            continue
+        given = cast("dict[str, Json]", here)
+        if ANNOTATION in given:
+            yield given, path, pointer
+        below: list[tuple[Json, Path | None, str]] = []
+        for steps, inner in subschemas(given):
+            inside = (*path, *steps[1:]) if path is not None and steps[0] == "properties" else None
+            below.append((inner, inside, _pointer(pointer, *steps)))
+        stack.extend(reversed(below))
 
 
 def _pointer(start: str, *steps: str) -> str:
@@ -155,6 +133,12 @@ def _name_error(name: Json) -> str | None:
     if not name:
         return "it is empty"
     return None if _TOKEN.fullmatch(name) else "it has characters that are not allowed in a header name"
+
+
+def _place_error(path: Path | None) -> str | None:
+    if path is None:
+        return "it is not reached through properties alone"
+    return None if path else "it is not on a property"
 
 
 def _type(schema: Mapping[str, Json]) -> object:

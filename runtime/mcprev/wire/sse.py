@@ -171,16 +171,6 @@ def encode_message(message: bytes, event_id: str | None = None) -> bytes:
     return b"event: message\nid: %b\ndata: %b\n\n" % (_field(event_id, "id"), message)
 
 
-def encode_priming(event_id: str, retry: int | None = None) -> bytes:
-    """Encode the event that makes a stream resumable before its first message: an id and empty data."""  # HTTP-17
-    return encode_event(Event(id=event_id, retry=retry))
-
-
-def encode_retry(milliseconds: int) -> bytes:
-    """Encode a reconnection delay as an event without data, which is not a message."""  # HTTP-17
-    return encode_event(Event(retry=milliseconds))
-
-
 def encode_endpoint(uri: str) -> bytes:
     """Encode the event that names the URI to POST to. Raises `LocalProtocolError` for a URI with a line end."""  # SSE-2
     return b"event: endpoint\ndata: %b\n\n" % _field(uri, "endpoint")

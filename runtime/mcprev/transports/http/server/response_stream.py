@@ -22,7 +22,7 @@ from mcprev.transports.http.server.request import JSON_TYPE, Fields, HttpRequest
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId, encode_batch, encode_error
 from mcprev.wire.media import Accept
-from mcprev.wire.sse import encode_message, encode_retry
+from mcprev.wire.sse import Event, encode_event, encode_message
 
 HIGH: Final = 64 * 1024
 """The number of unwritten bytes above which a handler that writes more waits."""
@@ -210,7 +210,7 @@ class ResponseStream:
         if self.replay is None:
             return False
         if retry is not None:
-            self.write(encode_retry(retry))
+            self.write(encode_event(Event(retry=retry)))
         self._close = True
         if self._writer is None:
             self._write_soon()

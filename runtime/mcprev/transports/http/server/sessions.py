@@ -29,7 +29,7 @@ from mcprev.transports.http.server.connection import AsgiConnection
 from mcprev.transports.http.server.event_store import EventStore
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import RequestId
-from mcprev.wire.sse import encode_message, encode_priming
+from mcprev.wire.sse import Event, encode_event, encode_message
 
 MAX_GETS: Final = 16
 """The maximum number of open GET streams of a session."""
@@ -271,7 +271,7 @@ class Session(AsgiConnection):
             self._drop_get()
         first = self.resumable and self.revision.sse_priming
         response_stream.started = True
-        response_stream.write(encode_priming(stream.event_id(0)) if first else b"")
+        response_stream.write(encode_event(Event(id=stream.event_id(0))) if first else b"")
         self._send_pending(stream)
         return response_stream
 
