@@ -18,7 +18,6 @@ from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter
-from typing_extensions import override
 
 from mcprev.errors import MissingExtra
 from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
@@ -28,8 +27,27 @@ SERVICE: Final = "mcprev"
 """The default name of the service in the keyring."""
 
 
+class Keyring(Protocol):
+    """Keeps texts by name: the functions of the `keyring` library, or of one of its backends, that the stores call."""
+
+    def get_password(self, service: str, username: str, /) -> str | None:
+        """Return a secret, or None."""
+        ...
+
+    def set_password(self, service: str, username: str, password: str, /) -> None:
+        """Store a secret."""
+        ...
+
+    def delete_password(self, service: str, username: str, /) -> None:
+        """Delete a secret, which must be there."""
+        ...
+
+
 class KeptTokens:
-    """The base of both stores: converts records to text. A damaged record counts as missing."""
+    """The base of both stores: converts records to texts of a keyring. A damaged record counts as missing."""
+
+    def __init__(self, keyring: Keyring, service: str) -> None:
+        self._keyring, self._service = keyring, service
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""
@@ -48,7 +66,7 @@ class KeptTokens:
         await self._keep(registration, issuer)
 
     async def _record(self, kind: type[R], *key: str) -> R | None:
-        text = await asyncio.to_thread(self._read, _name(key))
+        text = await asyncio.to_thread(self._keyring.get_password, self._service, _name(key))
         try:
             found = json.loads(text or "null")
             return TypeAdapter(kind).validate_python(found["record"]) if found["key"] == list(key) else None
@@ -56,43 +74,34 @@ class KeptTokens:
             return None
 
     async def _keep(self, record: Tokens | Registration | None, *key: str) -> None:
-        if record is None:
-            await asyncio.to_thread(self._delete, _name(key))
-        else:
+        keyring, place = self._keyring, (self._service, _name(key))
+        if record is not None:
             text = json.dumps({"key": key, "record": asdict(record)})
-            await asyncio.to_thread(self._write, _name(key), text)
-
-    def _read(self, name: str) -> str | None:
-        raise NotImplementedError
-
-    def _write(self, name: str, text: str) -> None:
-        raise NotImplementedError
-
-    def _delete(self, name: str) -> None:
-        raise NotImplementedError
+            await asyncio.to_thread(keyring.set_password, *place, text)
+        elif await asyncio.to_thread(keyring.get_password, *place) is not None:
+            await asyncio.to_thread(keyring.delete_password, *place)
 
 
 def _name(key: tuple[str, ...]) -> str:
     return hashlib.sha256("\n".join(key).encode()).hexdigest()
 
 
-class DiskTokens(KeptTokens):
-    """Stores tokens and registrations in files that only their owner can read: `OAuth(store=DiskTokens("tokens"))`."""
+class _Folder:
+    """A keyring in files that only their owner can read, for one service."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Set the folder, which is created with the first record. Calls raise `OSError` if files cannot be written."""
-        self._folder = Path(folder)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    @override
-    def _read(self, name: str) -> str | None:
+    def get_password(self, _service: str, name: str, /) -> str | None:
         try:
             self._check_folder()
             return (self._folder / name).read_text("utf-8")
-        except (FileNotFoundError, UnicodeDecodeError):
+        except FileNotFoundError:
             return None
+        except UnicodeDecodeError:
+            return ""  # a damaged record
 
-    @override
-    def _write(self, name: str, text: str) -> None:
+    def set_password(self, _service: str, name: str, text: str, /) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_folder()
         # `mkstemp` makes a file that only its owner can read.
@@ -107,8 +116,7 @@ class DiskTokens(KeptTokens):
             Path(temporary).unlink(missing_ok=True)
             raise
 
-    @override
-    def _delete(self, name: str) -> None:
+    def delete_password(self, _service: str, name: str, /) -> None:
         (self._folder / name).unlink(missing_ok=True)
 
     def _check_folder(self) -> None:
@@ -120,20 +128,12 @@ class DiskTokens(KeptTokens):
             raise PermissionError(f"others can write into the folder '{self._folder}': chmod 700 it")
 
 
-class Keyring(Protocol):
-    """The functions of the `keyring` library, or of one of its backends, that `KeyringTokens` calls."""
+class DiskTokens(KeptTokens):
+    """Stores tokens and registrations in files that only their owner can read: `OAuth(store=DiskTokens("tokens"))`."""
 
-    def get_password(self, service: str, username: str, /) -> str | None:
-        """Return a secret, or None."""
-        ...
-
-    def set_password(self, service: str, username: str, password: str, /) -> None:
-        """Store a secret."""
-        ...
-
-    def delete_password(self, service: str, username: str, /) -> None:
-        """Delete a secret, which must be there."""
-        ...
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Set the folder, which is created with the first record. Calls raise `OSError` if files cannot be written."""
+        super().__init__(_Folder(Path(folder)), SERVICE)
 
 
 class KeyringTokens(KeptTokens):
@@ -150,17 +150,4 @@ class KeyringTokens(KeptTokens):
                 backend = cast("Keyring", import_module("keyring"))
             except ImportError as error:
                 raise MissingExtra("storing tokens in the keyring", "keyring", "keyring") from error
-        self._service, self._keyring = service, backend
-
-    @override
-    def _read(self, name: str) -> str | None:
-        return self._keyring.get_password(self._service, name)
-
-    @override
-    def _write(self, name: str, text: str) -> None:
-        self._keyring.set_password(self._service, name, text)
-
-    @override
-    def _delete(self, name: str) -> None:
-        if self._keyring.get_password(self._service, name) is not None:
-            self._keyring.delete_password(self._service, name)
+        super().__init__(backend, service)
