@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 import click
 
@@ -65,18 +66,15 @@ def address(text: str) -> tuple[str, int]:
     """Parse HOST:PORT; either part may be missing. An IPv6 address is in brackets."""
     from mcprev.server.server import HOST, PORT
 
-    if text.isascii() and text.isdigit():
-        return HOST, _port(text)
-    host, colon, port = text.rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = text, ""
-    return host.strip("[]") or HOST, _port(port) if port else PORT
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
-        raise click.BadParameter(f"'{text}' is not a port number", param_hint="--http")
-    return int(text)
+    text = f":{text}" if text.isdecimal() else text
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError as error:
+        raise click.BadParameter(f"'{text}': {error}", param_hint="--http") from None
+    if parts.netloc != text:
+        raise click.BadParameter(f"'{text}' is not HOST:PORT", param_hint="--http")
+    return parts.hostname or HOST, PORT if port is None else port
 
 
 def _find(target: str) -> Server:

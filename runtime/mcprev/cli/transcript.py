@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -53,9 +52,8 @@ _TASK_METHODS: Final = {
     TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
 }
 """The methods of tasks, of which those of the extension are in no schema."""
-_STATUS: Final = (("status", tuple(Status)),)
-Key: TypeAlias = tuple[Direction | None, bool, RequestId]
-"""The key of a request: its sender, whether its id is a string (`1` differs from `"1"`), and its id."""
+Key: TypeAlias = tuple[Direction | None, RequestId]
+"""The key of a request: its sender and its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +68,6 @@ class Violation:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """A request without a response so far."""
-
-    method: str | None
-    revision: Revision | None
-    spec: MethodSpec | None
-
-
 class _Session:
     """What is known about one session: its revision, and its requests."""
 
@@ -86,7 +75,8 @@ class _Session:
         self.opened: Revision | None = None
         self.asked: Revision | None = None
         self.stated: Revision | None = None
-        self.pending: dict[Key, _Pending] = {}
+        self.pending: dict[Key, tuple[str | None, Revision | None]] = {}
+        """The methods and revisions of the requests without a response so far."""
         self.seen: set[Key] = set()
         self.lost = False
         """Whether it was reported that the revision is unknown."""
@@ -166,7 +156,7 @@ class TranscriptValidator:
         match message:
             case Malformed():
                 if message.shape is Shape.REQUEST and message.id is not None:
-                    self._session.pending[_key(direction, message.id)] = _Pending(None, None, None)
+                    self._session.pending[direction, message.id] = None, None
                 return None, [("$", message.message)]
             case Request() | Notification():
                 return message.method, self._check_call(message, direction)
@@ -184,7 +174,7 @@ class TranscriptValidator:
         if direction is None and spec is not None and len(spec.directions) == 1:
             (direction,) = spec.directions
         if isinstance(message, Request):
-            found += self._remember(message, revision, spec, direction)
+            found += self._remember(message, revision, direction)
         if revision is None:
             return found
         self._used.add(revision)
@@ -200,26 +190,17 @@ class TranscriptValidator:
         return found
 
     def _remember(
-        self,
-        message: Request,
-        revision: Revision | None,
-        spec: MethodSpec | None,
-        direction: Direction | None,
+        self, message: Request, revision: Revision | None, direction: Direction | None
     ) -> list[Place]:
         """Keep a request until its response; report a duplicate id if the direction is known."""
-        key, session = _key(direction, message.id), self._session
+        key, session = (direction, message.id), self._session
         found: list[Place] = []
         if direction is not None and key in session.pending:
             found.append(("$.id", "a request with this id is still in flight"))
-        elif (
-            direction is not None
-            and key in session.seen
-            and revision is not None
-            and revision.id_unique_in_session
-        ):
+        elif direction is not None and key in session.seen and revision and revision.id_unique_in_session:
             found.append(("$.id", "the same side has used this id before"))
         session.seen.add(key)
-        session.pending[key] = _Pending(message.method, revision, spec)
+        session.pending[key] = message.method, revision
         return found
 
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
@@ -261,25 +242,25 @@ class TranscriptValidator:
             return None, []
         senders = [side for side in (*Direction, None) if direction is None or side is not direction]
         waiting = self._session.pending
-        keys = [key for s in senders if (key := _key(s, message.id)) in waiting]
+        keys = [key for side in senders if (key := (side, message.id)) in waiting]
         if not keys:
             return None, [("$.id", "this answers no request, or one that was answered before")]
         if isinstance(message, ErrorResponse):
-            return waiting.pop(keys[0]).method, []
-        verdicts = [(key, self._check_result(waiting[key], message.result)) for key in keys]
+            return waiting.pop(keys[0])[0], []
+        verdicts = [(key, self._check_result(*waiting[key], message.result)) for key in keys]
         key, found = next((v for v in verdicts if not v[1]), verdicts[0])
-        pending = waiting.pop(key)
-        if pending.method == _INITIALIZE:
+        method, _ = waiting.pop(key)
+        if method == _INITIALIZE:
             self._session.opened = _version_of(message.result) or self._session.opened
-        return pending.method, found
+        return method, found
 
-    def _check_result(self, pending: _Pending, result: Json) -> list[Place]:
-        revision, spec = pending.revision, pending.spec
-        if revision is None:
+    def _check_result(self, method: str | None, revision: Revision | None, result: Json) -> list[Place]:
+        if method is None or revision is None:
             return []
         may_be_task = revision.tasks is TaskSupport.EXTENSION and isinstance(result, OBJECT)
-        if may_be_task and (pending.method == GET or is_task(result, revision)):
-            return _task_error(result, "$.result", *_STATUS)
+        if may_be_task and (method == GET or is_task(result, revision)):
+            return _task_error(result, "$.result", with_status=True)
+        spec = revision.methods.get(method)
         if spec is None or spec.result is None:
             return []
         found: list[Place] = []
@@ -299,13 +280,12 @@ class TranscriptValidator:
         return found + judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
 
 
-def _task_error(value: Json, root: str, *more: tuple[str, Sequence[str]]) -> list[Place]:
-    """Return what a description of a task lacks: its id, and members that must have one of some values."""
+def _task_error(value: Json, root: str, *, with_status: bool = False) -> list[Place]:
+    """Return what a description of a task lacks: its id, and its status if it must have one."""
     members = _members(value)
     found = [] if isinstance(members.get("taskId"), str) else [(f"{root}.taskId", "Field required, a string")]
-    for name, allowed in more:
-        if members.get(name) not in allowed:
-            found.append((f"{root}.{name}", f"Field required, one of {', '.join(allowed)}"))
+    if with_status and members.get("status") not in tuple(Status):
+        found.append((f"{root}.status", f"Field required, one of {', '.join(Status)}"))
     return found
 
 
@@ -327,10 +307,6 @@ def _members(value: Json) -> dict[str, Json]:
     """Return the members of an object; none for any other value."""
     found: dict[str, Json] = value if isinstance(value, OBJECT) else {}
     return found
-
-
-def _key(direction: Direction | None, request_id: RequestId) -> Key:
-    return direction, isinstance(request_id, str), request_id
 
 
 def _version_of(result: Json) -> Revision | None:
