@@ -129,8 +129,8 @@ class HttpTransport:
         """Send a message without response. Raises `McpError`."""
         raise NotImplementedError
 
-    def confirmed(self) -> None:
-        """Called when the server knows that the session is open."""
+    async def confirmed(self) -> None:
+        """Called when the server knows that the session is open; calls wait for it to return."""
 
     def answered(self, event: CallCompleted) -> None:
         """Called for each completed call, before its caller gets the result."""
@@ -165,8 +165,8 @@ class HttpConnection(Connection):
         self._asides: set[asyncio.Task[None]] = set()
         self._others: set[asyncio.Task[Any]] = set()
         self._confirming = False
-        self._calls_wait_for: asyncio.Task[None] | None = None
-        """Calls wait for this task."""
+        self._confirmation: asyncio.Task[None] | None = None
+        """While the session is confirmed: calls wait for this task."""
         self._transport = transport(self)
 
     async def open(self, seconds: float) -> None:
@@ -181,15 +181,14 @@ class HttpConnection(Connection):
         """Whether the connection is open and nothing is in progress."""
         return not self._exchanges and self.error is None and not self.client_side.waiting
 
-    def take(self, data: bytes) -> None:
-        """Pass a server's message to the engine; the messages of a batch one by one.
-
-        Call `process_events` afterwards.
-        """  # BATCH-1
+    def take(self, *received: bytes) -> None:
+        """Pass messages of the server to the engine, those of a batch one by one, and process what happened."""  # BATCH-1
         link, now = self._connection_state, self.now()
-        message = jsonrpc.parse(data, batch=link.accepts_batch)
-        for each in message.messages if isinstance(message, Batch) else (message,):
-            self.client_side.receive(each, now)
+        for data in received:
+            message = jsonrpc.parse(data, batch=link.accepts_batch)
+            for each in message.messages if isinstance(message, Batch) else (message,):
+                self.client_side.receive(each, now)
+        self.process_events()
 
     def run_aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine in a task that is cancelled when the connection closes."""
@@ -197,15 +196,6 @@ class HttpConnection(Connection):
         self._others.add(task)
         task.add_done_callback(self._others.discard)
         return task
-
-    def hold_calls(self, task: asyncio.Task[None]) -> None:
-        """Delay calls until a task is done."""
-        self._calls_wait_for = task
-        task.add_done_callback(self._release_calls)
-
-    def _release_calls(self, task: asyncio.Task[None]) -> None:
-        if self._calls_wait_for is task:
-            self._calls_wait_for = None
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -222,8 +212,8 @@ class HttpConnection(Connection):
     async def _exchange(self, call: Call, message: bytes) -> None:
         """Send a call; an unexpected error fails the call, so that its caller never waits forever."""
         try:
-            while self._calls_wait_for is not None:
-                await asyncio.wait({self._calls_wait_for})
+            if self._confirmation is not None:
+                await asyncio.wait({self._confirmation})
             await self._transport.exchange(call, message)
         except McpError as error:
             self._fail(call, error)
@@ -264,16 +254,17 @@ class HttpConnection(Connection):
             task.add_done_callback(lambda done: self._forget_last(key, done))
         if channel is None and self._confirming:
             self._confirming = False
-            self.hold_calls(task)
-            task.add_done_callback(self._confirmed)
+            self._confirmation = self.run_aside(self._confirm(task))
 
     def _forget_last(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
         if self._last_sends.get(key) is task:
             del self._last_sends[key]
 
-    def _confirmed(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and self.error is None:
-            self._transport.confirmed()
+    async def _confirm(self, sending: asyncio.Task[None]) -> None:
+        await asyncio.wait({sending})
+        if self.error is None:
+            await self._transport.confirmed()
+        self._confirmation = None
 
     async def _deliver(self, message: bytes, before: asyncio.Task[None] | None) -> None:
         try:

@@ -63,7 +63,6 @@ class LegacySse(HttpTransport):
                         self._connection.take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():
                         self._endpoint.set_result(endpoint_url(response.url, event.data))
-                self._connection.process_events()
         except McpError as found:
             error = found
         finally:
@@ -98,6 +97,5 @@ class LegacySse(HttpTransport):
                 raise await self._error_of(response)
             if response.content_type == media.JSON and (body := await response.read()):
                 self._connection.take(body)  # tolerate a response in the body of the POST
-                self._connection.process_events()
         finally:
             response.release()

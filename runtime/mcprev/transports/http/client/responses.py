@@ -45,12 +45,6 @@ class HttpResponse:
         return media.media_type(self.headers.get("Content-Type")) or UNKNOWN_TYPE
 
     @property
-    def content_length(self) -> int | None:
-        """The declared length of the body in bytes, if any."""
-        found = self.headers.get("Content-Length", "")
-        return int(found) if found.isascii() and found.isdigit() else None
-
-    @property
     def ended(self) -> bool:
         """Whether the body is known to be read to its end."""
         return self._response.content.at_eof()
@@ -58,7 +52,7 @@ class HttpResponse:
     async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body. Raises `ConnectionLost`, and `RemoteProtocolError` for a body over the limit."""
         limit = self.max_message if limit is None else limit
-        length = None if self._coding else self.content_length
+        length = None if self._coding else self._response.content_length
         if length is not None and length > limit:
             self.close()
             raise answer_too_large(limit)

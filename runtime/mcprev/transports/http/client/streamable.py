@@ -139,7 +139,6 @@ class StreamableHttp(HttpTransport):
         body = await response.read()
         if body:
             self._connection.take(body)
-            self._connection.process_events()
         if call in self._protocol.connection.calls:
             self._raise_no_response(call, response, body)
 
@@ -174,7 +173,7 @@ class StreamableHttp(HttpTransport):
         revision, cursor, calls = self._revision_of(call), ResumeState(), self._protocol.connection.calls
 
         def take(messages: list[bytes]) -> bool:
-            self._take_all(messages)
+            self._connection.take(*messages)
             return call not in calls
 
         lost: McpError | None = None
@@ -195,11 +194,6 @@ class StreamableHttp(HttpTransport):
         finally:
             # Close instead of release: the rest of the stream is not needed.
             response.close()
-
-    def _take_all(self, messages: list[bytes]) -> None:
-        for message in messages:
-            self._connection.take(message)
-        self._connection.process_events()
 
     async def _finish(self, response: HttpResponse) -> None:
         """Read the rest of the stream after the response, which should be empty."""
@@ -245,13 +239,9 @@ class StreamableHttp(HttpTransport):
         return await self._requests.get(self._session([*request_headers(revision), *cursor.headers()]))
 
     @override
-    def confirmed(self) -> None:
-        """The session is open: open the server's own stream."""
+    async def confirmed(self) -> None:
+        """Open the server's own stream; what the server sends before it is open may be lost, so calls wait a moment."""
         self._connection.run_aside(self._listen())
-        self._connection.hold_calls(self._connection.run_aside(self._wait_for_stream()))
-
-    async def _wait_for_stream(self) -> None:
-        """Delay calls for a moment: messages that the server sends before its own stream is open may be lost."""
         try:
             async with asyncio.timeout(OPENING):
                 await self._stream_known.wait()
@@ -269,7 +259,7 @@ class StreamableHttp(HttpTransport):
                 self._stream_known.set()
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
-                    await follow(response, cursor, self._take_all)
+                    await follow(response, cursor, lambda messages: self._connection.take(*messages))
                 elif not await self._should_reopen(response, cursor, opened=opened):
                     return
             except AuthError as error:
