@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from copy import copy
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
@@ -22,7 +21,7 @@ from mcprev.app.options import (
     checked,
     read_options,
 )
-from mcprev.app.registry import Key, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
+from mcprev.app.registry import Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -162,15 +161,13 @@ class App:
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
         if tasks is not None and server.tasks is not None:
-            server.tasks.is_visible = self._shows
-            given = self._options.get("tasks")
-            before = {} if given is None else given.tools
-            registered.on_set = partial(_set_task, tasks, before)
+            server.tasks.support = partial(self._task_support, tasks)
+            registered.runs_tasks = True
         registered.on_changed = server.changed
         return server
 
     def _tasks(self) -> Tasks | None:
-        """Return the settings of tasks with what the decorators say."""
+        """Return the settings of tasks, or None if no tool can run as a task."""
         tasks = self._options.get("tasks")
         tools: dict[str, RegisteredTool] = {
             **{
@@ -181,18 +178,18 @@ class App:
         for name in () if tasks is None else tasks.tools.keys() - tools.keys():
             hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
             raise ValueError(f"`tasks` names '{name}', which is not a tool of this app{hint}")
-        declared = {name: tool.task for name, tool in tools.items() if tool.task is not None}
-        if tasks is None and not declared:
-            return None
-        from mcprev.server.tasks import Tasks
+        if tasks is None and any(tool.task is not None for tool in tools.values()):
+            from mcprev.server.tasks import Tasks
 
-        tasks = Tasks({}) if tasks is None else copy(tasks)
-        tasks.tools = {**tasks.tools, **declared}
+            return Tasks({})
         return tasks
 
-    def _shows(self, name: str, ctx: Context) -> bool:
-        tool = self._registered.tools.get(name)
-        return tool is not None and tool.shown(ctx)
+    def _task_support(self, tasks: Tasks, name: object, ctx: Context) -> Support:
+        """Return whether a tool can run as a task; one that the client does not see cannot."""
+        tool = self._registered.tools.get(name) if isinstance(name, str) else None
+        if tool is None or not tool.shown(ctx):
+            return Support.FORBIDDEN
+        return tool.task or tasks.support(name)
 
     def _lifespans(self) -> tuple[Lifespan, ...]:
         own = self._options.get("lifespan", ())
@@ -427,11 +424,3 @@ class App:
             raise LocalProtocolError("mount an app with a lifespan before the first use of `app.server`")
         self._registered.mount(app._registered, prefix)
         self._mounted.append(app)
-
-
-def _set_task(
-    tasks: Tasks, before: Mapping[str, Support], kind: str, key: Key, entry: Any  # noqa: ANN401 - of its kind
-) -> None:
-    """Tell a running server whether a new tool can run as a task; `before` says so for tools that do not say it."""
-    if kind == "tools":
-        tasks.tools[str(key)] = entry.task or before.get(str(key), Support.FORBIDDEN)

@@ -107,8 +107,8 @@ class Registry:
     """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
     served: frozenset[str] | None = None
     """The kinds that the server declares; None before it is created."""
-    on_set: Callable[[str, Key, Any], None] | None = None
-    """Called with each entry that is added to those that the server serves; None if the server knows no tasks."""
+    runs_tasks: bool = False
+    """Whether the server offers tasks."""
     on_changed: Callable[[Changed], None] | None = None
     """Notifies clients of a changed list."""
     outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
@@ -201,7 +201,7 @@ class Registry:
                 f"{key!r} is the first of the {kind}, but the server was created already. Clients learn on connecting which kinds exist: "
                 "register one before the first use of `app.server`"
             )
-        if task is not None and self.served is not None and self.on_set is None:
+        if task is not None and self.served is not None and not self.runs_tasks:
             raise LocalProtocolError(
                 f"{key!r} is the first tool that can run as a task, but the server exists already: register it before"
             )
@@ -214,8 +214,6 @@ class Registry:
             self.disabled[kind, key] = entry  # it changed where it comes from, and stays out of service here
             return
         self.of(kind)[key] = entry
-        if self.on_set is not None:
-            self.on_set(kind, key, entry)
         self._notify(kind)
         for outer, prefix in self.outer:
             outer.set_mounted(self, prefix, kind, key, entry)

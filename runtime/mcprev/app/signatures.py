@@ -103,24 +103,24 @@ class Function:
     def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
         """Validate and convert JSON arguments. Raises `ArgumentError` if the schema does not allow them."""
         try:
-            text = _text(given)
             try:
-                return self._strict(text)
+                return self._strict(given)
             except ValidationError as error:
                 # JSON Schema accepts 1.0 as an integer, pydantic does not.
                 wrong = {place[0] for place, _ in _complaints(error) if place}
-                whole = _text({name: _whole(item) if name in wrong else item for name, item in given.items()})
-                if whole == text:
-                    raise
                 with suppress(ValidationError):
-                    return self._strict(whole)
-                raise error from None
+                    return self._strict(
+                        {name: _whole(item) if name in wrong else item for name, item in given.items()}
+                    )
+                raise
         except ValidationError as error:
             raise ArgumentError(_complaints(error)) from None
         except PydanticSerializationError:
             raise ArgumentError([((), "holds text that is not Unicode")]) from None
 
-    def _strict(self, text: bytes) -> dict[str, Any]:
+    def _strict(self, given: Mapping[str, Json]) -> dict[str, Any]:
+        # Numbers beyond a double become null, as on the wire.
+        text = to_json(given, inf_nan_mode="null")
         return cast("dict[str, Any]", self._adapter.validate_json(text, strict=True))
 
     def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -285,11 +285,6 @@ def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401 - any anno
     except (PydanticSerializationError, ValueError):
         return hint
     return Annotated[hint, Field(json_schema_extra={"default": told})]
-
-
-def _text(given: Json) -> bytes:
-    """Return JSON text; numbers beyond a double become null, as on the wire."""
-    return to_json(given, inf_nan_mode="null")
 
 
 def _whole(value: Json) -> Json:

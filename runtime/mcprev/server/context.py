@@ -101,7 +101,7 @@ class Context(BaseContext):
         self.stamp = stamp
         """What the client says of itself, under the keys that describe a request."""
         self._answers = answers
-        self.asked: dict[str, int] | None = None
+        self.asked: dict[str, int] = {}
         """How often each question was asked with `elicit` or `sample` in this run of the handler."""
         self.running: TaskExecution | None = None
         """What may make a task of the request; None where nothing can."""
@@ -375,8 +375,6 @@ class Context(BaseContext):
 
     def _key(self, message: str) -> str:
         """Return the key of a question; the same one at the same place when the handler runs again."""
-        if self.asked is None:
-            self.asked = {}
         key = message[:60]
         count = self.asked[key] = self.asked.get(key, 0) + 1
         return key if count == 1 else f"{key} ({count})"

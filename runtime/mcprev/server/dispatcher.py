@@ -83,8 +83,6 @@ class RequestDispatcher:
 
         self._down: Callable[[Revision], Conversion] = down
         """Returns the context of conversions down to a revision."""
-        self._unlisted: dict[Revision, ToolSchemas | None] = {}
-        """What is known of every tool before the tools are listed: `UNKNOWN`, or None if the handler lists none."""
         self._relisted = float("-inf")
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
@@ -125,7 +123,7 @@ class RequestDispatcher:
                 wire = await self._ask(method_binding, context, params, up, wire)
             result = method_binding.result(wire, down)
             if self._tasks is not None and incoming.method == LIST:
-                result = self._tasks.mark(result, revision)
+                result = self._tasks.mark(result, context)
             incoming.respond(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
             self._fail(as_exception(error, incoming.method), incoming)
@@ -137,9 +135,7 @@ class RequestDispatcher:
         if tools is not None:
             name: Json = None if incoming.params is None else incoming.params.get("name")
             return tools.get(name, UNKNOWN) if name.__class__ is str else None
-        if revision not in self._unlisted:
-            self._unlisted[revision] = UNKNOWN if LIST in self._identity.kinds(revision) else None
-        return self._unlisted[revision]
+        return UNKNOWN if LIST in self._identity.kinds(revision) else None
 
     def _fail(self, error: Exception, incoming: IncomingRequest) -> None:
         """Answer a request that failed: a tool with a result, which models see, any other with an error."""
@@ -245,7 +241,7 @@ class RequestDispatcher:
                 answer = context.send_request(question) if task is None else task.ask(key, question, None)
                 answers.given[key] = await answer
             answers.state = wire.get(mrtr.STATE)
-            context.asked = None
+            context.asked = {}
             wire = await self._run(method_binding, context, answers.into(params or {}), up, UNKNOWN)
             if not mrtr.is_input_required(wire):
                 return wire

@@ -109,9 +109,7 @@ class Form(Generic[T]):
         return Accepted(cast("T", value))
 
 
-@lru_cache(maxsize=256)
-def _form(kind: object) -> Form[Any]:
-    return Form(kind)
+_form: Final = lru_cache(maxsize=256)(Form[Any])
 
 
 def form_of(kind: type[T] | Sequence[str]) -> Form[T]:

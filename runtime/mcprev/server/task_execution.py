@@ -107,13 +107,12 @@ class TaskExecution:
         self._connection = connection
         self.task: Task | None = None
         self.handle: asyncio.Task[dict[str, Json]] | None = None
-        loop = asyncio.get_running_loop()
-        self.detached: asyncio.Future[Task] = loop.create_future()
+        self.detached: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
         self.sent: set[str] = set()
         """The keys of the input requests that the client has not answered yet."""
-        self.changed: asyncio.Future[None] = loop.create_future()
-        """Done at the next change of the task; each change replaces it with a new future."""
+        self.changed = asyncio.Event()
+        """Set at the next change of the task; each change replaces it with a new event."""
         self.streams: list[TaskStream] = []
         """The listen streams that carry the status of the task."""
         self._saving = asyncio.Lock()
@@ -136,8 +135,7 @@ class TaskExecution:
             self.task, self.request.reports_progress = None, False
             del self._registry.running[task.id]
             raise
-        if not self.detached.done():
-            self.detached.set_result(self.task)
+        self.detached.set_result(self.task)
 
     async def save(self, task: Task) -> None:
         """Replace the record, store it, and notify waiters, listen streams and the session."""
@@ -173,9 +171,8 @@ class TaskExecution:
 
     def notify_waiters(self) -> None:
         """Wake everything that waits for a change."""
-        changed, self.changed = self.changed, asyncio.get_running_loop().create_future()
-        if not changed.done():
-            changed.set_result(None)
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
 
     async def set_status(self, message: str) -> None:
         """Set the status message, which is for people."""
@@ -218,16 +215,13 @@ class TaskExecution:
                 await self.save(tasks.input_received(task, known, time.time()))
         finally:
             for key, answer in known.items():
-                self._deliver(key, answer)
-
-    def _deliver(self, key: str, answer: dict[str, Json] | McpError) -> None:
-        future = self._answers.get(key)
-        if future is None or future.done():
-            return
-        if isinstance(answer, McpError):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
+                future = self._answers.get(key)
+                if future is None or future.done():
+                    continue
+                if isinstance(answer, McpError):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
 
 
 def _notify_session(task: Task, incoming: IncomingRequest, connection: Connection) -> None:

@@ -57,8 +57,8 @@ class TaskManager(RunningTasks):
 
     def __init__(self, settings: Tasks) -> None:
         super().__init__(settings)
-        self.is_visible: Callable[[str, Context], bool] | None = None
-        """Returns whether a tool is visible to the client of a request; None if every tool is."""
+        self.support: Callable[[object, Context], Support] = lambda tool, _: settings.support(tool)
+        """Returns whether the client of a request can, must or must not call a tool as a task."""
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -79,14 +79,14 @@ class TaskManager(RunningTasks):
             return
         incoming.respond(await self._methods[incoming.method](incoming, context))
 
-    def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    def mark(self, result: dict[str, Json], context: Context) -> dict[str, Json]:
         """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10
-        if revision.tasks is not TaskSupport.CORE:
+        if context.request.revision.tasks is not TaskSupport.CORE:
             return result
         marked = [
             (
                 {**tool, "execution": {**tool.get("execution", {}), "taskSupport": str(support)}}
-                if (support := self.settings.support(tool.get("name"))) is not Support.FORBIDDEN
+                if (support := self.support(tool.get("name"), context)) is not Support.FORBIDDEN
                 else tool
             )
             for tool in result["tools"]
@@ -100,9 +100,7 @@ class TaskManager(RunningTasks):
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is TaskSupport.NONE:
             return False
-        support, shown = self.settings.support(params.get("name")), self.is_visible
-        if support is not Support.FORBIDDEN and shown is not None and not shown(params["name"], context):
-            support = Support.FORBIDDEN  # a hidden tool is treated like one that does not exist
+        support = self.support(params.get("name"), context)
         if revision.tasks is TaskSupport.CORE:
             wants = isinstance(params.get("task"), dict)
             refused = Support.FORBIDDEN if wants else Support.REQUIRED
@@ -241,23 +239,23 @@ class TaskManager(RunningTasks):
         """Wait for the end of a task; its input requests are sent to the client as part of this request."""  # TASK-4
         task = await self._requested_task(incoming)
         running = self.running.get(task.id)
-        while not task.ended:
+        while not task.ended and running is not None:
             # Taken before the task is loaded, so that no change is missed.
-            changed = None if running is None else running.changed
+            changed = running.changed
             task = await self._requested_task(incoming)
-            if running is not None and running.task is not None and running.task.ended:
+            if running.task is not None and running.task.ended:
                 task = running.task
-            if task.ended:
-                break
-            if running is None or changed is None:
-                # It runs in another process: only the shared store shows its end.
-                if task.expired(time.time()):
-                    raise tasks.unknown(task.id)
-                await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
-            elif (key := next((key for key in task.asked if key not in running.sent), None)) is not None:
+            key = next((key for key in task.asked if key not in running.sent), None)
+            if key is not None:
                 await self._request_input(running, key, task, context)
-            else:
-                await asyncio.shield(changed)
+            elif not task.ended:
+                await changed.wait()
+        while not task.ended:
+            # It runs in another process: only the shared store shows its end.
+            if task.expired(time.time()):
+                raise tasks.unknown(task.id)
+            await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
+            task = await self._requested_task(incoming)
         if task.error is not None:
             raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
         if task.result is None:
