@@ -176,8 +176,7 @@ class Client(Methods):
             if method in METHODS:
                 fetch = partial(session.request, method, sent, options, end)
                 check = partial(read_result, self._readers[method])
-                now = self.connection.now
-                result = await self._server_cache.result(method, sent, options, now, fetch, check)
+                result = await self._server_cache.result(method, sent, options, fetch, check)
             else:
                 result = await session.request(method, sent, options, end)
         except MethodNotFound:
@@ -296,7 +295,8 @@ class Client(Methods):
         if self.revision != package.REVISION:
             raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")
         calls = package.ClientCalls
-        return calls(_ExactSender(self.session, calls.__module__.rpartition(".")[0]))
+        extension = extended(self.spoken, calls.__module__.rpartition(".")[0])
+        return calls(_ExactSender(self.session, extension))
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -318,28 +318,27 @@ def _as_json(params: object | None) -> dict[str, Json] | None:
     return None if params is None else cast("Any", params).to_wire()
 
 
+@dataclass(frozen=True, slots=True)
 class _ExactSender:
     """Sends calls of exactly the spoken revision."""
 
-    def __init__(self, session: ClientSession, package: str) -> None:
-        """`package` has the types: the revision's own, or one that extends it."""
-        self._session = session
-        self._revision = extended(session.revision, package)
+    session: ClientSession
+    revision: Revision
+    """The spoken revision, or one that extends it, whose types are sent."""
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the revision's types."""
-        session, revision = self._session, self._revision
         wire = _as_json(params)
         if method.result is None:
-            session.notify(method.method, wire)
+            self.session.notify(method.method, wire)
             return None
-        result = await session.raw(method.method, wire)
+        result = await self.session.raw(method.method, wire)
         for name in method.alternate_results:
             try:
-                return reader(revision, name)(result)
+                return reader(self.revision, name)(result)
             except ValidationError:
                 continue
-        return read_result(reader(revision, method.result), result)
+        return read_result(reader(self.revision, method.result), result)
 
 
 @dataclass(frozen=True, slots=True)

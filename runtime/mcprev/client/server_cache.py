@@ -6,8 +6,10 @@ and when the connection is opened again. The results of tools are validated agai
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from mcprev.client.options import Options
@@ -28,6 +30,17 @@ Policy: TypeAlias = Literal["warn", "strict", "off"]
 _logger: Final = logging.getLogger("mcprev.client")
 
 
+@dataclass(slots=True)
+class _OutputSchema:
+    """The output schema of a tool, compiled on first use."""
+
+    schema: Json
+    check: Validator | None = None
+    unusable: str = ""
+    """Why the schema cannot be used."""
+    warned: bool = False
+
+
 class ServerCache:
     """The cached results and schemas of one client; the `ResultCache` may be shared with others."""
 
@@ -38,9 +51,7 @@ class ServerCache:
         self._cache = cache
         self._scope = scope
         self._policy = policy
-        self._schemas: dict[str, Json] = {}
-        self._checks: dict[str, Validator | None] = {}
-        self._warned: set[str] = set()
+        self._outputs: dict[str, _OutputSchema] = {}
         self.task_tools: set[str] = set()
         """The tools that the server runs only as a task that the client asks for."""
 
@@ -51,7 +62,6 @@ class ServerCache:
         method: str,
         params: Mapping[str, Json],
         options: Options,
-        now: Callable[[], float],
         fetch: Callable[[], Awaitable[dict[str, Json]]],
         check: Callable[[dict[str, Json]], object],
     ) -> dict[str, Json]:
@@ -59,6 +69,7 @@ class ServerCache:
 
         Only a result that `check` does not raise for is cached, and none that asks for input.
         """
+        now = asyncio.get_running_loop().time
         asked, meta = params, options.get("meta")
         if meta:
             asked = {**params, "_meta": dict(meta)}
@@ -102,13 +113,11 @@ class ServerCache:
                 self.set_task(
                     name, required=cast("dict[str, Json]", execution).get("taskSupport") == Support.REQUIRED
                 )
-            if self._policy == "off":
-                continue
-            if name not in self._schemas or self._schemas[name] != schema:
-                self._checks.pop(name, None)
-                self._warned.discard(name)
-                if len(self._schemas) < MAX_TOOLS or name in self._schemas:
-                    self._schemas[name] = schema
+            known = self._outputs.get(name)
+            if schema is None or self._policy == "off":
+                self._outputs.pop(name, None)
+            elif (known is None and len(self._outputs) < MAX_TOOLS) or (known and known.schema != schema):
+                self._outputs[name] = _OutputSchema(schema)
 
     def set_task(self, name: str, *, required: bool) -> None:
         """Keep whether a tool requires a task."""
@@ -119,43 +128,31 @@ class ServerCache:
 
     def _forget_tools(self) -> None:
         self.task_tools.clear()
-        self._schemas.clear()
-        self._checks.clear()
+        self._outputs.clear()
 
     def check(self, name: str, result: models.CallToolResult) -> None:
         """Validate a result. Raises `RemoteProtocolError` under the policy `strict`; errors of a tool are not checked."""
-        schema = self._schemas.get(name)
-        if schema is None or result.is_error:
+        output = self._outputs.get(name)
+        if output is None or result.is_error:
             return
-        from mcprev_types import ABSENT  # imported late: it loads all that models need
+        from mcprev.json_schema.validation import compile_schema, describe  # imported late, like the models
+        from mcprev_types import ABSENT
 
         structured = result.structured_content
+        wrong = output.unusable
         if structured is ABSENT:
-            self._complain(name, result, "it has an outputSchema and gave no structured content")
+            wrong = "it has an outputSchema and gave no structured content"
+        elif not wrong:
+            try:
+                output.check = output.check or compile_schema(output.schema, trusted=False)
+                wrong = describe(output.check(structured), "structuredContent")
+            except SchemaError as error:
+                wrong = output.unusable = f"its outputSchema cannot be used: {error}"
+        if not wrong:
             return
-        try:
-            check = self._checks[name] if name in self._checks else self._compile(name, schema)
-            found = [] if check is None else check(structured)
-        except SchemaError as error:
-            self._checks[name] = None
-            self._complain(name, result, f"its outputSchema cannot be used: {error}")
-            return
-        if found:
-            from mcprev.json_schema.validation import describe
-
-            self._complain(name, result, describe(found, "structuredContent"))
-
-    def _compile(self, name: str, schema: Json) -> Validator:
-        from mcprev.json_schema.validation import compile_schema
-
-        check = self._checks[name] = compile_schema(schema, trusted=False)
-        return check
-
-    def _complain(self, name: str, result: models.CallToolResult, what: str) -> None:
-        text = f"the result of the tool '{name}' cannot be relied on: {what}"
+        text = f"the result of the tool '{name}' cannot be relied on: {wrong}"
         if self._policy == "strict":
             raise RemoteProtocolError(text, raw=result.to_wire())
         # Once for each tool: who calls it again knows.
-        level = logging.DEBUG if name in self._warned else logging.WARNING
-        self._warned.add(name)
-        _logger.log(level, "%s", text)
+        _logger.log(logging.DEBUG if output.warned else logging.WARNING, "%s", text)
+        output.warned = True

@@ -72,8 +72,8 @@ class Subscription:
         self._tasks = frozenset(task_ids(wanted))
         self._waiting: dict[Change, None] = {}
         self._news = asyncio.Event()
-        self._ended = False
-        self._error: McpError | None = None
+        self._end: Exception | None = None
+        """What `__anext__` raises at the end of the subscription."""
         self._task: asyncio.Task[None] | None = None
         self._tried = 0
         self._since = 0.0
@@ -100,10 +100,8 @@ class Subscription:
     async def __anext__(self) -> Change:
         """Return the next change. Raises `ConnectionLost` if the stream breaks; stops if the server ends it."""
         while not self._waiting:
-            if self._error is not None:
-                raise self._error
-            if self._ended:
-                raise StopAsyncIteration
+            if self._end is not None:
+                raise self._end
             self._news.clear()
             await self._news.wait()
         change = next(iter(self._waiting))
@@ -114,7 +112,7 @@ class Subscription:
         """Unsubscribe; may be called more than once."""
         task, self._task = self._task, None
         if task is not None:
-            self._end(None)
+            self._finish(StopAsyncIteration())
             subscribed = self._notified in self._session.listeners
             task.cancel()
             await asyncio.wait({task})
@@ -132,7 +130,7 @@ class Subscription:
     async def _run(self, ready: asyncio.Future[None]) -> None:
         """Listen until the subscription ends; continue on the next connection if one is lost."""
         session = self._session
-        end: McpError | None = _closed()
+        end: Exception = _closed()
         try:
             while True:
                 connection = session.connection
@@ -149,14 +147,14 @@ class Subscription:
                 except HttpStatusError as error:
                     await self._wait_again(error, again=ready.done() and error.status >= _SERVER_ERROR)
                 else:
-                    end = None
+                    end = StopAsyncIteration()
                     return
         except McpError as error:
             end = error
             if not ready.done():
                 ready.set_exception(error)
         finally:
-            self._end(end)
+            self._finish(end)
             ready.cancel()
 
     async def _wait_again(self, error: McpError, *, again: bool) -> None:
@@ -249,9 +247,9 @@ class Subscription:
             self._waiting[change] = None
             self._news.set()
 
-    def _end(self, error: McpError | None) -> None:
-        if not self._ended:
-            self._ended, self._error = True, error
+    def _finish(self, end: Exception) -> None:
+        if self._end is None:
+            self._end = end
             self._news.set()
 
 
