@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -49,12 +51,12 @@ from mcprev.errors import (
     Unanswered,
 )
 from mcprev.protocol.cache import ResultCache, Scope
+from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine, steps, versions as negotiate
 from mcprev.revisions import LATEST, Era, HttpShape
 
 if TYPE_CHECKING:
-    from mcprev.client.recording import Recording
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
@@ -165,11 +167,14 @@ class connect:  # noqa: N801 - called like a function
             declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
-        self._handler = ClientRequestHandler(identity, None if telemetry is None else telemetry.wrap)
-        self._opener = _Opener(target, identity, self._handler, probe_timeout, open_timeout)
-        self._settings = ClientSettings(
-            identity, (timeout, total_timeout), policy, check_interval(ping_interval),
-            ServerCache(cache, scope, validate), self._handler.answer_input, self._opener.reopen,
+        self._server_cache = ServerCache(cache, scope, validate)
+        self._new_handler = partial(
+            ClientRequestHandler, identity, None if telemetry is None else telemetry.wrap
+        )
+        self._new_opener = partial(_Opener, target, identity, probe_timeout, open_timeout)
+        self._new_settings = partial(
+            ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval),
+            self._server_cache,
         )  # fmt: skip
         self._new_session = ClientSession if telemetry is None else telemetry.session
         self._prior = None if prior is None else prior.to_wire()
@@ -180,27 +185,26 @@ class connect:  # noqa: N801 - called like a function
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, `TransportError`, `AuthError`, or `OSError` for the file of `record`."""
+        cache, now = self._server_cache, asyncio.get_running_loop().time
+        handler = self._new_handler()
+        opener = self._new_opener(handler)
         if self._record is not None:
-            from mcprev.client.recording import Recording
+            from mcprev.client.recording import Recording, RecordingProtocol
 
-            self._opener.recording = Recording(self._record)
-        cache, now = self._settings.server_cache, asyncio.get_running_loop().time
+            recording = opener.files.enter_context(closing(Recording(self._record)))
+            opener.new_protocol = partial(RecordingProtocol, recording)
         try:
-            opened = await self._opener.open(self._verdict, self._prior or cache.introduction(now()))
+            opened = await opener.open(self._verdict, self._prior or cache.introduction(now()))
         except BaseException:
-            self._opener.end_recording()
+            opener.files.close()
             raise
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             cache.introduced(opened.discovery, now())
-        client = Client(self._new_session(self._settings, opened), self._close)
-        self._client = self._handler.client = client
+        settings = self._new_settings(handler.answer_input, opener.reopen)
+        client = self._client = handler.client = Client(self._new_session(settings, opened), opener.close)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
-
-    async def _close(self) -> None:
-        await self._target.close()
-        self._opener.end_recording()
 
     async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
@@ -220,20 +224,21 @@ class _Opener:
 
     _target: Target
     _identity: ClientCapabilities
-    _handler: ClientRequestHandler
     _probe_timeout: float
     _open_timeout: float
-    recording: Recording | None = None
+    _handler: ClientRequestHandler
+    files: ExitStack = field(default_factory=ExitStack)
+    new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
     _connection: Connection | None = None
     _closing: asyncio.Task[None] | None = None
     _result: dict[str, Json] = field(default_factory=dict[str, Json])
     _error: McpError | None = None
     """The error of the last step."""
 
-    def end_recording(self) -> None:
-        """Close the file of the recording, if there is one."""
-        if self.recording is not None:
-            self.recording.close()
+    async def close(self) -> None:
+        """Release the target and the file of the recording, after the last connection."""
+        await self._target.close()
+        self.files.close()
 
     async def open(self, verdict: Era | None, prior: dict[str, Json] | None) -> OpenedConnection:
         """Negotiate over a new connection. `prior` is a known result of `server/discover`, `verdict` a known era."""
@@ -279,19 +284,11 @@ class _Opener:
     async def _spawn(self, shape: HttpShape | None) -> None:
         """Open a connection; a previous one is closed first."""
         await self._close()
-        target, on_send = self._target, None
-        if self.recording is None:
-            protocol = ClientProtocol(self._identity, self._identity.result_types)
-        else:
-            from mcprev.client.recording import RecordingProtocol
-
-            protocol = RecordingProtocol(self._identity, self._identity.result_types, self.recording)
-            on_send = protocol.sent
+        target, protocol = self._target, self.new_protocol(self._identity, self._identity.result_types)
         if isinstance(target, HttpTarget):
             self._connection = await target.open(protocol, self._handler, shape)
         else:
             self._connection = await target.open(protocol, self._handler)
-        self._connection.on_send = on_send
 
     async def _close(self) -> None:
         """Close the connection and the target; completes even if the caller is cancelled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -64,22 +65,19 @@ class Recording:
 class RecordingProtocol(ClientProtocol):
     """The client side of a connection whose messages are recorded."""
 
-    def __init__(self, local: LocalInfo, result_types: frozenset[str], recording: Recording) -> None:
+    def __init__(self, recording: Recording, local: LocalInfo, result_types: frozenset[str]) -> None:
         super().__init__(local, result_types)
-        self._recording = recording
-        self._name = os.urandom(8).hex()
-        """The name of the connection, which differs from those that are in the file."""
+        name = os.urandom(8).hex()  # the names of connections that are in the file differ from it
+        self.on_send = partial(recording.write, name, Direction.CLIENT_TO_SERVER)
+        self._on_receive = partial(recording.write, name, Direction.SERVER_TO_CLIENT)
 
     @override
     def receive(self, message: Message | Batch, now: float) -> None:
         for one in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(one, Malformed):
-                data = json.dumps(one.excerpt).encode()  # a text is no message, which `validate` says
+                self._on_receive(
+                    json.dumps(one.excerpt).encode()
+                )  # a text is no message, which `validate` says
             else:
-                data = encode(one, null_id_in_errors=True)
-            self._recording.write(self._name, Direction.SERVER_TO_CLIENT, data)
+                self._on_receive(encode(one, null_id_in_errors=True))
         super().receive(message, now)
-
-    def sent(self, message: bytes) -> None:
-        """Record a message that is sent."""
-        self._recording.write(self._name, Direction.CLIENT_TO_SERVER, message)

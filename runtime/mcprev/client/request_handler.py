@@ -81,7 +81,7 @@ class ClientRequestHandler:
 
     def __init__(self, identity: ClientCapabilities, wrap: Wrap | None = None) -> None:
         self._identity = identity
-        self._handlers = HandlerTable(identity, "ClientHandler", wrap)
+        self._handlers = HandlerTable(identity, wrap)
         self.client: Client | None = None
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
@@ -102,7 +102,10 @@ class ClientRequestHandler:
             answer_failure(failure, incoming, self._identity.handler_at(incoming.revision)[1], logger)
 
     def _check(self, incoming: IncomingRequest) -> None:
-        """Raise `InvalidParams` for what the revision does not allow a server to ask of this client."""  # SAMP-2, ELIC-8
+        """Raise `InvalidParams` for what the revision does not allow a server to ask of this client.
+
+        The latest revision, which the handler's params are validated at, lacks some members of the others.
+        """  # SAMP-2, ELIC-8
         revision, method, params = incoming.revision, incoming.method, incoming.params
         if params is not None:
             try:
@@ -123,7 +126,7 @@ class ClientRequestHandler:
         if revision.handshake and notified.method in SUBSCRIBABLE:
             for listener in tuple(client.session.listeners):
                 listener(notified.method, notified.params or {})
-        if not self._identity.receives(revision, notified.method) or self._is_too_low(client, notified):
+        if notified.method not in self._identity.received(revision) or self._is_too_low(client, notified):
             return
         try:
             method_binding = self._handlers[revision, notified.method]

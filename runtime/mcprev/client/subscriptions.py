@@ -136,16 +136,15 @@ class Subscription:
                 connection = session.connection
                 try:
                     await (self._stream(ready) if session.revision.listens else self._subscribe(ready))
-                except ConnectionLost as error:
-                    if connection.error is not None:
+                except (ConnectionLost, HttpStatusError) as error:
+                    again = connection.protocol.connection.streams
+                    if isinstance(error, HttpStatusError):
+                        again = error.status >= _SERVER_ERROR
+                    elif connection.error is not None:
                         await session.replace(connection, error)
-                    else:
-                        # The server closed the stream, not the connection.
-                        await self._wait_again(
-                            error, again=ready.done() and connection.protocol.connection.streams
-                        )
-                except HttpStatusError as error:
-                    await self._wait_again(error, again=ready.done() and error.status >= _SERVER_ERROR)
+                        continue
+                    # The server closed the stream, not the connection.
+                    await self._wait_again(error, again=again and ready.done())
                 else:
                     end = StopAsyncIteration()
                     return

@@ -61,7 +61,8 @@ class Capabilities:
     declared: Mapping[str, Json]
     """The capabilities that the author declares."""
     tasks: bool
-    _base: ClassVar[str]
+    base: ClassVar[str]
+    """The name of the handler's base class in each package."""
     _direction: ClassVar[Direction]
 
     def __post_init__(self) -> None:
@@ -95,7 +96,7 @@ class Capabilities:
         keeps their stubs under their old names.
         """
         handler, written = self.handler_at(revision)
-        served = set(overridden(handler, written, self._base))
+        served = set(overridden(handler, written, self.base))
         return [
             spec
             for method, spec in revision.methods.items()
@@ -140,7 +141,7 @@ class Capabilities:
 class ServerCapabilities(Capabilities):
     """The capabilities and the info of a server."""
 
-    _base = "ServerHandler"
+    base = "ServerHandler"
     _direction = Direction.CLIENT_TO_SERVER
     instructions: str | None
     requires: Mapping[str, Mapping[str, Json]]
@@ -216,17 +217,13 @@ class ServerCapabilities(Capabilities):
 class ClientCapabilities(Capabilities):
     """The capabilities and the info of a client."""
 
-    _base = "ClientHandler"
+    base = "ClientHandler"
     _direction = Direction.SERVER_TO_CLIENT
 
     @property
     def result_types(self) -> frozenset[str]:
         """The result types that the client accepts besides those of the schema."""  # BASE-15
         return frozenset({TASK}) if self.tasks else frozenset()
-
-    def receives(self, revision: Revision, method: str) -> bool:
-        """Return whether the handler receives a notification."""
-        return method in self.received(revision)
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:

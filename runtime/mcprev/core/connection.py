@@ -68,8 +68,6 @@ class Connection:
         self._linger = linger
         self.error: ConnectionLost | None = None
         """Why the connection ended; None while it is open."""
-        self.on_send: Callable[[bytes], None] | None = None
-        """Called with each message before it is sent; None if nothing wants to know."""
         self.peer_context: object = None
         """What the request handler keeps of the peer for as long as the connection lasts."""
         self._flush_due = False
@@ -167,9 +165,9 @@ class Connection:
         if payloads.level <= logging.DEBUG:
             for _, message in sends:
                 payloads.debug("%s sent %s", self.logger.name, redacted(message))
-        if self.on_send is not None:
+        if self.protocol.on_send is not None:
             for _, message in sends:
-                self.on_send(message)
+                self.protocol.on_send(message)
         self._send(sends)
 
     # -- requests of the peer -----------------------------------------------------------------------------

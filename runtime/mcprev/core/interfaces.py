@@ -5,7 +5,7 @@ They are generic in the connection, so that connections can import them.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -61,9 +61,7 @@ class MessageOrigin(Protocol):
 
 def message_origin(message: IncomingRequest | NotificationReceived) -> MessageOrigin | None:
     """Return the source of a message; None on a pipe."""
-    origin: Any = message.origin
-    found: MessageOrigin | None = origin
-    return found
+    return cast("MessageOrigin | None", message.origin)
 
 
 def share_of(message: IncomingRequest | NotificationReceived) -> Share | None:

@@ -206,12 +206,11 @@ def first(error: ValidationError, value: object) -> str:
 class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
     """The method bindings of one handler by revision and method, created on first use."""
 
-    def __init__(self, identity: Capabilities, base: str, wrap: Wrap | None = None) -> None:
+    def __init__(self, identity: Capabilities, wrap: Wrap | None = None) -> None:
         """Set the handler; `wrap` puts something around each of its methods."""
         super().__init__()
         self._wrap = wrap
         self._identity = identity
-        self._base = base
 
     def __missing__(self, key: tuple[Revision, str]) -> MethodBinding:
         revision, method = key
@@ -219,7 +218,7 @@ class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
         if method not in written.methods:
             # A notification that later revisions removed: the handler receives it at the revision that sends it.
             written = revision
-        binding = bindings(written, self._base)[method]
+        binding = bindings(written, self._identity.base)[method]
         found = MethodBinding(method, revision, written, getattr(handler, binding.stub), binding.params)
         if self._wrap is not None:
             found.stub = self._wrap(method, found.stub)
@@ -278,15 +277,11 @@ def answer_failure(
     if isinstance(error, RpcError):
         try:
             found = outgoing(error_at(error, incoming.method, incoming.revision, written), incoming.revision)
-        except ConversionError as wrong:
+            incoming.fail(found)
+        except (ConversionError, LocalProtocolError) as wrong:
             error = wrong
         else:
-            try:
-                incoming.fail(found)
-            except LocalProtocolError as unwritten:
-                error = unwritten
-            else:
-                return
+            return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
     logger.error("'%s' failed: %s", incoming.method, what, exc_info=error)
     incoming.fail(InternalError(INTERNAL_MESSAGE))

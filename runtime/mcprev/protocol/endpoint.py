@@ -8,6 +8,7 @@ outgoing messages out of the state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
@@ -27,6 +28,9 @@ from mcprev.wire.meta_keys import VERSION
 
 class EndpointProtocol:
     """The part shared by both roles."""
+
+    on_send: Callable[[bytes], None] | None = None
+    """Called with each message before it is sent; None if nothing wants to know."""
 
     def __init__(self, local: LocalInfo, session: Handshake) -> None:
         self.local = local

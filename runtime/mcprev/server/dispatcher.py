@@ -69,7 +69,7 @@ class RequestDispatcher:
         self._identity = identity
         self._states = states
         self._tasks = tasks
-        self._handlers = HandlerTable(identity, "ServerHandler", wrap)
+        self._handlers = HandlerTable(identity, wrap)
         self.tools: ToolTable = ToolTable(
             self._handlers, identity.kinds, () if tasks is None else tasks.settings.tools
         )
