@@ -416,9 +416,5 @@ class ConversionError(McpError):
 
 
 _BY_CODE: Final[Mapping[int, type[RpcError]]] = {
-    cls.CODE: cls
-    for cls in (
-        InvalidRequest, MethodNotFound, InvalidParams, InternalError, ResourceNotFound, HeaderMismatch,
-        MissingClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired,
-    )
-}  # fmt: skip
+    cls.CODE: cls for cls in RpcError.__subclasses__() if cls is not UnknownRpcError
+}

@@ -73,7 +73,6 @@ class Converter:
 
     method: str
     kind: PayloadKind
-    source: Revision
     target: Revision
     steps: tuple[Convert, ...]
     """The steps that change something."""
@@ -186,7 +185,6 @@ def _converter(method: str, kind_name: str, source: Revision, target: Revision) 
     return Converter(
         method,
         kind,
-        source,
         target,
         tuple(step.convert for step in steps),
         _touched_members(steps),

@@ -307,8 +307,8 @@ class Connection:
     # -- time ----------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        deadline = self.protocol.deadline
-        if deadline is None or deadline >= self._due:
+        deadline = self._connection_state.calls.earliest
+        if deadline >= self._due:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -345,9 +345,7 @@ class Connection:
 
     def _fail_calls(self, error: ConnectionLost) -> None:
         self.error = error
-        self._connection_state.events.extend(
-            CallFailed(call, error) for call in self._connection_state.calls.drain()
-        )
+        self._connection_state.fail_calls(error)
 
     async def _end(self, linger: float) -> None:
         """Let handlers finish, then cancel them; write the remaining messages, then close. Every wait is bounded."""

@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, Final, cast
@@ -241,21 +241,16 @@ def _bounded(keyword: _Keyword) -> _Keyword:
 
 def _pattern(*, trusted: bool) -> _Keyword:
     """Return the `pattern` keyword in linear time; a trusted schema may use any Python expression, however slow."""
-    matchers: dict[str, Callable[[str], str | None]] = {}
     error: Any = import_module("jsonschema.exceptions").ValidationError
 
     def check(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
-        if isinstance(instance, str):
-            if value not in matchers:
-                if len(matchers) >= MAX_OBJECTS:
-                    matchers.clear()
-                matchers[value] = _matcher(value, trusted=trusted)
-            if problem := matchers[value](instance):
-                yield error(problem)
+        if isinstance(instance, str) and (problem := _matcher(value, trusted=trusted)(instance)):
+            yield error(problem)
 
     return check
 
 
+@lru_cache(MAX_OBJECTS)
 def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
     try:
         return pattern(expression)

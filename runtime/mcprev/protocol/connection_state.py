@@ -376,10 +376,14 @@ class ConnectionState:
         self.events.append(CallFailed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
         return True
 
+    def fail_calls(self, error: ConnectionLost) -> None:
+        """Fail every pending call."""
+        self.events.extend(CallFailed(call, error) for call in self.calls.drain())
+
     def lost(self, error: ConnectionLost) -> None:
         """The connection is lost: fail every call and cancel every request."""
         self.closed = True
-        self.events.extend(CallFailed(call, error) for call in self.calls.drain())
+        self.fail_calls(error)
         while self.incoming:
             incoming = self.incoming.popitem()[1]
             incoming.open = False

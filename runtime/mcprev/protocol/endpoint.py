@@ -47,11 +47,6 @@ class EndpointProtocol:
         """Whether a call is pending."""
         return bool(self.connection.calls.waiting)
 
-    @property
-    def deadline(self) -> float | None:
-        """The time of the next `tick`, or None if no call has a deadline."""
-        return self.connection.calls.deadline
-
     def tick(self, now: float) -> None:
         """Cancel the calls whose deadline has passed."""
         self._engine.tick(now)

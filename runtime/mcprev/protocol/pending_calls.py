@@ -46,7 +46,7 @@ class PendingCalls:
         self.waiting: dict[int, Call] = {}
         """The pending calls by id; read-only."""
         self.earliest: float = _NEVER
-        """A lower bound of all deadlines; infinite without deadlines."""
+        """A time before which no call is due; infinite without deadlines."""
 
     def __contains__(self, call: Call) -> bool:
         return self.waiting.get(call.id) is call
@@ -94,11 +94,6 @@ class PendingCalls:
             del self.waiting[call.id]
         self.earliest = min((call.deadline for call in self.waiting.values()), default=_NEVER)
         return late
-
-    @property
-    def deadline(self) -> float | None:
-        """A time before which no call is due; None without deadlines."""
-        return self.earliest if self.waiting and self.earliest < _NEVER else None
 
     def drain(self) -> Iterator[Call]:
         """Remove and yield every pending call."""

@@ -100,7 +100,7 @@ class StatelessServer(Engine):
         if kind is RequestKind.SERVED:
             self.connection.events.append(incoming)
         elif kind is RequestKind.DISCOVER:
-            self.discover(incoming)
+            incoming.respond(dict(self.local.introduction(revision)))  # MOD-9
         else:
             self.listen(incoming)
 
@@ -139,10 +139,6 @@ class StatelessServer(Engine):
             f"Invalid params: {error}; this server speaks {', '.join(spoken)} without initialize",
             data={"supported": list(spoken)},
         )
-
-    def discover(self, incoming: IncomingRequest) -> None:
-        """Answer `server/discover`."""  # MOD-9
-        incoming.respond(dict(self.local.introduction(incoming.revision)))
 
     def listen(self, incoming: IncomingRequest) -> None:
         """Open a listen stream; if its filter names tasks, the driver looks them up first."""  # SUB-9

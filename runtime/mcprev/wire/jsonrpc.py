@@ -170,18 +170,15 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
         value = _reread(bytes(data), error)
         if isinstance(value, Malformed):
             return value
-    kind = _kind(value)
-    if kind is dict:
+    if _kind(value) is not list:
         return _envelope(value, data)
-    if kind is not list:
-        return _malformed("a message is an object", value, data)
     if not batch:
         return _malformed("batches are not part of this revision", value, data)
     if not value:
         return _malformed("an empty batch", value, data)
     if len(value) > MAX_BATCH:
         return _malformed(f"a batch of more than {MAX_BATCH} messages", value, data)
-    return Batch(tuple([_element(member) for member in value]))
+    return Batch(tuple([_envelope(member, None) for member in value]))
 
 
 def _reread(data: bytes, error: ValueError) -> Json:
@@ -244,27 +241,21 @@ def _within(value: Json, depth: int) -> bool:
     """Return whether containers nest at most `depth` levels; checked level by level, without recursion."""
     level: list[Json] = [value]
     for _ in range(depth + 1):
-        level = [item for container in level for item in _children(container)]
+        inside: list[Iterable[Json]] = [
+            item.values() if _kind(item) is dict else item for item in level if _kind(item) in (dict, list)
+        ]
+        level = [item for items in inside for item in items]
         if not level:
             return True
     return False
 
 
-def _children(value: Json) -> Iterable[Json]:
-    kind = _kind(value)
-    children: Iterable[Json] = value.values() if kind is dict else value if kind is list else ()
-    return children
-
-
-def _element(value: Json) -> Message:
-    kind = _kind(value)
-    return _envelope(value, None) if kind is dict else _malformed("a message is an object", value, None)
-
-
-def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message:
-    """Return the message that an object represents. Valid messages are recognised first; errors are analysed after
+def _envelope(value: Json, data: bytes | bytearray | None) -> Message:
+    """Return the message that a value represents. Valid messages are recognised first; errors are analysed after
     that.
     """
+    if _kind(value) is not dict:
+        return _malformed("a message is an object", value, data)
     if value.get("jsonrpc") != "2.0":
         return _malformed('jsonrpc is not "2.0"', value, data)
     method = value.get("method")
@@ -286,9 +277,8 @@ def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message
     if "id" in value and _id(value) is None:
         # A request with a null id is a malformed request, never a notification (BASE-2).
         return _malformed("id is neither a string nor an integer", value, data)
-    if kind is list:
-        return _malformed("params is not an object", value, data, code=INVALID_PARAMS)
-    return _malformed("params is not an object", value, data)
+    code = INVALID_PARAMS if kind is list else INVALID_REQUEST
+    return _malformed("params is not an object", value, data, code=code)
 
 
 def _response(value: dict[str, Json], data: bytes | bytearray | None) -> Message:
