@@ -29,7 +29,7 @@ from named import D, E
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = {"mcprev": "runtime/mcprev", "mcprev_codegen": "codegen/mcprev_codegen"}
-ADD_ONS: Final = ("app", "cli", "extras")
+ADD_ONS: Final = ("app", "cli", "extras", "oauth")
 """Areas of the runtime that a server or client can do without."""
 
 
@@ -46,8 +46,8 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 20_030, 15_500),
-    Limit("code lines of the runtime without add-ons", 16_572, 14_000),
+    Limit("code lines of the runtime", 20_019, 15_500),
+    Limit("code lines of the runtime without add-ons", 15_028, 14_000),
     Limit("stdio session: files", 11, 12),
     Limit("stdio session: changes of file", 16, 16),
     Limit("HTTP session: files", 18, 18),

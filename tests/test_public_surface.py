@@ -22,7 +22,7 @@ import mcprev
 from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
 from mcprev.cli import _COMMANDS, main
 from mcprev.client.options import Options
-from mcprev.transports.http.client.oauth.credentials import AuthOptions
+from mcprev.oauth.credentials import AuthOptions
 from mcprev.transports.http.server.options import HttpOptions
 from requirements import REQUIREMENTS
 from support import ROOT

@@ -74,6 +74,20 @@ if TYPE_CHECKING:
         IntrospectionVerifier as IntrospectionVerifier,
         JwtVerifier as JwtVerifier,
     )
+    from mcprev.oauth.grants import (
+        ClientCredentials as ClientCredentials,
+        EnterpriseManaged as EnterpriseManaged,
+        OAuth as OAuth,
+        WorkloadIdentity as WorkloadIdentity,
+    )
+    from mcprev.oauth.loopback import Loopback as Loopback
+    from mcprev.oauth.store import (
+        MemoryTokens as MemoryTokens,
+        Registration as Registration,
+        TokenKey as TokenKey,
+        Tokens as Tokens,
+        TokenStore as TokenStore,
+    )
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
@@ -93,20 +107,9 @@ if TYPE_CHECKING:
     )
     from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
-    from mcprev.transports.http.client.oauth.authorizer import Authorization as Authorization
-    from mcprev.transports.http.client.oauth.grants import (
-        ClientCredentials as ClientCredentials,
-        EnterpriseManaged as EnterpriseManaged,
-        OAuth as OAuth,
-        WorkloadIdentity as WorkloadIdentity,
-    )
-    from mcprev.transports.http.client.oauth.loopback import Loopback as Loopback
-    from mcprev.transports.http.client.oauth.store import (
-        MemoryTokens as MemoryTokens,
-        Registration as Registration,
-        TokenKey as TokenKey,
-        Tokens as Tokens,
-        TokenStore as TokenStore,
+    from mcprev.transports.http.client.authorization import (
+        Authorization as Authorization,
+        AuthorizedRequest as AuthorizedRequest,
     )
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access
@@ -122,11 +125,10 @@ _HOMES: Final = {
     "app.dependencies": ("Depends", "FromLifespan"),
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),
-    "transports.http.client.oauth.authorizer": ("Authorization",),
-    "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "extras.token_stores": ("DiskTokens", "KeyringTokens"),
-    "transports.http.client.oauth.loopback": ("Loopback",),
-    "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
+    "oauth.loopback": ("Loopback",),
+    "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),
     "transports.http.server.bearer": ("Bearer",),
     "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
@@ -157,6 +159,7 @@ _HOMES: Final = {
     "client.tasks": ("ClientTask",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
+    "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),
     "transports.http.client.target": ("http",),
     "transports.memory": ("memory",),
     "transports.stdio.client": ("stdio",),

@@ -12,17 +12,17 @@ from hypothesis import example, given, strategies as st
 import mcprev
 from auth.world import query
 from linear import assert_linear
-from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.http.client.oauth import discovery, flow, tokens
-from mcprev.transports.http.client.oauth.discovery import (
+from mcprev.oauth import discovery, flow, tokens
+from mcprev.oauth.discovery import (
     Challenge,
     ProtectedServer,
     ServerMetadata,
     challenge_of,
     parse_challenges,
 )
-from mcprev.transports.http.client.oauth.steps import Flow, HttpFetch, HttpReply, OpenBrowser
-from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.oauth.steps import Flow, HttpFetch, HttpReply, OpenBrowser
+from mcprev.oauth.store import Registration
+from mcprev.revisions import DEFAULT, Revision
 from requirements import B, C, D, E, req
 
 T = TypeVar("T")

@@ -17,11 +17,11 @@ from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
 from mcprev.auth_profiles import AuthProfile
+from mcprev.oauth import authorizer, discovery, flow
+from mcprev.oauth.discovery import Challenge
+from mcprev.oauth.store import Registration
+from mcprev.oauth.tokens import ID_JAG
 from mcprev.revisions import ALL, Revision
-from mcprev.transports.http.client.oauth import authorizer, discovery, flow
-from mcprev.transports.http.client.oauth.discovery import Challenge
-from mcprev.transports.http.client.oauth.store import Registration
-from mcprev.transports.http.client.oauth.tokens import ID_JAG
 from named import NAMES, ROW_B
 from raw_server import Exchange, text
 from requirements import B, C, D, E, req

@@ -793,7 +793,7 @@ async def later(at: World, url: str, clients: list[mcprev.Client]) -> str:
     """Log in after a long time, once those who called wait for it."""
     for client in clients:
         connection: Any = client.connection
-        await until(lambda: connection.timeouts._holding > 0)  # noqa: B023 - called at once
+        await until(lambda: connection.timeouts.waiting)  # noqa: B023 - called at once
     pass_time(2 * BOUND)
     await turns()
     return await at.browse(url)

@@ -11,10 +11,10 @@ import pytest
 
 import mcprev
 from auth.world import query, world
+from mcprev.oauth import loopback
+from mcprev.oauth.runner import FlowRunner
+from mcprev.oauth.steps import Flow, HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.http.client.oauth import loopback
-from mcprev.transports.http.client.oauth.runner import FlowRunner
-from mcprev.transports.http.client.oauth.steps import Flow, HttpFetch, HttpReply
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
 from running import run

@@ -16,8 +16,8 @@ from joserfc import jwk, jwt
 
 import mcprev
 from auth.world import World, basic, form, world
+from mcprev.oauth import tokens
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.http.client.oauth import tokens
 from raw_server import Exchange, text
 from requirements import C, D, E, req
 from running import run

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from mcprev.errors import RemoteProtocolError
-from mcprev.transports.http.client.oauth.runner import FlowRunner
-from mcprev.transports.http.client.oauth.steps import Answer, HttpFetch, HttpReply
+from mcprev.oauth.runner import FlowRunner
+from mcprev.oauth.steps import Answer, HttpFetch, HttpReply
 from mcprev.transports.http.urls import check_fetch
 from raw_server import Exchange, serve
 from requirements import C, D, E, req

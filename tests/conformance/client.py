@@ -17,7 +17,7 @@ import aiohttp
 
 import mcprev
 from mcprev.revisions import DEFAULT, revision_named
-from mcprev.transports.http.client.oauth.authorizer import Authorization
+from mcprev.transports.http.client.authorization import Authorization
 from mcprev_types.latest import models as m
 
 Scenario: TypeAlias = Callable[[mcprev.Client], Awaitable[None]]

@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 
 from linear import Octets, Text, assert_linear
 from mcprev.errors import McpError
+from mcprev.oauth import discovery
 from mcprev.protocol import meta, request_state, uris
 from mcprev.transports import lines
 from mcprev.transports.http import security, urls
-from mcprev.transports.http.client.oauth import discovery
 from mcprev.wire import headers, payloads, unread
 from requirements import req
 

@@ -14,9 +14,9 @@ import mcprev
 from auth.test_client_discovery import place
 from linear import Octets, Text, assert_linear
 from mcprev.errors import AuthError
+from mcprev.oauth import discovery, flow, tokens
 from mcprev.revisions import LATEST
 from mcprev.transports.http import urls
-from mcprev.transports.http.client.oauth import discovery, flow, tokens
 from mcprev.transports.http.server import bearer
 from mcprev.wire import headers, media, param_headers, sse
 from requirements import req

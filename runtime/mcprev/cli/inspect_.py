@@ -21,7 +21,7 @@ from mcprev.cli.table import clean, echo_table
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.targets import Target
-    from mcprev.transports.http.client.oauth.authorizer import Authorization
+    from mcprev.transports.http.client.authorization import Authorization
 
 TIMEOUT: Final = 30.0
 """The default timeout of each step, in seconds."""
@@ -133,8 +133,8 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
 def _authorization(url: str) -> Authorization | None:
     """Return an authorization with the user's browser, if tokens may be sent to the URL."""
     import mcprev
-    from mcprev.transports.http.client.oauth.credentials import check_server
-    from mcprev.transports.http.client.oauth.loopback import open_browser
+    from mcprev.oauth.credentials import check_server
+    from mcprev.oauth.loopback import open_browser
 
     def show(page: str) -> bool:
         click.echo(f"the server wants you to log in at\n  {clean(page)}", err=True)

@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeVar, cast
 from pydantic import TypeAdapter
 
 from mcprev.errors import MissingExtra
-from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
+from mcprev.oauth.store import Registration, TokenKey, Tokens
 
 R = TypeVar("R", Tokens, Registration)
 SERVICE: Final = "mcprev"

@@ -55,7 +55,8 @@ class PausableTimeouts:
         self._calls = calls
         self._changed = changed
         self._loop = asyncio.get_running_loop()
-        self._holding = 0
+        self.waiting: set[asyncio.Task[Any] | None] = set()
+        """The tasks for which the timeouts pause; the server has accepted none of their requests."""
         self._left: dict[Call, tuple[float, float]] = {}
         """The remaining seconds of each call's two timeouts."""
         self._bounds: dict[asyncio.Timeout, float | None] = {}
@@ -63,7 +64,7 @@ class PausableTimeouts:
 
     def stop(self, call: Call) -> None:
         """Pause the timeouts of a call that starts during a pause."""
-        if self._holding and call not in self._left:
+        if self.waiting and call not in self._left:
             now = self._loop.time()
             self._left[call] = (call.deadline - now, call.limit - now)
             call.deadline = call.limit = _NEVER
@@ -71,17 +72,18 @@ class PausableTimeouts:
     @asynccontextmanager
     async def bound(self, seconds: float) -> AsyncGenerator[None, None]:
         """Limit a block to a number of seconds, pauses excluded. Raises `TimeoutError`."""
-        async with asyncio.timeout(None if self._holding else seconds) as bound:
-            self._bounds[bound] = seconds if self._holding else None
+        async with asyncio.timeout(None if self.waiting else seconds) as bound:
+            self._bounds[bound] = seconds if self.waiting else None
             try:
                 yield
             finally:
                 del self._bounds[bound]
 
     @contextmanager
-    def active(self) -> Generator[None, None, None]:
+    def paused(self) -> Generator[None, None, None]:
         """Pause all timeouts for the duration of the block."""
-        self._holding += 1
+        task = asyncio.current_task()
+        self.waiting.add(task)
         for call in self._calls.waiting.values():
             self.stop(call)
         now = self._loop.time()
@@ -93,8 +95,8 @@ class PausableTimeouts:
         try:
             yield
         finally:
-            self._holding -= 1
-            if not self._holding:
+            self.waiting.discard(task)
+            if not self.waiting:
                 self._go_on()
 
     def _go_on(self) -> None:
@@ -294,9 +296,8 @@ class HttpConnection(Connection):
 
     @override
     def _on_call_cancelled(self, event: CallCancelled) -> None:
-        login = self.requests.login
         # The server has not accepted a request that waits for a login.
-        left = login is not None and self._exchanges.get(event.call) in login.waiting
+        left = self._exchanges.get(event.call) in self.timeouts.waiting
         revision = self.client_side.engine.negotiated
         if revision is not None and not revision.disconnect_cancels and not left:
             self._loop.call_later(GRACE, self._end_exchange, event.call)

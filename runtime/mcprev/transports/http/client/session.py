@@ -1,6 +1,7 @@
 """Sends single HTTP requests of a client with aiohttp (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
 
-Failures raise errors of this package, which say whether the request may have been sent: that decides about a retry.
+Failures raise errors of this package, which say whether the request may have been sent: that decides about a retry. The
+user's `auth` authorizes each request.
 Redirects are followed only as `urls` allows, because the user's headers may be secrets. The size of responses is
 limited. Headers and the queries of URLs are never logged.
 """
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from typing_extensions import override
 
 import mcprev
 from mcprev.errors import (
+    AuthError,
     ConnectionLost,
     HttpStatusError,
     LocalProtocolError,
@@ -25,7 +28,9 @@ from mcprev.errors import (
     RpcError,
     TokenRejected,
 )
-from mcprev.transports.http.urls import MAX_REDIRECTS, REDIRECTS, redirected
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
+from mcprev.transports.http.urls import REDIRECTS, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
@@ -43,14 +48,13 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-    from mcprev.transports.http.client.oauth.authorizer import ActiveToken
-    from mcprev.transports.http.client.oauth.login import Login
-
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """The user's headers: a fixed mapping, or an async function that is called for each request."""
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
 _POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 _STREAMED: Final = (("Accept", media.SSE), ("Cache-Control", "no-store"))
+MAX_RETRIES: Final = 8
+"""The maximum number of times that `auth` can have one request sent again."""
 MAX_ERROR: Final = 1024 * 1024
 """The number of bytes that are read of an error response's body."""
 EXCERPT: Final = 500
@@ -65,7 +69,7 @@ SMALL: Final = 1024 * 1024
 """The size in bytes above which a body is passed to aiohttp as a file, which it sends in pieces."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
-_NO_LOGIN: Final = (
+_NO_AUTH: Final = (
     "the server wants a token that it accepts: give `mcprev.http` the `auth`, such as `mcprev.OAuth()`, "
     "or an `Authorization` among its `headers`"
 )
@@ -102,62 +106,88 @@ class HttpSession:
         """The endpoint; a permanent redirect within the origin changes it."""
         self._max_message = max_message
         self._source = headers
-        self.login: Login | None = None
+        self.auth: Authorization | None = None
         """Authorizes the requests, if the user passed `auth`."""  # AUTH-2
+        self._new_request: Callable[[str, str, bytes | None], AuthorizedRequest] = AuthorizedRequest
+
+    def authorize_with(
+        self,
+        auth: Authorization,
+        protocol: ClientProtocol,
+        pausing: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """Authorize the requests from now on; `pausing` pauses the timeouts of the connection."""
+        self.auth = auth
+        self._new_request = lambda verb, url, body: AuthorizedRequest(
+            verb, url, body, protocol.engine.negotiated, protocol.local.revisions, pausing
+        )
 
     async def post(self, message: bytes, headers: Pairs, url: str | None = None) -> HttpResponse:
         """Post a message.
 
         Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed.
         """
-        return await self._send_authorized("POST", url, [*_POSTED, *headers], message)
+        return await self._request("POST", url, [*_POSTED, *headers], message)
 
     async def get(self, headers: Pairs) -> HttpResponse:
         """Request an event stream."""
-        return await self._send_authorized("GET", None, [*_STREAMED, *headers], None)
+        return await self._request("GET", None, [*_STREAMED, *headers], None)
 
     async def delete(self, headers: Pairs) -> HttpResponse:
-        """End a session; this never starts a login."""
-        active = None if self.login is None else self.login.authorizer.active
-        return (await self._follow("DELETE", self.url, headers, None, active))[0]
+        """End a session."""
+        return await self._request("DELETE", None, headers, None)
 
-    async def _send_authorized(
-        self, verb: str, url: str | None, headers: Pairs, body: bytes | None
-    ) -> HttpResponse:
-        """Send a request, and send it again after a login. Raises `AuthError`."""
-        at, login = self.url if url is None else url, self.login
-        if login is None:
-            return (await self._follow(verb, at, headers, body, None))[0]
-        budget = login.budget()
+    async def _request(self, verb: str, url: str | None, headers: Pairs, body: bytes | None) -> HttpResponse:
+        """Send a request, to the target of a redirect too, and again if `auth` says so. Raises `AuthError`."""
+        at, redirects = self.url if url is None else url, 0
+        request = None if self.auth is None else self._new_request(verb, at, body)
         while True:
-            active = await login.token()
-            response, at = await self._follow(verb, at, headers, body, active)
-            try:
-                if await login.passed(response, active, budget, body):
-                    return response
-            except BaseException:
-                response.close()
-                raise
+            credentials = None if request is None else await self._authorize(request)
+            response = await self._send(verb, at, headers, body, credentials)
+            if response.status in REDIRECTS:
+                response.release()
+                location = response.headers.get("Location")
+                target = redirected(at, response.status, location, verb=verb, count=redirects)
+                redirects += 1
+                if at == self.url and (response.status == _PERMANENT or target == f"{at}/"):
+                    self.url = target  # web frameworks add the slash of a mounted app to each request
+                at = target
+                if request is not None:
+                    request.url = at
+            elif request is None or not self._is_retried(request, response):
+                return response
+            else:
+                redirects = 0
 
-    async def _follow(
-        self, verb: str, at: str, headers: Pairs, body: bytes | None, active: ActiveToken | None
-    ) -> tuple[HttpResponse, str]:
-        """Send a request and follow redirects; return the response and its final URL."""
-        for count in range(MAX_REDIRECTS + 1):
-            shown = headers if active is None else [*headers, *active.headers(verb, at)]
-            response = await self._send(verb, at, shown, body)
-            if response.status not in REDIRECTS:
-                return response, at
-            response.release()
-            target = redirected(at, response.status, response.headers.get("Location"), verb=verb, count=count)
-            if at == self.url and (response.status == _PERMANENT or target == f"{at}/"):
-                self.url = target  # web frameworks add the slash of a mounted app to each request
-            at = target
-        raise AssertionError("unreachable: one redirect too many raises")
+    async def _authorize(self, request: AuthorizedRequest) -> Pairs:
+        """Return the headers that `auth` adds. Raises `McpError`."""
+        assert self.auth is not None
+        with _auth_errors():
+            found = await self.auth.headers(request)
+        return _checked(found.items())
 
-    async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> HttpResponse:
+    def _is_retried(self, request: AuthorizedRequest, response: HttpResponse) -> bool:
+        """Return whether to send a request again; finish with the response if so. Raises `McpError`."""
+        assert self.auth is not None
+        again = True
+        try:
+            with _auth_errors():
+                again = request.retries < MAX_RETRIES and self.auth.retry(
+                    request, response.status, response.headers
+                )
+        finally:
+            if again:
+                response.release()
+        request.retries += again
+        return again
+
+    async def _send(
+        self, verb: str, url: str, headers: Pairs, body: bytes | None, credentials: Pairs | None
+    ) -> HttpResponse:
         """Send one request and return its response, whatever the status. Never sends a POST twice."""
         sent = CIMultiDict(await self._call_header_source() if self._fixed is None else self._fixed)
+        if credentials:
+            sent.update(credentials)
         sent.update(headers)
         session = self._session
         if session.closed:
@@ -195,7 +225,7 @@ class HttpSession:
     async def failure(self, response: HttpResponse) -> McpError:
         """Return the reason of an error response: the JSON-RPC error in its body, or its status.
 
-        A 401 without a login is `TokenRejected`, from that reason.
+        A 401 without `auth` is `TokenRejected`, from that reason.
         """  # ERR-7
         try:
             raw = await response.read(MAX_ERROR)
@@ -206,12 +236,23 @@ class HttpSession:
         if isinstance(message, ErrorResponse):
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
-        if response.status == _UNAUTHORIZED and self.login is None:
+        if response.status == _UNAUTHORIZED and self.auth is None:
             said = f"HTTP {_UNAUTHORIZED}: {found}" if isinstance(found, RpcError) else found
-            rejected = TokenRejected(f"{said}; {_NO_LOGIN}")
+            rejected = TokenRejected(f"{said}; {_NO_AUTH}")
             rejected.__cause__ = found
             return rejected
         return found
+
+
+@contextmanager
+def _auth_errors() -> Generator[None, None, None]:
+    """Convert the exceptions of the user's `auth` to `AuthError`, without their texts, which may contain secrets."""
+    try:
+        yield
+    except McpError:
+        raise
+    except Exception as error:
+        raise AuthError(f"authorization failed, with {type(error).__name__}") from error
 
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:

@@ -16,6 +16,7 @@ from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan, ProbeCache, ProbeResult
 from mcprev.revisions import HttpShape
+from mcprev.transports.http.client.authorization import Authorization
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.session import HeaderSource, HttpSession
 from mcprev.transports.http.client.streamable import StreamableHttp
@@ -24,8 +25,6 @@ from mcprev.wire.jsonrpc import MAX_LINE
 
 if TYPE_CHECKING:
     import aiohttp
-
-    from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 VERDICTS: Final = ProbeCache()
 """The probe results of the servers that this process has connected to."""
@@ -61,9 +60,9 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         - `session` is an `aiohttp.ClientSession` of your own, for proxies, certificates or cookies. The client does not
           close it, and its connection limit must exceed the number of concurrent calls. None: the client connects
           directly and trusts the certificates of the system, or those in SSL_CERT_FILE and SSL_CERT_DIR.
-        - `auth` obtains tokens if the server requires them: `mcprev.OAuth` by a login of the user,
-          `mcprev.ClientCredentials`, `mcprev.WorkloadIdentity` or `mcprev.EnterpriseManaged`. None: a server that
-          requires a token is an `AuthError`.
+        - `auth` authorizes each request. `mcprev.OAuth` obtains tokens by a login of the user if the server requires
+          them, `mcprev.ClientCredentials`, `mcprev.WorkloadIdentity` and `mcprev.EnterpriseManaged` without; an
+          `mcprev.Authorization` of your own can sign requests. None: a server that requires a token is an `AuthError`.
         - `connect_timeout` is the time in seconds to establish a TCP and TLS connection: 10 by default.
         - `max_message` is the maximum size of a server's message in bytes: 16 MiB by default.
 
@@ -78,7 +77,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
             connect_timeout=connect_timeout,
             max_message=max_message,
         )
-        self._authorizer = None if auth is None else auth.authorizer(self.url, session)
+        self._auth = None if auth is None else auth.bind(self.url, session)
         self._connect_timeout = connect_timeout
 
     async def open(
@@ -91,10 +90,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
 
             transport = LegacySse
         connection = HttpConnection(protocol, handler, self._new_session(), transport)
-        if self._authorizer is not None:
-            from mcprev.transports.http.client.oauth.login import Login
-
-            connection.requests.login = Login(self._authorizer, protocol, connection.timeouts.active)
+        if self._auth is not None:
+            connection.requests.authorize_with(self._auth, protocol, connection.timeouts.paused)
         try:
             await connection.open(self._connect_timeout)
         except BaseException:

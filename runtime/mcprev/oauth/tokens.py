@@ -9,26 +9,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from mcprev.errors import Json, TokenRejected
-from mcprev.transports.http.client.oauth.discovery import (
-    BASIC,
-    POST,
-    ProtectedServer,
-    read_object,
-    text,
-)
-from mcprev.transports.http.client.oauth.steps import (
-    NO_KEYS,
-    ClientKeys,
-    Flow,
-    HttpFetch,
-    fetch,
-    said_by,
-)
-from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.oauth.discovery import BASIC, POST, ProtectedServer, read_object, text
+from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, fetch, said_by
+from mcprev.oauth.store import Registration
 from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.client.oauth.signatures import DpopSigner
+    from mcprev.oauth.signatures import DpopSigner
 
 FORM: Final = "application/x-www-form-urlencoded"
 PRIVATE_KEY: Final = "private_key_jwt"

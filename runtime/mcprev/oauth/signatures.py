@@ -16,7 +16,7 @@ from typing import Final
 from typing_extensions import override
 
 from mcprev.errors import MissingExtra
-from mcprev.transports.http.client.oauth.discovery import origin
+from mcprev.oauth.discovery import origin
 
 try:
     from joserfc import jwt

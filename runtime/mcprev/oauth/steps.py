@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from mcprev.errors import Json
-from mcprev.transports.http.client.oauth.discovery import text
+from mcprev.oauth.discovery import text
 from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.client.oauth.signatures import DpopSigner
+    from mcprev.oauth.signatures import DpopSigner
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import mcprev
 from mcprev.errors import MissingExtra, RemoteProtocolError
-from mcprev.transports.http.client.oauth.steps import Answer, Flow, HttpFetch, HttpReply
+from mcprev.oauth.steps import Answer, Flow, HttpFetch, HttpReply
 from mcprev.transports.http.urls import REDIRECTS, check_fetch, fetch_redirected, is_public
 
 try:

@@ -18,22 +18,22 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack, override
 
 from mcprev.errors import AuthError, LocalProtocolError
-from mcprev.transports.http.client.oauth import flow, tokens
-from mcprev.transports.http.client.oauth.authorizer import Authorization
-from mcprev.transports.http.client.oauth.credentials import AuthOptions, Obtained, Scopes
-from mcprev.transports.http.client.oauth.discovery import ProtectedServer, check_page, with_offline
-from mcprev.transports.http.client.oauth.loopback import BrowserOpener, Loopback
-from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.oauth import flow, tokens
+from mcprev.oauth.authorizer import TokenAuthorization
+from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
+from mcprev.oauth.discovery import ProtectedServer, check_page, with_offline
+from mcprev.oauth.loopback import BrowserOpener, Loopback
+from mcprev.oauth.store import Registration
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.client.oauth.runner import FlowRunner
-    from mcprev.transports.http.client.oauth.steps import ClientKeys
+    from mcprev.oauth.runner import FlowRunner
+    from mcprev.oauth.steps import ClientKeys
 
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
 
 
-class OAuth(Authorization):
+class OAuth(TokenAuthorization):
     """Authorization by a user: `mcprev.http(url, auth=mcprev.OAuth())`.
 
     When the server answers a request with 401, the user's browser opens the login page of the authorization server and
@@ -164,7 +164,7 @@ async def _visit(call: BrowserOpener, url: str) -> str:
 Assertion = Callable[[], Awaitable[str]]
 
 
-class _ProgramAuthorization(Authorization):
+class _ProgramAuthorization(TokenAuthorization):
     """Authorization of a client that is registered already and has a grant other than a user's login."""
 
     @override
@@ -210,7 +210,7 @@ class ClientCredentials(_ProgramAuthorization):
         if (client_secret is None) is (private_key is None):
             raise ValueError("pass either `client_secret` or `private_key`")
         if private_key is not None:
-            from mcprev.transports.http.client.oauth.signatures import signer
+            from mcprev.oauth.signatures import signer
 
             keys = replace(self.client_keys, signer=signer(client_id, private_key, algorithm))
             self.client_keys: ClientKeys = keys

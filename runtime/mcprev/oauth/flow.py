@@ -22,9 +22,8 @@ from mcprev.errors import (
     Json,
     RegistrationRejected,
 )
-from mcprev.revisions import Revision
-from mcprev.transports.http.client.oauth import discovery
-from mcprev.transports.http.client.oauth.discovery import (
+from mcprev.oauth import discovery
+from mcprev.oauth.discovery import (
     BASIC,
     NONE,
     POST,
@@ -36,17 +35,10 @@ from mcprev.transports.http.client.oauth.discovery import (
     read_object,
     text,
 )
-from mcprev.transports.http.client.oauth.steps import (
-    NO_KEYS,
-    ClientKeys,
-    Flow,
-    HttpFetch,
-    OpenBrowser,
-    fetch,
-    said_by,
-)
-from mcprev.transports.http.client.oauth.store import Registration
-from mcprev.transports.http.client.oauth.tokens import TokenResponse, request_token, seconds
+from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, OpenBrowser, fetch, said_by
+from mcprev.oauth.store import Registration
+from mcprev.oauth.tokens import TokenResponse, request_token, seconds
+from mcprev.revisions import Revision
 from mcprev.transports.http.urls import canonical_resource, printable, split_resource
 
 VERSION: Final = "MCP-Protocol-Version"

@@ -80,8 +80,8 @@ class MemoryTokens:
     """Stores tokens and registrations in memory, until the process ends; the default of `OAuth`."""
 
     def __init__(self) -> None:
-        self._tokens: dict[TokenKey, Tokens] = {}
-        self._registrations: dict[str, Registration] = {}
+        self._tokens: dict[TokenKey, Tokens | None] = {}
+        self._registrations: dict[str, Registration | None] = {}
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""
@@ -89,10 +89,7 @@ class MemoryTokens:
 
     async def keep_tokens(self, key: TokenKey, tokens: Tokens | None, /) -> None:
         """Store tokens, replacing earlier ones; None deletes them."""
-        if tokens is None:
-            self._tokens.pop(key, None)
-        else:
-            self._tokens[key] = tokens
+        self._tokens[key] = tokens
 
     async def registration(self, issuer: str, /) -> Registration | None:
         """Return the client's registration at an authorization server, or None."""
@@ -100,7 +97,4 @@ class MemoryTokens:
 
     async def keep_registration(self, issuer: str, registration: Registration | None, /) -> None:
         """Store a registration, replacing an earlier one; None deletes it."""
-        if registration is None:
-            self._registrations.pop(issuer, None)
-        else:
-            self._registrations[issuer] = registration
+        self._registrations[issuer] = registration

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 from typing_extensions import override
 
 from mcprev.errors import IssuerMismatch
-from mcprev.transports.http.client.oauth.discovery import (
-    NONE,
-    ProtectedServer,
-    secret_method,
-)
-from mcprev.transports.http.client.oauth.steps import NO_KEYS, ClientKeys
-from mcprev.transports.http.client.oauth.store import MemoryTokens, Registration, TokenStore
-from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY, TokenResponse
+from mcprev.oauth.discovery import NONE, ProtectedServer, secret_method
+from mcprev.oauth.steps import NO_KEYS, ClientKeys
+from mcprev.oauth.store import MemoryTokens, Registration, TokenStore
+from mcprev.oauth.tokens import PRIVATE_KEY, TokenResponse
 from mcprev.transports.http.urls import canonical_resource, check_issuer, is_secure, printable
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.client.oauth.runner import FlowRunner
+    from mcprev.oauth.runner import FlowRunner
 
 
 REQUEST: Final = 15.0
@@ -82,7 +78,7 @@ class Credentials:
         self.client_keys: ClientKeys = NO_KEYS
         """The keys of this client."""
         if dpop:
-            from mcprev.transports.http.client.oauth.signatures import DpopSigner
+            from mcprev.oauth.signatures import DpopSigner
 
             self.client_keys = ClientKeys(dpop_signer=DpopSigner())
 

@@ -1,5 +1,8 @@
 """The token of one server: attaches it to requests and replaces it after a challenge (AUTH-2, 14, 17, 18, 22).
 
+A challenge is a 401, or a 403 with `insufficient_scope`. Any other response passes through. The token is sent in a
+header, and only to the origin of the server.
+
 Each server has one `Authorizer`: requests that are refused at the same time wait for one flow. A flow ends with a new
 token or an error. Discovery runs again after each challenge, because the authorization server may have changed.
 
@@ -13,33 +16,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, McpError, TokenRejected
+from typing_extensions import override
+
+from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, TokenRejected
+from mcprev.oauth import flow
+from mcprev.oauth.credentials import Credentials, check_server
+from mcprev.oauth.discovery import Challenge, ProtectedServer, challenge_of, parse_challenges, wanted_scopes
+from mcprev.oauth.store import Registration, TokenKey, Tokens
+from mcprev.oauth.tokens import PROOF, USE_NONCE, TokenResponse, request_token
 from mcprev.revisions import Revision
-from mcprev.transports.http.client.oauth import flow
-from mcprev.transports.http.client.oauth.credentials import Credentials, check_server
-from mcprev.transports.http.client.oauth.discovery import (
-    Challenge,
-    ProtectedServer,
-    wanted_scopes,
-)
-from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
-from mcprev.transports.http.client.oauth.tokens import PROOF, TokenResponse, request_token
+from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.urls import canonical_resource, printable
-from mcprev.wire.headers import Pairs
 
 if TYPE_CHECKING:
     import aiohttp
+    from multidict import CIMultiDictProxy
 
-    from mcprev.transports.http.client.oauth.runner import FlowRunner
-    from mcprev.transports.http.client.oauth.signatures import DpopSigner
+    from mcprev.oauth.runner import FlowRunner
+    from mcprev.oauth.signatures import DpopSigner
 
 AUTHORIZATION: Final = "Authorization"
 EARLY: Final = 30.0
@@ -52,8 +55,14 @@ MAX_SCOPES: Final = 1000
 """The maximum number of scopes in one request; each challenge can add some."""
 REFUSALS: Final = 3
 """The maximum number of challenges that one request may receive."""
+NONCES: Final = 2
+"""The maximum number of times that one request is resent for a new nonce."""
 FORGET: Final = frozenset({"invalid_client", "unauthorized_client"})
 """Token endpoint errors after which the client registers again."""
+_NONCE: Final = "DPoP-Nonce"
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_MORE: Final = "insufficient_scope"
 logger: Final = logging.getLogger("mcprev.auth")
 
 
@@ -75,8 +84,8 @@ class ActiveToken:
     client: Registration
     dpop_signer: DpopSigner | None = None
     """Signs DPoP proofs if the token is bound to a key."""
-    refresh_at: float | None = None
-    """The time at which to refresh the token, in seconds since 1970; None without a refresh token or an expiry."""
+    refresh_at: float = inf
+    """The time at which to refresh the token, in seconds since 1970; never without a refresh token or an expiry."""
     proved: bool = False
     """Whether the server has accepted it."""
 
@@ -85,33 +94,23 @@ class ActiveToken:
         """The key of this token in the store."""
         return TokenKey(self.place.server.issuer, self.place.resource, self.client.client_id)
 
-    def headers(self, verb: str, url: str) -> Pairs:
+    def headers(self, verb: str, url: str) -> Mapping[str, str]:
         """Return the headers that authorize a request."""
         token = self.tokens.access_token
         if self.dpop_signer is None:
-            return [(AUTHORIZATION, f"Bearer {token}")]
-        return [(AUTHORIZATION, f"{PROOF} {token}"), (PROOF, self.dpop_signer.prove(verb, url, token))]
-
-
-@dataclass(frozen=True, slots=True)
-class AuthChallenge:
-    """A request that the server refused, with the challenge."""
-
-    revisions: Sequence[Revision]
-    """The revisions that the server may speak, the preferred one first."""
-    challenge: Challenge
-    used: ActiveToken | None
-    """The token that the request carried."""
-    more: bool
-    """Whether the token is valid but lacks scopes."""
-    no_login: bool = False
-    """Whether this request must not start a login; it may wait for one that runs."""
+            return {AUTHORIZATION: f"Bearer {token}"}
+        return {AUTHORIZATION: f"{PROOF} {token}", PROOF: self.dpop_signer.prove(verb, url, token)}
 
 
 @dataclass(slots=True)
-class RetryBudget:
-    """Counts the retries of one request."""
+class TokenUse:
+    """The token that one request carries, and the challenges that the request has received."""
 
+    active: ActiveToken | None = None
+    challenge: Challenge | None = None
+    """The challenge to answer before the request is sent again."""
+    more: bool = False
+    """Whether the token is valid but lacks scopes."""
     refused: int = 0
     steps: int = 0
     nonces: int = 0
@@ -123,8 +122,8 @@ class _Running:
     waiting: int = field(default=0)
 
 
-class Authorizer:
-    """Gets the tokens for one server."""
+class Authorizer(Authorization):
+    """Gets the tokens for one server and authorizes the requests to it."""
 
     def __init__(self, url: str, auth: Credentials) -> None:
         check_server(url, private=auth.private)
@@ -138,35 +137,61 @@ class Authorizer:
 
     # -- for every request ---------------------------------------------------------------------------------
 
-    @property
-    def expiring(self) -> bool:
-        """Whether the token must be refreshed before it is used again."""
+    @override
+    async def headers(self, request: AuthorizedRequest, /) -> Mapping[str, str]:
+        """Return the headers with the token. Answer a challenge first, or refresh a token that expires soon."""
+        use = _use_of(request)
         active = self.active
-        return active is not None and active.refresh_at is not None and active.refresh_at <= time.time()
+        if use.challenge is not None:
+            with request.pausing():
+                await self._renew(request, use, use.challenge)
+            use.challenge = None
+        elif active is not None and request.method != "DELETE" and active.refresh_at <= time.time():
+            with request.pausing():
+                await self._share(lambda: self._refresh_early(active))
+        use.active = self.active
+        return {} if use.active is None else use.active.headers(request.method, request.url)
 
-    async def refresh(self) -> None:
-        """Refresh a token that expires soon. If that fails, keep it: the server decides whether it is still valid."""
-        active = self.active
-        assert active is not None
-        await self._share(lambda: self._refresh_early(active))
+    @override
+    def retry(self, request: AuthorizedRequest, status: int, headers: CIMultiDictProxy[str], /) -> bool:
+        """Return whether the response is a challenge that another token or nonce may answer."""
+        use, wants = _use_of(request), headers.getall("WWW-Authenticate", [])
+        used = use.active
+        if used is not None and status != _UNAUTHORIZED:
+            used.proved = True
+        if used is not None and used.dpop_signer is not None and (nonce := headers.get(_NONCE)):
+            used.dpop_signer.learn(request.url, nonce)
+            if status == _UNAUTHORIZED and any(said.error == USE_NONCE for said in parse_challenges(wants)):
+                use.nonces += 1
+                if use.nonces <= NONCES:
+                    return True
+        if status not in (_UNAUTHORIZED, _FORBIDDEN) or not _revisions(request):
+            return False
+        challenge, use.more = challenge_of(wants) or Challenge(), status == _FORBIDDEN
+        if use.more and challenge.error != _MORE:
+            return False
+        use.challenge = challenge
+        return request.interactive or self._running is not None or self.active is not used
 
-    async def renew(self, refusal: AuthChallenge, budget: RetryBudget) -> None:
+    async def _renew(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> None:
         """Replace the refused token. Raises `AuthError`."""
-        used = refusal.used
-        if self.active is not used:
+        if self.active is not use.active:
             return  # another request has renewed it already
+        if not request.interactive and self._running is not None:
+            await asyncio.wait({self._running.task})
+            return
         if self._running is None:
-            self._check(refusal, budget)
-        await self._share(lambda: self._guarded(refusal), no_login=refusal.no_login)
+            self._check(use, challenge)
+        await self._share(lambda: self._run(request, use, challenge))
 
-    def _check(self, refusal: AuthChallenge, budget: RetryBudget) -> None:
+    def _check(self, use: TokenUse, challenge: Challenge) -> None:
         """Count a challenge. Raises `AuthError` if the request must not be retried."""
-        used, challenge = refusal.used, refusal.challenge
-        if refusal.more:
-            budget.steps += 1
+        used = use.active
+        if use.more:
+            use.steps += 1
             before = () if used is None else used.tokens.scopes or ()
             required = challenge.scopes or ()
-            if budget.steps > STEPS or not set(required) - set(before):
+            if use.steps > STEPS or not set(required) - set(before):
                 asked = " ".join(before) or "none in particular"
                 raise InsufficientScope(
                     f"{printable(self._url)} requires more scopes ({printable(' '.join(required)) or 'not named'}), "
@@ -175,9 +200,9 @@ class Authorizer:
                     requested=before,
                 )
             return
-        budget.refused += 1
+        use.refused += 1
         if used is not None and (
-            budget.refused >= REFUSALS or (used.source is Source.GIVEN and not used.proved)
+            use.refused >= REFUSALS or (used.source is Source.GIVEN and not used.proved)
         ):
             self.active = None
             why = f" ({challenge.reason})" if challenge.reason else ""
@@ -189,16 +214,9 @@ class Authorizer:
 
     # -- the shared flow -----------------------------------------------------------------------------------
 
-    async def _share(
-        self, work: Callable[[], Coroutine[Any, Any, ActiveToken]], *, no_login: bool = False
-    ) -> None:
+    async def _share(self, work: Callable[[], Coroutine[Any, Any, ActiveToken]]) -> None:
         """Wait for the running flow, or start one; cancel it when no request waits for it any more."""
         running = self._running
-        if no_login:
-            if running is None:
-                raise AuthError("the request was not sent, because it must not start a login")
-            await asyncio.wait({running.task})
-            return
         if running is None or running.task.done():
             running = self._running = _Running(asyncio.get_running_loop().create_task(work()))
             running.task.add_done_callback(self._done)
@@ -221,21 +239,12 @@ class Authorizer:
         if not task.cancelled():
             task.exception()
 
-    async def _guarded(self, refusal: AuthChallenge) -> ActiveToken:
-        try:
-            return await self._run(refusal)
-        except McpError:
-            raise
-        except Exception as error:
-            # A store or an assertion callback may raise anything, with secrets in the text.
-            raise AuthError(f"authorization failed, with {type(error).__name__}") from error
-
-    async def _run(self, refusal: AuthChallenge) -> ActiveToken:
+    async def _run(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> ActiveToken:
         """Discover the authorization server and obtain a token from it."""
         async with self._runner() as runner:
-            revisions, challenge, auth = refusal.revisions, refusal.challenge, self._auth
+            auth = self._auth
             search = flow.discover(
-                self._url, revisions, challenge, issuer=auth.issuer, resource=auth.resource
+                self._url, _revisions(request), challenge, issuer=auth.issuer, resource=auth.resource
             )
             bound = DISCOVERY * auth.timeout
             try:
@@ -250,15 +259,15 @@ class Authorizer:
             )
             client = await auth.client(place)
             found: ActiveToken | None = None
-            if client is not None and not refusal.more:
-                found, client = await self._without_user(runner, place, client, refusal.used)
+            if client is not None and not use.more:
+                found, client = await self._without_user(runner, place, client, use.active)
             if found is None:
-                found = await self._obtain(runner, place, client, refusal)
+                found = await self._obtain(runner, place, client, use, challenge)
         self.active = found
         return found
 
     def _runner(self) -> FlowRunner:
-        from mcprev.transports.http.client.oauth.runner import FlowRunner
+        from mcprev.oauth.runner import FlowRunner
 
         private = self._auth.private or is_loopback(urlsplit(self._url).hostname or "")
         session = None if self.session is None or self.session.closed else self.session
@@ -309,7 +318,7 @@ class Authorizer:
                     active = self._hold(ActiveToken(kept, Source.STORED, active.place, active.client), EARLY)
             except Exception as error:  # noqa: BLE001 - a store may raise anything, with secrets in the text
                 logger.debug("a token was not refreshed in time: %s", type(error).__name__)
-                active.refresh_at = None
+                active.refresh_at = inf
         self.active = active
         return active
 
@@ -328,15 +337,16 @@ class Authorizer:
         runner: FlowRunner,
         place: ProtectedServer,
         client: Registration | None,
-        refusal: AuthChallenge,
+        use: TokenUse,
+        challenge: Challenge,
     ) -> ActiveToken:
         """Request a token. Raises `InsufficientScope` for more than `MAX_SCOPES` scopes."""  # AUTH-17
-        before = None if refusal.used is None else refusal.used.tokens.scopes
-        scopes = wanted_scopes(place, refusal.challenge, self._auth.scopes, before, more=refusal.more)
+        before = None if use.active is None else use.active.tokens.scopes
+        scopes = wanted_scopes(place, challenge, self._auth.scopes, before, more=use.more)
         if len(scopes or ()) > MAX_SCOPES:
             raise InsufficientScope(
                 f"{printable(self._url)} requires more than {MAX_SCOPES} scopes; none are requested",
-                required=refusal.challenge.scopes or (),
+                required=challenge.scopes or (),
                 requested=before or (),
             )
         try:
@@ -377,18 +387,33 @@ class Authorizer:
         return active
 
 
-class Authorization(Credentials):
-    """The base class of the values of `http(auth=...)`, such as `OAuth` and `ClientCredentials`.
+def _use_of(request: AuthorizedRequest) -> TokenUse:
+    """Return the record of a request, which begins with the first call."""
+    if not isinstance(request.state, TokenUse):
+        request.state = TokenUse()
+    return request.state
 
-    It has one `Authorizer` for each server that the credentials are used at.
-    """
+
+def _revisions(request: AuthorizedRequest) -> list[Revision]:
+    """Return the revisions whose authorization rules may apply: the negotiated one first, else the newest."""
+    spoken = request.revision
+    revisions = [revision for revision in reversed(request.revisions) if revision.auth is not None]
+    if spoken is not None and spoken.auth is not None and spoken.auth.resource_metadata:
+        return [spoken, *(revision for revision in revisions if revision is not spoken)]
+    # A server of a revision without resource metadata may still serve the metadata of a later one.
+    return revisions
+
+
+class TokenAuthorization(Credentials, Authorization):
+    """Authorization by tokens. It has one `Authorizer` for each server that the credentials are used at."""
 
     @cached_property
     def authorizers(self) -> dict[str, Authorizer]:
         """The authorizers, by the canonical URLs of their servers."""
         return {}
 
-    def authorizer(self, url: str, session: aiohttp.ClientSession | None) -> Authorizer:
+    @override
+    def bind(self, url: str, session: aiohttp.ClientSession | None, /) -> Authorizer:
         """Return the authorizer of the server at a URL, which every target of that server shares.
 
         Raises `ValueError` for a URL that must not receive tokens.

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from mcprev.errors import AuthError
-from mcprev.transports.http.client.oauth.discovery import check_page
+from mcprev.oauth.discovery import check_page
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"

@@ -1,0 +1,82 @@
+"""The interface through which a client authorizes its HTTP requests: what `mcprev.http(url, auth=...)` takes (AUTH-2).
+
+The transport knows this interface only. `mcprev.oauth` implements it, and users can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mcprev.protocol.engine import CANCELLED
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import Notification
+
+if TYPE_CHECKING:
+    import aiohttp
+    from multidict import CIMultiDictProxy
+
+
+@dataclass(slots=True, eq=False)
+class AuthorizedRequest:
+    """An HTTP request of a client, which an `Authorization` authorizes each time that it is sent."""
+
+    method: str
+    """`POST`, `GET` or `DELETE`."""
+    url: str
+    """The URL to which the request is sent; a redirect changes it."""
+    body: bytes | None = field(default=None, repr=False)
+    """The body of a POST."""
+    revision: Revision | None = None
+    """The negotiated revision; None before the negotiation."""
+    revisions: Sequence[Revision] = ()
+    """The revisions that the client accepts, oldest first."""
+    pausing: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, repr=False)
+    """Returns a context manager that pauses the timeouts of the client's calls, such as while a user logs in."""
+    retries: int = 0
+    """How many times the request was sent again because `Authorization.retry` returned True."""
+    state: object = field(default=None, repr=False)
+    """Whatever the `Authorization` wants to remember about this request."""
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a user may be asked; not for a request that cancels a call or ends the session."""
+        if self.body is None:
+            return self.method != "DELETE"
+        message = jsonrpc.parse(self.body, batch=False)
+        return not (isinstance(message, Notification) and message.method == CANCELLED)
+
+
+class Authorization:
+    """The base class of the values of `http(auth=...)`, such as `OAuth`. Override `headers` to authorize requests.
+
+    An error that is no `McpError` becomes an `AuthError` that names its type only, because its text may contain secrets.
+    """
+
+    def bind(self, url: str, session: aiohttp.ClientSession | None, /) -> Authorization:  # noqa: ARG002
+        """Return the object whose methods authorize the requests to the server at a URL. Default: this object.
+
+        `session` is the user's, if `http` got one. Raises `ValueError` for a server that must not be sent credentials.
+        """
+        return self
+
+    async def headers(self, request: AuthorizedRequest, /) -> Mapping[str, str]:
+        """Return the headers that authorize a request.
+
+        Called each time before the request is sent: at first, to the target of a redirect, and again after `retry`
+        returned True. Headers that the transport sets itself stay as they are.
+        """
+        raise NotImplementedError
+
+    def retry(
+        self, request: AuthorizedRequest, status: int, headers: CIMultiDictProxy[str], /  # noqa: ARG002
+    ) -> bool:
+        """Return whether to send the request again, such as after a 401. Default: False.
+
+        Called with the status and headers of each response that is no redirect. A request is sent again a few times at
+        most, whatever this method returns; then the client gets the last response.
+        """
+        return False
