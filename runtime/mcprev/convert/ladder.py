@@ -145,9 +145,7 @@ def convert(
     unknown revision or kind.
     """
     found = converter(method, kind, from_=from_, to=to)
-    context, target = None, found.target.name
-    if on_downgrade is not None or meta is not None or mint is not None:
-        context = ConversionContext(target, on_downgrade, meta or {}, mint or new_id)
+    context = ConversionContext(found.target.name, on_downgrade, meta or {}, mint or new_id)
     return found(payload, context, validate=validate)
 
 
@@ -169,19 +167,11 @@ def _converter(method: str, kind_name: str, source: Revision, target: Revision) 
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' has no response", path="$", revision=target.name)
     steps = [step for here, there in pairwise(rows) if (step := _step(here, there, method, kind))]
-    if (
-        method == _SESSION
-        and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}
-        and source.version != target.version
-    ):
-        steps.append(_version_step(source.version, target.version))
-    elif (
-        kind is PayloadKind.PARAMS
-        and not source.handshake
-        and not target.handshake
-        and source.version != target.version
-    ):
-        steps.append(_meta_version_step(source.version, target.version))
+    if source.version != target.version:
+        if method == _SESSION and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}:
+            steps.append(_version_step(source.version, target.version))
+        elif kind is PayloadKind.PARAMS and not source.handshake and not target.handshake:
+            steps.append(_meta_version_step(source.version, target.version))
     return Converter(
         method,
         kind,

@@ -81,10 +81,8 @@ class ResultCache:
         if method not in METHODS or _RETRY & params.keys():
             return None
         params_key = _params_key(params)
-        for key in (
-            (scope.server, None, method, params_key),
-            (scope.server, scope.principal, method, params_key),
-        ):
+        for principal in (None, scope.principal):
+            key = scope.server, principal, method, params_key
             entry = self._entries.get(key)
             if entry is not None and now < entry.until:
                 self._entries.move_to_end(key)

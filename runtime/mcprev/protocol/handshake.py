@@ -34,10 +34,10 @@ from mcprev.protocol.engine import (
     declares,
     unknown_method,
 )
-from mcprev.protocol.negotiation.versions import answer_initialize
+from mcprev.protocol.negotiation.versions import answer_initialize, of_era
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
-from mcprev.revisions import Revision
+from mcprev.revisions import Era, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
 
@@ -73,11 +73,6 @@ class Handshake(Engine):
         self._kinds: Mapping[str, RequestKind] = _OPENERS
         self._delayed: dict[int, tuple[Channel, bytes]] = {}
 
-    @property
-    def revisions(self) -> tuple[Revision, ...]:
-        """The configured revisions of this era."""
-        return tuple(revision for revision in self.local.revisions if revision.handshake)
-
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
         self.negotiated: Revision | None = revision
         self.connection.accepts_batch = revision.accepts_batch
@@ -96,9 +91,8 @@ class Handshake(Engine):
         Before a revision is negotiated, a method of any configured one counts as served.
         """  # LIFE-8
         if self._kinds is _OPENERS and message.method not in _OPENERS:
-            kinds = {
-                method: kind for each in self.revisions for method, kind in self.local.kinds(each).items()
-            }
+            revisions = of_era(self.local.revisions, Era.HANDSHAKE)
+            kinds = {method: kind for each in revisions for method, kind in self.local.kinds(each).items()}
             self._kinds = {**_OPENERS, **kinds}
         if self.connection.closed:
             self.connection.diagnose(f"a request after the connection was lost: {message.method}")
@@ -140,6 +134,11 @@ class Handshake(Engine):
         )
         if incoming is not None:
             self.connection.events.append(incoming)
+
+    def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
+        """Refuse a request before the session is open."""  # LIFE-8
+        error = InvalidRequest(f"the session is not open: initialize first, before '{message.method}'")
+        self.connection.refuse(message, error, batch)
 
     def unknown(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse an unknown method."""  # BASE-9
@@ -225,7 +224,7 @@ class HandshakeServer(Handshake):
         if not isinstance(asked, str):
             self.connection.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
             return
-        revision = answer_initialize(asked, self.revisions)
+        revision = answer_initialize(asked, self.local.revisions)
         if isinstance(revision, UnsupportedProtocolVersion):
             self.connection.refuse(message, revision, None)
             return
@@ -243,10 +242,6 @@ class HandshakeServer(Handshake):
     def refuse_again(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a second `initialize`."""  # LIFE-15
         self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
-
-    def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse a request before `initialize`."""  # LIFE-8
-        self.connection.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
 
     def set_level(self, message: Request, batch: BatchResponse | None) -> None:
         """Set the minimum log level of the session."""  # LOG-2
@@ -313,10 +308,6 @@ class HandshakeClient(Handshake):
         self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
-    def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse a request before the session is open."""  # LIFE-8
-        self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
-
 
 _MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})
 
@@ -337,7 +328,7 @@ _SERVED: Final[RequestActions] = {
 _WAITING: Final[RequestActions] = {
     RequestKind.INITIALIZE: _C.unknown,
     RequestKind.PING: _C.pong,
-    RequestKind.SERVED: _C.refuse_early,
+    RequestKind.SERVED: Handshake.refuse_early,
     RequestKind.UNKNOWN: _C.unknown,
 }
 _READY: Final[NotificationActions] = {
@@ -347,7 +338,7 @@ _READY: Final[NotificationActions] = {
 }
 HandshakeServer.request_actions = {
     State.NEW: {
-        **dict.fromkeys(_SERVED, _S.refuse_early),
+        **dict.fromkeys(_SERVED, Handshake.refuse_early),
         RequestKind.INITIALIZE: _S.on_initialize,
         RequestKind.PING: _S.pong,
         RequestKind.UNKNOWN: _S.unknown,

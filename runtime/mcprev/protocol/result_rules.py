@@ -31,6 +31,11 @@ def _list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
+def _member(value: object, name: str) -> object:
+    """Return a member of an object; None for any other value."""
+    return cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
+
+
 def _items(value: Json) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects in a list with their indexes."""
     for index, item in enumerate(_list(value)):
@@ -45,8 +50,8 @@ def _wrong(message: str, path: str) -> ConversionError:
 # -- content ---------------------------------------------------------------------------------------------
 
 
-def _check_base64(holder: Mapping[str, Any], member: str, path: str) -> None:
-    data = holder.get(member)
+def _check_base64(holder: object, member: str, path: str) -> None:
+    data = _member(holder, member)
     if not isinstance(data, str):
         return
     try:
@@ -55,11 +60,9 @@ def _check_base64(holder: Mapping[str, Any], member: str, path: str) -> None:
         raise _wrong(f"binary data has to be base64: {error}", f"{path}.{member}") from None
 
 
-def _check_block(block: Mapping[str, Any], path: str) -> None:
+def _check_block(block: object, path: str) -> None:
     _check_base64(block, "data", path)
-    inner = block.get("resource")
-    if isinstance(inner, dict):
-        _check_base64(cast("dict[str, Any]", inner), "blob", f"{path}.resource")
+    _check_base64(_member(block, "resource"), "blob", f"{path}.resource")
 
 
 def _tool_result(result: Result) -> Result:
@@ -80,9 +83,7 @@ def _tool_result(result: Result) -> Result:
 
 def _prompt(result: Result) -> Result:
     for index, message in _items(result.get("messages")):
-        block = message.get("content")
-        if isinstance(block, dict):
-            _check_block(cast("dict[str, Any]", block), f"$.messages[{index}].content")
+        _check_block(message.get("content"), f"$.messages[{index}].content")
     return result
 
 
@@ -104,11 +105,7 @@ def _hinted(result: Result) -> Result:
 
 
 def _completions(result: Result) -> Result:
-    completion = result.get("completion")
-    if (
-        isinstance(completion, dict)
-        and len(_list(cast("dict[str, Any]", completion).get("values"))) > MOST_VALUES
-    ):
+    if len(_list(_member(result.get("completion"), "values"))) > MOST_VALUES:
         raise _wrong(
             f"there may be {MOST_VALUES} values: give the best and set hasMore", "$.completion.values"
         )
@@ -156,12 +153,7 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
         )
     if code == URL_ELICITATION_REQUIRED and code in load(revision, "constants").ERROR_CODES:
         data = wire.get("data")
-        found = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
-        elicitations = (
-            [_by_url(item, revision) for item in cast("list[object]", found)]
-            if isinstance(found, list)
-            else []
-        )
+        elicitations = [_by_url(item, revision) for item in _list(_member(data, "elicitations"))]
         if not elicitations:
             raise ConversionError(
                 "the error needs at least one elicitation", path="$.data.elicitations", revision=revision.name

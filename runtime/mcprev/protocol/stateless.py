@@ -40,9 +40,9 @@ from mcprev.protocol.subscriptions import (
     HAS_TASKS,
     LISTEN,
     MAX_STREAMS,
+    TASK_IDS,
     Changed,
     accepted_filter,
-    names_tasks,
     wants,
 )
 from mcprev.revisions import Revision
@@ -145,7 +145,9 @@ class StatelessServer(Engine):
         asked = (incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
             incoming.fail(InvalidParams("Invalid params: notifications is missing"))
-        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(incoming.revision):
+        elif cast("dict[str, Json]", asked).get(TASK_IDS) is not None and HAS_TASKS in self.local.kinds(
+            incoming.revision
+        ):
             self.connection.events.append(incoming)
         else:
             self.open_stream(incoming, {})
@@ -238,13 +240,10 @@ def meta_error(meta: Json) -> str | None:
     return None
 
 
-def _covers(declared: object, needed: object) -> bool:
+def _covers(declared: Json, needed: Json) -> bool:
     """Return whether capabilities contain the needed ones, with all their members."""
-    if not isinstance(declared, dict):
-        return False
-    members = cast("dict[str, Json]", declared)
-    wanted = cast("dict[str, Json]", needed) if isinstance(needed, dict) else {}
-    return all(_covers(members.get(name), value) for name, value in wanted.items())
+    wanted: Json = needed if needed.__class__ is dict else {}
+    return declared.__class__ is dict and not uncovered(declared, wanted)
 
 
 def uncovered(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> dict[str, Json]:

@@ -107,11 +107,6 @@ def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
     return uri in value if isinstance(value, list) else value is True
 
 
-def names_tasks(filter_: Mapping[str, Json]) -> bool:
-    """Return whether a filter has a list of tasks, even an empty one."""  # SUB-9
-    return filter_.get(TASK_IDS) is not None
-
-
 def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:
     """Return the task ids in a filter, each once; other values are ignored."""  # SUB-9
     named = filter_.get(TASK_IDS)
