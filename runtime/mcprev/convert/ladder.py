@@ -327,12 +327,8 @@ def _checker(revision: Revision, method: str, kind: PayloadKind) -> Callable[[Js
         alternates = spec.alternate_results if kind is PayloadKind.RESULT else ()
 
     def check(value: Json) -> object:
-        validate = _validator(revision, names)
-        for name in alternates:
-            other = _validator(revision, (name,))
-            if _is_alternate(value, name):
-                validate = other
-        return validate(value)
+        chosen = next(((name,) for name in alternates if _is_alternate(value, name)), names)
+        return _validator(revision, chosen)(value)
 
     return check
 

@@ -93,21 +93,18 @@ class Step:
     def _children(
         self, places: tuple[Child, ...], lost: tuple[Child, ...]
     ) -> tuple[tuple[str, Convert], ...]:
-        gone: dict[tuple[str, tuple[str, ...], str], frozenset[str]] = {}
-        for place in lost:
-            gone[place.member, place.through, place.tag] = frozenset(tag for tag, _ in place.types)
+        gone = {(p.member, p.through, p.tag): frozenset(tag for tag, _ in p.types) for p in lost}
         merged: dict[tuple[str, tuple[str, ...], str], dict[str, str]] = {}
         for place in places:
             key = place.member, place.through, place.tag
             if not place.tag or key not in merged:
                 merged[key] = {}  # Without a tag, a rule replaces what is generated.
             merged[key].update(place.types)
-        found: list[tuple[str, Convert]] = []
-        for (member, through, tag), types in merged.items():
-            table = self._table(tag, types, gone.get((member, through, tag), frozenset()))
-            if table:
-                found.append((member, _through(through, tag, table)))
-        return tuple(found)
+        return tuple(
+            (member, _through(through, tag, table))
+            for (member, through, tag), types in merged.items()
+            if (table := self._table(tag, types, gone.get((member, through, tag), frozenset())))
+        )
 
     def _table(self, tag: str, types: Mapping[str, str], lost: frozenset[str]) -> dict[str, Compiled]:
         """Return the functions for the members of a union by tag; members that the other revision lacks raise."""
