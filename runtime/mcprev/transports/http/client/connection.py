@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -165,7 +165,6 @@ class HttpConnection(Connection):
         self._last_sends: dict[IncomingRequest | None, asyncio.Task[None]] = {}
         """The task that sends the last message for each server request; None for messages outside requests."""
         self._asides: set[asyncio.Task[None]] = set()
-        self._others: set[asyncio.Task[Any]] = set()
         self._confirming = False
         self._confirmation: asyncio.Task[None] | None = None
         """While the session is confirmed: calls wait for this task."""
@@ -191,13 +190,6 @@ class HttpConnection(Connection):
             for each in message.messages if isinstance(message, Batch) else (message,):
                 self.client_side.receive(each, now)
         self.process_events()
-
-    def run_aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine in a task that is cancelled when the connection closes."""
-        task = self._loop.create_task(work)
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
-        return task
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -256,7 +248,7 @@ class HttpConnection(Connection):
             task.add_done_callback(lambda done: self._forget_last(key, done))
         if channel is None and self._confirming:
             self._confirming = False
-            self._confirmation = self.run_aside(self._confirm(task))
+            self._confirmation = self.start(self._confirm(task))
 
     def _forget_last(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
         if self._last_sends.get(key) is task:
@@ -309,12 +301,9 @@ class HttpConnection(Connection):
     @override
     async def _shut(self) -> None:
         """Cancel exchanges at once and pending messages after a moment, then end the session."""
-        running = {*self._exchanges.values(), *self._others}
-        for call in tuple(self._exchanges):
-            self._end_exchange(call)
-        for task in self._others:
-            task.cancel()
-        if running:
+        if running := set(self._exchanges.values()):
+            for call in tuple(self._exchanges):
+                self._end_exchange(call)
             await asyncio.wait(running, timeout=CLOSE)
         if self._asides:
             await asyncio.wait(set(self._asides), timeout=CLOSE)

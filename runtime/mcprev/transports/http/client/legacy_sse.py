@@ -35,18 +35,16 @@ class LegacySse(HttpTransport):
     @override
     async def open(self, seconds: float) -> None:
         """Open the stream and read the endpoint. Raises `TransportError` or `RemoteProtocolError`."""
-        self._connection.run_aside(self._read())
+        self._connection.start(self._read())
         try:
             async with self._connection.timeouts.bound(seconds):
-                await asyncio.wait({self._endpoint})
+                await self._endpoint
         except TimeoutError:
-            self._endpoint.cancel()
             raise ConnectionLost(
                 f"the server did not send its endpoint within {seconds:g} s",
                 in_flight=False,
                 retry_safe=True,
             ) from None
-        self._endpoint.result()
 
     async def _read(self) -> None:
         """Read the stream; its end is the end of the connection."""  # SSE-8
@@ -54,8 +52,10 @@ class LegacySse(HttpTransport):
         response: HttpResponse | None = None
         try:
             response = await self._requests.get([])
-            if response.status != 200 or response.content_type != media.SSE:
-                raise (await self._error_of(response))
+            if response.status != 200:
+                raise await self._requests.failure(response)
+            if response.content_type != media.SSE:
+                raise status_error(response, why=f"{response.content_type} is no stream of events")
             decoder = Decoder(response.max_message + FIELDS)
             while chunk := await response.chunk():
                 for event in decoder.feed(chunk):
@@ -75,11 +75,6 @@ class LegacySse(HttpTransport):
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
-    async def _error_of(self, response: HttpResponse) -> McpError:
-        if response.status == 200:
-            return status_error(response, why=f"{response.content_type} is no stream of events")
-        return await self._requests.failure(response)
-
     @override
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call; its response arrives on the stream. Raises `McpError`."""
@@ -94,7 +89,7 @@ class LegacySse(HttpTransport):
         response = await self._requests.post(message, headers, self._endpoint.result())
         try:
             if not 200 <= response.status < 300:
-                raise await self._error_of(response)
+                raise await self._requests.failure(response)
             if response.content_type == media.JSON and (body := await response.read()):
                 self._connection.take(body)  # tolerate a response in the body of the POST
         finally:

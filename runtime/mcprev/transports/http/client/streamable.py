@@ -241,7 +241,7 @@ class StreamableHttp(HttpTransport):
     @override
     async def confirmed(self) -> None:
         """Open the server's own stream; what the server sends before it is open may be lost, so calls wait a moment."""
-        self._connection.run_aside(self._listen())
+        self._connection.start(self._listen())
         try:
             async with asyncio.timeout(OPENING):
                 await self._stream_known.wait()
@@ -314,7 +314,7 @@ class StreamableHttp(HttpTransport):
     async def _list_tools(self) -> None:
         """List the tools; concurrent calls share one listing."""  # HDR-11
         if self._listing is None or self._listing.done():
-            self._listing = self._connection.run_aside(self._list_all())
+            self._listing = self._connection.start(self._list_all())
         await asyncio.wait({self._listing})
         if not self._listing.cancelled():
             self._listing.result()
