@@ -218,13 +218,13 @@ class Server:
         """
         from mcprev.transports.stdio.server import run_stdio
 
-        run_stdio(self.connection, self.lifespan)
+        run_stdio(self.running)
 
     async def serve_stdio(self) -> None:
         """Serve one client on stdin and stdout within a running event loop; see `run_stdio`. Handles no signals."""
         from mcprev.transports.stdio.server import serve_stdio
 
-        await serve_stdio(self.connection, self.lifespan)
+        await serve_stdio(self.running)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app for clients of every revision, to run in an ASGI server or to mount in another app.

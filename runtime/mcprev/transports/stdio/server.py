@@ -12,17 +12,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from mcprev.core.interfaces import LifespanHold
 from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.stdio.pipes import PipeTransport
 
 if TYPE_CHECKING:
-    from mcprev.transports.lines import LineConnection
+    from mcprev.transports.memory import PipeServer
 
 
 @contextmanager
@@ -49,17 +48,15 @@ def redirected_stdio() -> Generator[tuple[int, int], None, None]:
 
 
 async def serve_stdio(
-    connect: Callable[[], LineConnection], lifespan: LifespanHold | None, *, freeze: bool = False
+    running: Callable[[], AbstractAsyncContextManager[PipeServer]], *, freeze: bool = False
 ) -> None:
     """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish.
 
-    The lifespan of the server runs meanwhile. Raises what it raises.
+    `running` returns a context manager that yields the server while its lifespan runs. Raises what that raises.
     """
     with redirected_stdio() as (incoming, outgoing):
-        try:
-            if lifespan is not None:
-                await lifespan.hold(connect)
-            connection = connect()
+        async with running() as server:
+            connection = server.connection()
             await PipeTransport(connection).open(incoming, outgoing)
             with reduced_collection() if freeze else nullcontext():
                 try:
@@ -67,16 +64,13 @@ async def serve_stdio(
                 finally:
                     await connection.finish_requests(LINGER)
                     await connection.aclose()
-        finally:
-            if lifespan is not None:
-                await lifespan.release(connect)
 
 
-def run_stdio(connect: Callable[[], LineConnection], lifespan: LifespanHold | None) -> None:
+def run_stdio(running: Callable[[], AbstractAsyncContextManager[PipeServer]]) -> None:
     """Serve as the only purpose of this process, until the client disconnects or a signal arrives."""  # STDIO-6
 
     async def main() -> None:
-        serving = asyncio.create_task(serve_stdio(connect, lifespan, freeze=True))
+        serving = asyncio.create_task(serve_stdio(running, freeze=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Signal handlers need the main thread, and do not exist on Windows.
