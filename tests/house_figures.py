@@ -46,7 +46,7 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 19_947, 15_500),
+    Limit("code lines of the runtime", 19_924, 15_500),
     Limit("code lines of the runtime without add-ons", 14_956, 14_000),
     Limit("stdio session: files", 11, 12),
     Limit("stdio session: changes of file", 16, 16),

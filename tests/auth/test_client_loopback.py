@@ -188,7 +188,8 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
             else:
                 await exchange.respond(307, b"", {"Location": to} if to else {})
 
-        async with serve(answer) as raw, FlowRunner(raw.url, None, private=True, seconds=5) as runner:
+        async with serve(answer) as raw:
+            runner = FlowRunner(raw.url, None, private=True, seconds=5)
             found = await runner.run(fetch(f"{raw.origin}/a"))
             assert (found.status, found.body) == (200, b'{"at": "/c?d"}')
             for path, why in (
@@ -210,19 +211,19 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
 @req("SEC-1", at=(C, D, E))
 def test_names_do_not_lead_into_a_private_network() -> None:
     async def main() -> None:
-        async with FlowRunner("https://mcp.example", None, private=False, seconds=5) as runner:
-            for url in (
-                "https://127.0.0.1/",
-                "https://localhost/",
-                "https://10.0.0.1/",
-                "https://[fd00::1]/",
-                "http://example.com/",
-            ):
-                found = await runner.run(fetch(url))
-                assert found.status == 0
-                assert "named a URL" in found.why
-        async with FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as runner:
-            found = await runner.run(fetch("https://10.0.0.1/.well-known/x"))
-            assert "named a URL" not in found.why, "the user has named it"
+        runner = FlowRunner("https://mcp.example", None, private=False, seconds=5)
+        for url in (
+            "https://127.0.0.1/",
+            "https://localhost/",
+            "https://10.0.0.1/",
+            "https://[fd00::1]/",
+            "http://example.com/",
+        ):
+            found = await runner.run(fetch(url))
+            assert found.status == 0
+            assert "named a URL" in found.why
+        runner = FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2)
+        found = await runner.run(fetch("https://10.0.0.1/.well-known/x"))
+        assert "named a URL" not in found.why, "the user has named it"
 
     run(main())

@@ -114,10 +114,8 @@ def test_nothing_is_connected_to_but_the_public_internet(
     host: str, body: bytes | None, dialled: list[str]
 ) -> None:
     async def main() -> None:
-        async with (
-            listening() as (port, came),
-            FlowRunner(SERVER, None, private=False, seconds=5) as runner,
-        ):
+        async with listening() as (port, came):
+            runner = FlowRunner(SERVER, None, private=False, seconds=5)
             for _ in range(3):  # where a name leads changes meanwhile
                 found = await runner.run(fetch(f"https://{host}:{port}/x", body))
                 assert found.status == 0
@@ -147,10 +145,8 @@ def test_no_redirect_leads_into_a_private_network(host: str, dialled: list[str])
         async def answer(exchange: Exchange) -> None:
             await exchange.respond(307, b"", {"Location": f"https://{host}/x".encode().decode("latin-1")})
 
-        async with (
-            serve(answer) as raw,
-            FlowRunner(f"{raw.origin}/mcp", None, private=False, seconds=5) as runner,
-        ):
+        async with serve(answer) as raw:
+            runner = FlowRunner(f"{raw.origin}/mcp", None, private=False, seconds=5)
             found = await runner.run(fetch(f"{raw.origin}/mcp"))
             assert found.status == 0
             assert len(raw.seen) == 1
@@ -173,10 +169,8 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
     server: str, private: bool, url: str, dialled: list[str]
 ) -> None:
     async def main() -> None:
-        async with (
-            listening() as (port, came),
-            FlowRunner(server, None, private=private, seconds=5) as runner,
-        ):
+        async with listening() as (port, came):
+            runner = FlowRunner(server, None, private=private, seconds=5)
             await runner.run(fetch(url.format(port=port)))
             assert came
             assert "127.0.0.1" in dialled
@@ -187,8 +181,8 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
 @req("SEC-1", at=(C, D, E))
 def test_a_public_address_among_others_is_the_one_that_is_connected_to(dialled: list[str]) -> None:
     async def main() -> None:
-        async with FlowRunner(SERVER, None, private=False, seconds=5) as runner:
-            await runner.run(fetch("https://both.example/x"))
+        runner = FlowRunner(SERVER, None, private=False, seconds=5)
+        await runner.run(fetch("https://both.example/x"))
 
     run(main())
     assert set(dialled) == {"93.184.215.14"}

@@ -84,10 +84,15 @@ class ActiveToken:
     client: Registration
     dpop_signer: DpopSigner | None = None
     """Signs DPoP proofs if the token is bound to a key."""
-    refresh_at: float = inf
+    refresh_at: float = field(init=False, default=inf)
     """The time at which to refresh the token, in seconds since 1970; never without a refresh token or an expiry."""
     proved: bool = False
     """Whether the server has accepted it."""
+
+    def __post_init__(self) -> None:
+        ends, now = self.tokens.expires_at, time.time()
+        if ends is not None and self.tokens.refresh_token is not None:
+            self.refresh_at = ends - min(EARLY, max(0, ends - now) / 4)
 
     @property
     def key(self) -> TokenKey:
@@ -118,8 +123,8 @@ class TokenUse:
 
 @dataclass(slots=True)
 class _Running:
-    task: asyncio.Task[ActiveToken]
-    waiting: int = field(default=0)
+    task: asyncio.Task[None]
+    waiting: int = 0
 
 
 class Authorizer(Authorization):
@@ -214,7 +219,7 @@ class Authorizer(Authorization):
 
     # -- the shared flow -----------------------------------------------------------------------------------
 
-    async def _share(self, work: Callable[[], Coroutine[Any, Any, ActiveToken]]) -> None:
+    async def _share(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait for the running flow, or start one; cancel it when no request waits for it any more."""
         running = self._running
         if running is None or running.task.done():
@@ -233,38 +238,34 @@ class Authorizer(Authorization):
             raise AuthError("authorization was cancelled")
         task.result()
 
-    def _done(self, task: asyncio.Task[ActiveToken]) -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         if self._running is not None and self._running.task is task:
             self._running = None
         if not task.cancelled():
             task.exception()
 
-    async def _run(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> ActiveToken:
+    async def _run(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> None:
         """Discover the authorization server and obtain a token from it."""
-        async with self._runner() as runner:
-            auth = self._auth
-            search = flow.discover(
-                self._url, _revisions(request), challenge, issuer=auth.issuer, resource=auth.resource
-            )
-            bound = DISCOVERY * auth.timeout
-            try:
-                async with asyncio.timeout(bound):
-                    place = await runner.run(search)
-            except TimeoutError:
-                raise DiscoveryFailed(
-                    f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
-                ) from None
-            logger.debug(
-                "clients of %s are let in by %s", printable(self._url), printable(place.server.issuer)
-            )
-            client = await auth.client(place)
-            found: ActiveToken | None = None
-            if client is not None and not use.more:
-                found, client = await self._without_user(runner, place, client, use.active)
-            if found is None:
-                found = await self._obtain(runner, place, client, use, challenge)
+        auth, runner = self._auth, self._runner()
+        search = flow.discover(
+            self._url, _revisions(request), challenge, issuer=auth.issuer, resource=auth.resource
+        )
+        bound = DISCOVERY * auth.timeout
+        try:
+            async with asyncio.timeout(bound):
+                place = await runner.run(search)
+        except TimeoutError:
+            raise DiscoveryFailed(
+                f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
+            ) from None
+        logger.debug("clients of %s are let in by %s", printable(self._url), printable(place.server.issuer))
+        client = await auth.client(place)
+        found: ActiveToken | None = None
+        if client is not None and not use.more:
+            found, client = await self._without_user(place, client, use.active)
+        if found is None:
+            found = await self._obtain(runner, place, client, use, challenge)
         self.active = found
-        return found
 
     def _runner(self) -> FlowRunner:
         from mcprev.oauth.runner import FlowRunner
@@ -274,7 +275,7 @@ class Authorizer(Authorization):
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
     async def _without_user(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration, used: ActiveToken | None
+        self, place: ProtectedServer, client: Registration, used: ActiveToken | None
     ) -> tuple[ActiveToken | None, Registration | None]:
         """Return a stored or refreshed token, and the client's registration if there is one."""
         store, key = self._auth.store, TokenKey(place.server.issuer, place.resource, client.client_id)
@@ -288,13 +289,13 @@ class Authorizer(Authorization):
         expired = kept.expires_at is not None and kept.expires_at <= time.time()
         stored = ActiveToken(kept, Source.STORED, place, client)
         if not refused and not expired:
-            return self._hold(stored, EARLY), client
+            return stored, client
         if kept.refresh_token is None or (
             refused and used is not None and used.source is Source.REFRESHED and not used.proved
         ):
             return None, client
         try:
-            return await self._refresh(runner, stored), client
+            return await self._refresh(stored), client
         except TokenRejected as error:
             if not error.error:
                 raise
@@ -305,29 +306,24 @@ class Authorizer(Authorization):
             await store.keep_registration(place.server.issuer, None)
             return None, await self._auth.client(place)
 
-    async def _refresh_early(self, active: ActiveToken) -> ActiveToken:
-        if self.active is not active:
-            return active
-        async with self._runner() as runner:
-            try:
-                kept = None if active.dpop_signer else await self._auth.store.tokens(active.key)
-                if kept is None or kept.access_token == active.tokens.access_token:
-                    active = await self._refresh(runner, active)
-                else:
-                    # Another process has refreshed it; to use a refresh token twice looks like a theft.
-                    active = self._hold(ActiveToken(kept, Source.STORED, active.place, active.client), EARLY)
-            except Exception as error:  # noqa: BLE001 - a store may raise anything, with secrets in the text
-                logger.debug("a token was not refreshed in time: %s", type(error).__name__)
-                active.refresh_at = inf
-        self.active = active
-        return active
+    async def _refresh_early(self, active: ActiveToken) -> None:
+        try:
+            kept = None if active.dpop_signer else await self._auth.store.tokens(active.key)
+            if kept is None or kept.access_token == active.tokens.access_token:
+                self.active = await self._refresh(active)
+            else:
+                # Another process has refreshed it; to use a refresh token twice looks like a theft.
+                self.active = ActiveToken(kept, Source.STORED, active.place, active.client)
+        except Exception as error:  # noqa: BLE001 - a store may raise anything, with secrets in the text
+            logger.debug("a token was not refreshed in time: %s", type(error).__name__)
+            active.refresh_at = inf
 
-    async def _refresh(self, runner: FlowRunner, active: ActiveToken) -> ActiveToken:
+    async def _refresh(self, active: ActiveToken) -> ActiveToken:
         token = active.tokens.refresh_token
         assert token is not None
         form = {"grant_type": "refresh_token", "refresh_token": token}
         asked = request_token(active.place, active.client, form, client_keys=self._auth.client_keys)
-        granted = await runner.run(asked)
+        granted = await self._runner().run(asked)
         return await self._keep(
             active.place, active.client, granted, active.tokens.scopes, Source.REFRESHED, token
         )
@@ -377,13 +373,6 @@ class Authorizer(Authorization):
         active = ActiveToken(tokens, source, place, client, dpop_signer)
         if dpop_signer is None:
             await self._auth.store.keep_tokens(active.key, tokens)
-        return self._hold(active, min(EARLY, (granted.expires_in or 0) / 4))
-
-    @staticmethod
-    def _hold(active: ActiveToken, early: float) -> ActiveToken:
-        """Set the refresh time, `early` seconds before the expiry."""
-        if active.tokens.expires_at is not None and active.tokens.refresh_token is not None:
-            active.refresh_at = active.tokens.expires_at - early
         return active
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import mcprev
@@ -42,7 +41,7 @@ def public_socket(found: tuple[Any, ...]) -> socket.socket:
 
 
 class FlowRunner:
-    """Runs the flows of one authorization; an async context manager."""
+    """Runs the flows of one authorization."""
 
     def __init__(
         self, url: str, session: aiohttp.ClientSession | None, *, private: bool, seconds: float
@@ -54,22 +53,13 @@ class FlowRunner:
         """
         self._host = urlsplit(url).hostname or ""
         self._given = session
-        self._held = AsyncExitStack()
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
-        """Sessions by whether they may connect to any address; the other connects to the public internet only."""
         self._private = private
         self._seconds = seconds
         self.visit: Callable[[str], Awaitable[str]] | None = None
         """Opens a page for the user and returns the redirect URL."""
 
-    async def __aenter__(self) -> Self:
-        for anywhere in (False, True):
-            self._sessions[anywhere] = await self._held.enter_async_context(
-                self._new_session(anywhere=anywhere)
-            )
-        return self
-
     def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:
+        """Return a session for one request, which may lead to any address or to the public internet only."""
         given = self._given
         connector: aiohttp.BaseConnector | None
         if given is None:
@@ -86,9 +76,6 @@ class FlowRunner:
             headers={"User-Agent": f"mcprev/{mcprev.__version__}"},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._held.aclose()
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end and return its result. Raises the flow's errors."""
@@ -122,16 +109,14 @@ class FlowRunner:
     async def _follow(self, ask: HttpFetch) -> HttpReply:
         url, count = ask.url, 0
         while True:
-            named = (urlsplit(url).hostname or "") == self._host
-            session = self._sessions[self._private or named]
-            verb = "GET" if ask.body is None else "POST"
-            async with session.request(
-                verb,
-                check_fetch(url, private=self._private or named),
-                data=ask.body,
-                headers=ask.headers,
-                allow_redirects=False,
-            ) as response:
+            anywhere = self._private or (urlsplit(url).hostname or "") == self._host
+            checked, verb = check_fetch(url, private=anywhere), "GET" if ask.body is None else "POST"
+            async with (
+                self._new_session(anywhere=anywhere) as session,
+                session.request(
+                    verb, checked, data=ask.body, headers=ask.headers, allow_redirects=False
+                ) as response,
+            ):
                 if response.status not in REDIRECTS:
                     return HttpReply(
                         response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
