@@ -53,6 +53,8 @@ class Engine(Responder):
         self.local = local
         self.peer_capabilities: dict[str, Json] | None = None
         """The capabilities that the peer declared for the whole connection; None before that."""
+        self.delayed: dict[int, tuple[Channel, bytes]] | None = None
+        """The requests to send when the session is ready, by id; None while they are sent at once."""  # LIFE-7
         self.negotiated: Revision | None = None
         """The revision of the connection; None before it is negotiated."""
 
@@ -85,7 +87,11 @@ class Engine(Responder):
 
     # -- requests of our own -------------------------------------------------------------------------------
 
-    def send_request(
+    def prepare(self, method: str, params: dict[str, Json] | None, *, check: bool) -> dict[str, Json] | None:
+        """Return the params of a request to send. With `check`, raises the errors of `check_sendable`."""
+        raise NotImplementedError
+
+    def call(
         self,
         method: str,
         params: dict[str, Json] | None,
@@ -95,19 +101,22 @@ class Engine(Responder):
         total: float | None,
         progress: bool = False,
         channel: Channel = None,
+        unchecked: bool = False,
     ) -> Call:
-        """Send a request without checking whether it may be sent.
-
-        Raises `LocalProtocolError` after the connection was lost.
-        """
+        """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it."""
         if self.connection.closed:
             raise LocalProtocolError("the connection is closed")
+        params = self.prepare(method, params, check=not unchecked)
         call = self.connection.calls.open(method, now, idle, total)
         if progress:
             params = dict(params or {})
             params["_meta"] = {**(params.get("_meta") or {}), "progressToken": call.id}
         call.params, call.channel = params, channel
-        self.connection.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
+        send = channel or call, jsonrpc.encode_request(call.id, method, params)
+        if self.delayed is None or method == "ping":
+            self.connection.sends.append(send)
+        else:
+            self.delayed[call.id] = send
         return call
 
     def cancel(self, call: Call, reason: str) -> None:
@@ -123,6 +132,8 @@ class Engine(Responder):
 
     def announce_cancel(self, call: Call, reason: str) -> None:
         """Notify the peer that a call was cancelled, except for calls of the negotiation."""  # LIFE-17, CANC-7
+        if self.delayed is not None and self.delayed.pop(call.id, None) is not None:
+            return
         if call.method not in _NEVER_CANCELLED:
             channel = (
                 call.channel if isinstance(call.channel, IncomingRequest) and call.channel.open else None

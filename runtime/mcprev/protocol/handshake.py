@@ -71,7 +71,6 @@ class Handshake(Engine):
         super().__init__(connection, local)
         self.state: State = State.NEW
         self._kinds: Mapping[str, RequestKind] = _OPENERS
-        self._delayed: dict[int, tuple[Channel, bytes]] = {}
 
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
         self.negotiated: Revision | None = revision
@@ -168,38 +167,17 @@ class Handshake(Engine):
 
     # -- out -----------------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        method: str,
-        params: dict[str, Json] | None,
-        now: float,
-        *,
-        idle: float | None,
-        total: float | None,
-        progress: bool = False,
-        channel: Channel = None,
-        unchecked: bool = False,
-    ) -> Call:
-        """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it."""
-        if self.state not in _MAY_CALL and method != "ping":
-            raise LocalProtocolError(f"'{method}' cannot be sent: the session is {self.state.name.lower()}")
-        if not unchecked and method != "ping":
-            self.check_sendable(method)
-        call = self.send_request(
-            method, params, now, idle=idle, total=total, progress=progress, channel=channel
-        )
-        if self.state is State.OPENING and method != "ping":
-            # Delayed until the client sends `notifications/initialized` (LIFE-7).
-            self._delayed[call.id] = self.connection.sends.pop()
-        return call
-
     @override
-    def announce_cancel(self, call: Call, reason: str) -> None:
-        if self._delayed.pop(call.id, None) is None:
-            super().announce_cancel(call, reason)
-
-
-_MAY_CALL: Final = frozenset({State.OPENING, State.READY})
+    def prepare(self, method: str, params: dict[str, Json] | None, *, check: bool) -> dict[str, Json] | None:
+        """Return the params of a request to send. Raises `LocalProtocolError` before a revision is negotiated."""
+        if method not in _OPENERS:
+            if self.negotiated is None:
+                raise LocalProtocolError(
+                    f"'{method}' cannot be sent: the session is {self.state.name.lower()}"
+                )
+            if check:
+                self.check_sendable(method)
+        return params
 
 
 class HandshakeServer(Handshake):
@@ -231,6 +209,7 @@ class HandshakeServer(Handshake):
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
         self._agree(revision, params.get("capabilities"), State.OPENING)
+        self.delayed: dict[int, tuple[Channel, bytes]] | None = {}
         self.connection.reply(
             message, None, jsonrpc.encode_result(message.id, self.local.introduction(revision))
         )
@@ -267,14 +246,14 @@ class HandshakeServer(Handshake):
     def on_initialized(self, _message: Notification, _now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
         self.state = State.READY
-        self.connection.sends.extend(self._delayed.values())
-        self._delayed.clear()
+        self.connection.sends.extend((self.delayed or {}).values())
+        self.delayed = None
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Return whether the session logs a level; sessions begin with `initialize`."""  # LOG-2
         del request
-        return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
+        return self.agreed and SEVERITY[level] >= SEVERITY[self.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Notify the client of a change: of lists if declared, of resources if subscribed."""  # SUB-1
@@ -296,20 +275,15 @@ class HandshakeClient(Handshake):
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
         """Request a session at a revision; a second time if the response asks for another one."""  # AMB-2
-        if self.state not in _MAY_INITIALIZE:
-            raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
+        if self.state is State.READY:
+            raise LocalProtocolError("initialize cannot be sent: the session is ready")
         self.state = State.OPENING
-        return self.send_request(
-            "initialize", self.local.introduction(revision), now, idle=timeout, total=timeout
-        )
+        return self.call("initialize", self.local.introduction(revision), now, idle=timeout, total=timeout)
 
     def opened(self, revision: Revision, capabilities: object) -> None:
         """Accept the response to `initialize` and confirm it."""  # LIFE-5
         self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
-
-
-_MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})
 
 
 _S: Final = HandshakeServer

@@ -284,29 +284,17 @@ class StatelessClient(Engine):
         self.negotiated: Revision | None = revision
         self._own_meta = self.local.introduction(revision)
 
-    def call(
-        self,
-        method: str,
-        params: dict[str, Json] | None,
-        now: float,
-        *,
-        idle: float | None,
-        total: float | None,
-        progress: bool = False,
-        unchecked: bool = False,
-    ) -> Call:
-        """Send a request with the client's info and capabilities.
-
-        Raises `LocalProtocolError` if the revision or the known capabilities of the server forbid it.
-        """  # MOD-1, MOD-2
-        if not unchecked:
+    @override
+    def prepare(self, method: str, params: dict[str, Json] | None, *, check: bool) -> dict[str, Json] | None:
+        """Return the params of a request to send, with the client's info and capabilities."""  # MOD-1, MOD-2
+        if check:
             self.check_sendable(method)
         own_meta = self._own_meta
         caller_meta = None if params is None else params.get("_meta")
         if params is None or caller_meta is not own_meta:
             # The caller's members are kept, except for those that describe the connection (META-9).
             params = {**(params or {}), "_meta": {**caller_meta, **own_meta} if caller_meta else own_meta}
-        return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
+        return params
 
     @override
     def announce_cancel(self, call: Call, reason: str) -> None:
