@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mcprev.server.questions import Elicited, Prompt, Sampled
     from mcprev.server.task_execution import TaskExecution
     from mcprev.transports.http.server.access import Access
-    from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -61,16 +60,10 @@ class Observer(Protocol):
 class ServerHooks(Protocol):
     """The part of a server that a context uses."""
 
-    @property
-    def on_downgrade(self) -> OnDowngrade | None:
-        """Replaces values that the client's revision cannot represent; None to use the default replacements."""
-        ...
-
-    @property
-    def lifespan(self) -> LifespanRunner | None:
-        """Holds the values of the lifespan; None for a server without one."""
-        ...
-
+    on_downgrade: OnDowngrade | None
+    """Replaces values that the client's revision cannot represent; None to use the default replacements."""
+    lifespan: LifespanRunner | None
+    """Holds the values of the lifespan; None for a server without one."""
     observer: Observer | None
     """Sees the requests to clients; None if nothing does."""
 
@@ -425,8 +418,7 @@ class Context(BaseContext):
 
 def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:
     """Return the substitute for a request in the context of a notification: it has no id and cannot be answered."""
-    said: RequestId = cast("Any", None)
-    request = Request(said, notified.method, notified.params, notified.origin)
+    request = Request(cast("Any", None), notified.method, notified.params, notified.origin)
     incoming = IncomingRequest(session, notified.revision, request, None, session.peer_capabilities or {})
     incoming.open = False
     return incoming

@@ -26,7 +26,7 @@ from mcprev.core.method_binding import (
     log_failure,
 )
 from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
-from mcprev.errors import ConversionError, InvalidParams, Json, RpcError, ToolError
+from mcprev.errors import ConversionError, HeaderMismatch, InvalidParams, Json, RpcError, ToolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
@@ -70,9 +70,7 @@ class RequestDispatcher:
         self._states = states
         self._tasks = tasks
         self._handlers = HandlerTable(identity, wrap)
-        self.tools: ToolTable = ToolTable(
-            self._handlers, identity.kinds, () if tasks is None else tasks.settings.tools
-        )
+        self.tools: ToolTable = ToolTable(self._handlers, () if tasks is None else tasks.settings.tools)
         """The schemas of the handler's tools."""
         self._validates = validate
         self._show_errors = show_errors
@@ -94,7 +92,7 @@ class RequestDispatcher:
                 return
             method_binding = self._handlers[revision, incoming.method]
             stamp, up, down = peer_context = self._peer_context(incoming, connection)
-            tool = self._known_tool(incoming) if incoming.method == CALL else None
+            tool = self._known_tool(incoming)
             repeats = tool is not None and tool.param_headers != ()
             if repeats and revision.routing_headers and incoming.origin is not None:
                 await self._check_headers(incoming, connection)
@@ -130,6 +128,8 @@ class RequestDispatcher:
 
     def _known_tool(self, incoming: IncomingRequest) -> ToolSchemas | None:
         """Return the tool of a call, or None if the handler lists none; `UNKNOWN` if it has to be asked first."""
+        if incoming.method != CALL:
+            return None
         revision, lists = incoming.revision, self.tools.lists
         tools = lists.get((revision.name, principal_of(incoming))) if lists else None
         if tools is not None:
@@ -165,28 +165,24 @@ class RequestDispatcher:
         origin.checking = True
         try:
             for again in (False, True):
-                tool = await self._listed(incoming, connection)
+                tool = await self.tools.find(self._context(connection, incoming), incoming.params, None)
                 error = tool and tool.header_mismatch(origin.headers, arguments)
                 if not error:
                     return
                 now = connection.now()
                 if again or now - self._relisted < RELIST:
-                    raise error
+                    raise error  # noqa: TRY301 - the refusal
                 self._relisted = now
                 self.tools.forget()
-        finally:
-            origin.checking = False
-
-    async def _listed(self, incoming: IncomingRequest, connection: Connection) -> ToolSchemas | None:
-        """Return the tool of a call, or None if it is not listed or the tools cannot be listed."""
-        try:
-            return await self.tools.find(self._context(connection, incoming), incoming.params, None)
+        except HeaderMismatch:
+            raise
         except BaseException as error:
             failure = as_exception(error, LIST)
             _logger.warning(
                 "the tools cannot be listed, so a call's headers are not checked", exc_info=failure
             )
-            return None
+        finally:
+            origin.checking = False
 
     async def _run_task(
         self,
@@ -242,7 +238,8 @@ class RequestDispatcher:
                 answers.given[key] = await answer
             answers.state = wire.get(mrtr.STATE)
             context.asked = {}
-            wire = await self._run(method_binding, context, answers.into(params or {}), up, UNKNOWN)
+            tool = self._known_tool(incoming)
+            wire = await self._run(method_binding, context, answers.into(params or {}), up, tool)
             if not mrtr.is_input_required(wire):
                 return wire
         raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")

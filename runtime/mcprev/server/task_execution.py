@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from mcprev.core.connection import Connection
 
 CALL: Final = "tools/call"
-MAX_CARRIED: Final = 1_000
-"""The maximum number of tasks of one stream; further ones are ignored."""
 _PROCESS: Final = secrets.token_hex(8)
 """Distinguishes the sessions of this process from those of other processes that share a store."""
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)

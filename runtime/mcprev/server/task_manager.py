@@ -34,7 +34,6 @@ from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.server.task_execution import (
     CALL,
-    MAX_CARRIED,
     RunningTasks,
     TaskExecution,
     TaskStream,
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from mcprev.server.context import Context
 
 logger: Final = logging.getLogger("mcprev.server")
+MAX_CARRIED: Final = 1_000
+"""The maximum number of tasks of one stream; further ones are ignored."""
 Run = Callable[[], Coroutine[Any, Any, dict[str, Json]]]
 """Runs the handler and returns its result at the latest revision, also of one that failed. Raises `RpcError` only."""
 
@@ -76,8 +77,8 @@ class TaskManager(RunningTasks):
         """Answer a request about tasks. Raises `RpcError` if it is refused."""
         if incoming.method == LISTEN:
             await self._listen(incoming, context)
-            return
-        incoming.respond(await self._methods[incoming.method](incoming, context))
+        else:
+            incoming.respond(await self._methods[incoming.method](incoming, context))
 
     def mark(self, result: dict[str, Json], context: Context) -> dict[str, Json]:
         """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -65,7 +65,7 @@ class MemoryTaskStore:
 
     def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.time) -> None:
         """Set the number of tasks, and the clock, which returns seconds since 1970."""
-        self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._tasks: dict[str, Task] = {}
         self._room = room
         self._now = now
 
@@ -78,10 +78,7 @@ class MemoryTaskStore:
     async def load(self, task_id: str, /) -> Task | None:
         """Return the task with an id; None if there is none or it has expired."""
         task = self._tasks.get(task_id)
-        if task is not None and task.ended and task.expired(self._now()):
-            del self._tasks[task_id]
-            return None
-        return task
+        return None if task is not None and task.ended and task.expired(self._now()) else task
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
         """Return the tasks of the principal `owner`, or those of a session without authentication if `owner` is None."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.core.method_binding import HandlerTable, call_stub
@@ -20,8 +20,6 @@ from mcprev.errors import Json, LocalProtocolError, did_you_mean
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext
-    from mcprev.protocol.connection_state import RequestKind
-    from mcprev.revisions import Revision
     from mcprev.server.context import Context
 
 _logger: Final = logging.getLogger("mcprev.server")
@@ -39,13 +37,11 @@ class ToolTable:
     def __init__(
         self,
         handler_table: HandlerTable,
-        kinds: Callable[[Revision], Mapping[str, RequestKind]],
         tasks: Collection[str] = (),
     ) -> None:
         """`tasks` are the names of the tools that can run as tasks, which the handler should list."""
         self._tasks: frozenset[str] = frozenset(tasks)
         self._handlers = handler_table
-        self._kinds = kinds
         self.lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
         """The tools by name that are known so far, for each revision and principal."""
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
@@ -59,7 +55,7 @@ class ToolTable:
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
     ) -> ToolSchemas | None:
-        """The tool that a call is of; None where the handler lists none. Raises what the handler raises."""
+        """Return the tool of a call to a handler that lists tools, or None for an invalid name. Raises what it raises."""
         name = (params or {}).get("name")
         incoming = context.request
         if not isinstance(name, str):
@@ -68,8 +64,6 @@ class ToolTable:
         tools = self.lists.get(key)
         if tools is not None and name in tools:
             return tools[name]
-        if LIST not in self._kinds(incoming.revision):
-            return None
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
