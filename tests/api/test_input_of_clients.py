@@ -479,3 +479,17 @@ def test_each_client_of_one_connect_is_asked_as_itself(row: Revision) -> None:
         assert asked == clients
 
     run(main())
+
+
+@req("SEAM-1", at=E)
+def test_each_block_of_one_connect_closes_its_own_client() -> None:
+    async def main() -> None:
+        opening = mcprev.connect(server())
+        async with opening as outer:
+            async with opening as inner:
+                assert inner is not outer
+            assert inner.connection.error is not None
+            await outer.ping()
+        assert outer.connection.error is not None
+
+    run(main())

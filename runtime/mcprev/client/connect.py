@@ -168,25 +168,29 @@ class connect:  # noqa: N801 - called like a function
             tasks=tasks,
         )
         self._server_cache = ServerCache(cache, scope, validate)
-        self._new_handler = partial(
-            ClientRequestHandler, identity, None if telemetry is None else telemetry.wrap
-        )
         self._new_opener = partial(_Opener, target, identity, probe_timeout, open_timeout)
         self._new_settings = partial(
             ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval),
             self._server_cache,
         )  # fmt: skip
-        self._new_session = ClientSession if telemetry is None else telemetry.session
+        self._identity, self._telemetry = identity, telemetry
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
         self._on_change = on_change
         self._record = record
-        self._client: Client | None = None
+        self._entered: list[Client] = []
+        """The clients of the `async with` blocks that have not ended."""
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, `TransportError`, `AuthError`, or `OSError` for the file of `record`."""
+        client = await self._connect()
+        self._entered.append(client)
+        return client
+
+    async def _connect(self) -> Client:
         cache, now = self._server_cache, asyncio.get_running_loop().time
-        handler = self._new_handler()
+        telemetry = self._telemetry
+        handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
         opener = self._new_opener(handler)
         if self._record is not None:
             from mcprev.client.recording import Recording, RecordingProtocol
@@ -201,17 +205,17 @@ class connect:  # noqa: N801 - called like a function
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             cache.introduced(opened.discovery, now())
         settings = self._new_settings(handler.answer_input, opener.reopen)
-        client = self._client = handler.client = Client(self._new_session(settings, opened), opener.close)
+        new_session = ClientSession if telemetry is None else telemetry.session
+        client = handler.client = Client(new_session(settings, opened), opener.close)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        await self._entered.pop().aclose()
 
     def __await__(self) -> Generator[Any, None, Client]:
-        return self.__aenter__().__await__()
+        return self._connect().__await__()
 
     @override
     def __repr__(self) -> str:

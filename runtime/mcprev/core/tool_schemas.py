@@ -62,9 +62,7 @@ class ToolSchemas:
                 return None
             check = self._arguments = self._compile("inputSchema", self.input)
         found = check({} if arguments is None else arguments)
-        if not found:
-            return None
-        return refusal(self.name, found, revision)
+        return refusal(self.name, found, revision) if found else None
 
     def conform(self, result: dict[str, Json]) -> None:
         """Raise `LocalProtocolError` for a structured result that does not match its schema."""  # TOOL-4
