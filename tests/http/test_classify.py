@@ -47,8 +47,7 @@ DRAFT: Final = ROW_DRAFT
 DUAL: Final = Endpoint(DEFAULT)
 LEGACY: Final = Endpoint(tuple(revision for revision in DEFAULT if revision.handshake))
 MODERN: Final = Endpoint((ROW_E,))
-LOOSE: Final = Endpoint(DEFAULT, sessions=False, sessionless=True)
-BOTH_WAYS: Final = Endpoint(DEFAULT, sessionless=True)
+LOOSE: Final = Endpoint(DEFAULT, sessions=False)
 
 TYPES: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -270,7 +269,7 @@ def test_a_modern_request_says_what_it_can_read(accept: str | None, expected: Ac
 
 
 @req("NEG-8", "NEG-11", "HTTP-19", at=(B, C, D))
-@pytest.mark.parametrize("endpoint", [DUAL, LEGACY, BOTH_WAYS])
+@pytest.mark.parametrize("endpoint", [DUAL, LEGACY])
 @pytest.mark.parametrize(
     "sent", [{}, version(D), version(A), version(E), version(FUTURE), {"mcp-protocol-version": "x"}]
 )
@@ -341,7 +340,7 @@ def test_two_version_headers_are_none() -> None:
 
 
 @req("HTTP-22", at=(B, C, D))
-@pytest.mark.parametrize("endpoint", [DUAL, LEGACY, LOOSE, BOTH_WAYS])
+@pytest.mark.parametrize("endpoint", [DUAL, LEGACY, LOOSE])
 @pytest.mark.parametrize("body", [message(), notice(), ANSWER, [message()]])
 @pytest.mark.parametrize("sent", [{}, version(D), version(C), version(FUTURE)])
 @pytest.mark.parametrize("session", ["gone", "", "\x7f", "s 1"])
@@ -470,10 +469,9 @@ def test_an_empty_array_is_refused() -> None:
 
 
 @req("AMB-15", "HTTP-26", "NEG-10")
-@pytest.mark.parametrize("endpoint", [LOOSE, BOTH_WAYS])
-def test_sessionless_requests_name_their_revision(revision: Revision, endpoint: Endpoint) -> None:
+def test_sessionless_requests_name_their_revision(revision: Revision) -> None:
     for body in (message(), notice()):
-        verdict = post(endpoint, body, version(revision))
+        verdict = post(LOOSE, body, version(revision))
         if not revision.handshake:
             assert isinstance(verdict, StatelessRequest)
             continue
@@ -488,7 +486,7 @@ def test_one_that_does_not_is_of_the_second_revision(body: Any) -> None:
     assert isinstance(verdict, SessionlessRequest)
     assert verdict.revision is ROW_B
     for others in ((ROW_C, ROW_D), (ROW_A, ROW_D)):
-        refusal = rejected(post(Endpoint(others, sessionless=True), body), 400)
+        refusal = rejected(post(Endpoint(others, sessions=False), body), 400)
         assert "without MCP-Protocol-Version" in refusal["error"]["message"]
 
 
@@ -498,7 +496,7 @@ def test_a_version_that_is_not_served_is_refused_by_name(sent: str) -> None:
     error = rejected(post(LOOSE, message(), version(sent)), 400)["error"]
     assert "at this MCP-Protocol-Version" in error["message"]
     assert error["data"] == {"supported": [E, D, C, B, A], "requested": sent}
-    assert rejected(post(Endpoint((ROW_B, ROW_D), sessionless=True), message(), version(C)), 400)
+    assert rejected(post(Endpoint((ROW_B, ROW_D), sessions=False), message(), version(C)), 400)
 
 
 @req("AMB-15", at=(B, C, D))
@@ -506,14 +504,6 @@ def test_sessionless_initialize() -> None:
     verdict = post(LOOSE, INITIALIZE)
     assert isinstance(verdict, SessionlessRequest)
     assert verdict.revision is None
-    assert isinstance(post(BOTH_WAYS, INITIALIZE), InitializeRequest)
-
-
-@req("AMB-15", at=(B, C, D))
-def test_revisions_with_sessions_have_to_be_served_in_some_way() -> None:
-    with pytest.raises(ValueError, match="sessions or sessionless"):
-        Endpoint(DEFAULT, sessions=False)
-    assert Endpoint((ROW_E,), sessions=False).allow == b"POST"
 
 
 @req("HTTP-6", at=(B, C, D))
@@ -564,8 +554,7 @@ def test_a_stream_has_to_be_accepted(accept: str | None) -> None:
     ("endpoint", "allow"),
     [
         (DUAL, b"POST, GET, DELETE"), (LEGACY, b"POST, GET, DELETE"), (MODERN, b"POST"), (LOOSE, b"POST"),
-        (Endpoint(DEFAULT, get_stream=False), b"POST, DELETE"), (Endpoint(DEFAULT, deletes=False), b"POST, GET"),
-        (Endpoint(DEFAULT, get_stream=False, deletes=False), b"POST"),
+        (Endpoint(DEFAULT, get_stream=False), b"POST, DELETE"), (Endpoint((ROW_E,), sessions=False), b"POST"),
     ],
 )  # fmt: skip
 def test_what_an_endpoint_does_not_offer_is_405_with_what_it_does(endpoint: Endpoint, allow: bytes) -> None:
@@ -667,13 +656,10 @@ body_budget: st.SearchStrategy[Any] = st.sampled_from(
 @st.composite
 def endpoints(draw: st.DrawFn) -> Endpoint:
     rows = draw(st.lists(st.sampled_from(ALL), min_size=1, unique=True))
-    sessions = draw(st.booleans())
     return Endpoint(
         tuple(sorted(rows, key=ALL.index)),
-        sessions=sessions,
-        sessionless=not sessions or draw(st.booleans()),
+        sessions=draw(st.booleans()),
         get_stream=draw(st.booleans()),
-        deletes=draw(st.booleans()),
         json_only=draw(st.booleans()),
     )
 
@@ -718,7 +704,7 @@ def test_whatever_comes_has_one_verdict_that_fits_what_is_served(
             assert revision is live
         case SessionlessRequest(revision=revision):
             assert revision is None or revision in endpoint.legacy
-            assert endpoint.sessionless
+            assert not endpoint.sessions
         case StatelessRequest():
             assert verb == "POST"
     if (

@@ -188,21 +188,14 @@ def status_of(error_code: int, *, pre_dispatch: bool) -> int:
 
 @dataclass(slots=True)
 class Endpoint:
-    """The configuration of an endpoint and the values derived from it; created once.
-
-    Raises `ValueError` for revisions of the handshake era if neither sessions nor sessionless requests are enabled.
-    """
+    """The configuration of an endpoint and the values derived from it; created once."""
 
     revisions: tuple[Revision, ...]
     """The served revisions, oldest first."""
     sessions: bool = True
-    """Whether `initialize` opens a session."""  # HTTP-19
-    sessionless: bool = False
-    """Whether requests of the handshake era are served without a session."""  # AMB-15
+    """Whether `initialize` opens a session; if not, requests of the handshake era are served without one."""  # HTTP-19, AMB-15
     get_stream: bool = True
     """Whether a session has a standalone stream."""  # AMB-3
-    deletes: bool = True
-    """Whether a client may delete its session."""  # HTTP-24
     json_only: bool = False
     """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
 
@@ -224,10 +217,6 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.legacy = of_era(self.revisions, Era.HANDSHAKE)
         self.modern = of_era(self.revisions, Era.STATELESS)
-        if self.legacy and not (self.sessions or self.sessionless):
-            raise ValueError(
-                f"'{self.legacy[-1].name}' takes sessions or sessionless serving, and both are off"
-            )
         silent = [
             revision
             for revision in self.legacy
@@ -235,7 +224,7 @@ class Endpoint:
         ]
         self.assumed = silent[-1] if silent else None
         keeps = bool(self.legacy) and self.sessions
-        verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps and self.deletes}
+        verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps}
         self.allow = b", ".join(verb for verb, served in verbs.items() if served)
         # A dated revision takes precedence over a draft of the same version.
         self.by_version = {revision.version.encode(): revision for revision in reversed(self.revisions)}
@@ -369,7 +358,7 @@ def _legacy(
         if isinstance(message, Batch) and not live.accepts_batch:
             raise _Refused(400, _NO_BATCHES)
         return SessionRequest(message, live, accept)
-    if not endpoint.sessionless or names.SESSION_ID_KEY in headers:
+    if endpoint.sessions or names.SESSION_ID_KEY in headers:
         raise _no_session(endpoint, headers)
     # The revision is the header's, or the one without version header (HTTP-26).
     revision = endpoint.assumed if version is None else endpoint.by_version.get(version)

@@ -47,7 +47,6 @@ class AsgiApp:
         self._endpoint = Endpoint(
             server.identity.revisions,
             sessions=settings.sessions,
-            sessionless=not settings.sessions,
             get_stream=settings.get_stream,
             json_only=settings.json_response is True,
         )
