@@ -15,7 +15,7 @@ from typing_extensions import override
 
 import asgi_bridge
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import Http11Connection, Http11Server
+from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
 from running import until
 
 HIGH: Final = 64 * 1024

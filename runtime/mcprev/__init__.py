@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         ConnectOptions as ConnectOptions,
         connect_all as connect_all,
     )
+    from mcprev.extras.cors import cors as cors
     from mcprev.extras.rate_limit import RateLimit as RateLimit
     from mcprev.extras.telemetry import Telemetry as Telemetry
     from mcprev.extras.token_stores import (
@@ -123,6 +124,7 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "app.app": ("App",),
     "app.dependencies": ("Depends", "FromLifespan"),
+    "extras.cors": ("cors",),
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),
     "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),

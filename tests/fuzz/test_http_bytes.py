@@ -31,7 +31,7 @@ from uvicorn.server import ServerState
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, seeds
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import Http11Server
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev_types.latest import models as m

@@ -25,7 +25,7 @@ from mcprev.transports.http.server.body_budget import (
     BodyShare,
     parsed_weight,
 )
-from mcprev.transports.http.server.http11 import Http11Server
+from mcprev.transports.http.server.http11_server import Http11Server
 from requirements import A, B, E, req
 from running import run, until
 from served import QUICK, Served, work

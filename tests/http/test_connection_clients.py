@@ -14,7 +14,7 @@ import pytest
 from asgi_bridge import TYPES, initialize, notification
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import KEEP_ALIVE, Http11Server
+from mcprev.transports.http.server.http11_server import KEEP_ALIVE, Http11Server
 from requirements import B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work

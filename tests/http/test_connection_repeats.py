@@ -13,7 +13,7 @@ from asgi_bridge import TYPES
 from mcprev.errors import HEADER_MISMATCH
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import Http11Server
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from served import REGION, Served, server_of, work

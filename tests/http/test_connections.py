@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import LINGER, WAITING, Http11Server
+from mcprev.transports.http.server.http11_server import LINGER, WAITING, Http11Server
 from requirements import E, req
 from running import until
 from served import QUICK, Served, work

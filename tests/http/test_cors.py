@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcprev.transports.http.server.cors import App, Receive, Scope, Send, cors
+from mcprev.extras.cors import cors
+from mcprev.transports.http.server.request import App, Receive, Scope, Send
 from requirements import req
 from running import run
 

@@ -19,7 +19,7 @@ import mcprev
 from asgi_bridge import Client
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11 import Http11Server
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
 from running import until
 from wired import Wire, head

@@ -19,10 +19,9 @@ from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
-from mcprev.transports.http.server.cors import Receive, Scope, Send
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import HttpSettings, Principal, checked_principal
-from mcprev.transports.http.server.request import AsgiRequest, HttpRequest
+from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse

@@ -37,8 +37,7 @@ from mcprev.core.method_binding import is_cancelled
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.access import Access, as_texts, of_type
-from mcprev.transports.http.server.cors import Receive, Scope, Send
-from mcprev.transports.http.server.request import JSON_TYPE
+from mcprev.transports.http.server.request import JSON_TYPE, Receive, Scope, Send
 from mcprev.transports.http.urls import (
     WELL_KNOWN,
     canonical_resource,

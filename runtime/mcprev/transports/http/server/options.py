@@ -55,8 +55,7 @@ class HttpOptions(TypedDict, total=False):
     app is mounted in another. None: no token is required. Excludes `principal`."""
     origins: Sequence[str]
     """The accepted origins of web pages, such as `https://app.example`, in addition to those of this machine; `*`
-    accepts every page. It sends no CORS headers: wrap the app in `mcprev.transports.http.server.cors.cors` for
-    those."""
+    accepts every page. It sends no CORS headers: wrap the app in `mcprev.cors` for those."""
     hosts: Sequence[str] | None
     """The only accepted values of `Host`, such as `mcp.example` or `mcp.example:8000`; pages of these hosts are
     accepted too. Default: at loopback addresses, loopback names and IP addresses; at other addresses, every host. A

@@ -1,12 +1,12 @@
 """The interface of one HTTP request and its response, independent of the HTTP server.
 
-HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11`.
+HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11_request`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,12 +21,16 @@ from mcprev.transports.http.server.body_budget import (
     too_large,
     too_much,
 )
-from mcprev.transports.http.server.cors import Receive, Scope, Send
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.access import Access
 
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Response headers; names are in lower case."""
 JSON_TYPE: Final = (b"content-type", b"application/json")

@@ -106,7 +106,7 @@ def _server(app: AsgiApp) -> HttpServer:
     front = None
     http: str | type[asyncio.Protocol] = "h11"
     if find_spec("httptools") is not None:
-        from mcprev.transports.http.server.http11 import Http11Connection, Http11Server
+        from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
 
         front = Http11Server(app)
         http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))

@@ -22,7 +22,7 @@ from mcprev.transports.http.server.accepting import Acceptor, connection_limit, 
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
-    from mcprev.transports.http.server.http11 import Http11Server
+    from mcprev.transports.http.server.http11_server import Http11Server
 
 POLL: Final = 0.1
 """Seconds between two checks for a second signal, which stops the server at once."""

@@ -1,25 +1,20 @@
 """CORS headers for pages of other origins, on every response of an ASGI app (HTTP-30).
 
-Wrap an app to enable them: `cors(app, origins=["https://app.example"])`. The wrapper answers preflights itself and adds
+Wrap an app to enable them: `mcprev.cors(app, origins=["https://app.example"])`. The wrapper answers preflights itself and adds
 its headers to all responses, errors included, because a page cannot read a response without them. It accepts no
 requests on its own: the `origins` option of the app must list the same origins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from mcprev.transports.http.security import OriginPolicy
+from mcprev.transports.http.server.request import App, Message, Receive, Scope, Send
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers
 from mcprev.wire.param_headers import PREFIX
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 METHODS: Final = b"GET, POST, DELETE, OPTIONS"
 REQUEST_HEADERS: Final = (
