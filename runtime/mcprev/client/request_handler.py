@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic import ValidationError
@@ -51,21 +52,17 @@ logger: Final = logging.getLogger("mcprev.client")
 LOG: Final = "notifications/message"
 
 
-class ClientContext(BaseContext):
+@dataclass(eq=False, repr=False)
+class ClientContext(BaseContext[IncomingRequest | None]):
     """The context of a request or notification of the server, for a client's handler."""
 
-    def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
-        self._client, self._connection, self._incoming = client, connection, incoming
-
-    @property
-    def client(self) -> Client:
-        """The client that received the message."""
-        return self._client
+    client: Client
+    """The client that received the message."""
 
     @property
     def revision(self) -> str:
         """The name of the revision that client and server speak, such as `2025-11-25`."""
-        return self._client.revision
+        return self.client.revision
 
     @override
     def __repr__(self) -> str:
@@ -94,7 +91,7 @@ class ClientRequestHandler:
             method_binding = self._handlers[incoming.revision, incoming.method]
             self._check(incoming)
             params = method_binding.params(incoming.params, None)
-            context = ClientContext(client, connection, incoming)
+            context = ClientContext(connection, incoming, client)
             wire = await call_stub(method_binding.stub, context, params)
             incoming.respond(method_binding.result(_checked_answer(incoming.method, incoming.params, wire)))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
@@ -131,7 +128,7 @@ class ClientRequestHandler:
         try:
             method_binding = self._handlers[revision, notified.method]
             await method_binding.stub(
-                ClientContext(client, connection, None), method_binding.params(notified.params, None)
+                ClientContext(connection, None, client), method_binding.params(notified.params, None)
             )
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, logger)
@@ -152,7 +149,7 @@ class ClientRequestHandler:
             params = request.get("params")
             typed = None if params is None else reader(LATEST, binding.params)(params)
             check_input_request(method, params, self._identity.capabilities(client.spoken))
-            context = ClientContext(client, client.connection, None)
+            context = ClientContext(client.connection, None, client)
             answer = await call_stub(getattr(handler, binding.stub), context, typed)
             return _checked_answer(method, params, answer)
         except ValidationError as error:

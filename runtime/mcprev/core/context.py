@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from mcprev.convert import PayloadKind, convert
 from mcprev.errors import Json
@@ -15,16 +16,21 @@ if TYPE_CHECKING:
     from mcprev.wire.jsonrpc import RequestId
 
 
-class BaseContext:
-    """The base class of the contexts of both roles; a subclass sets both attributes."""
+Incoming = TypeVar("Incoming", bound=IncomingRequest | None)
+
+
+@dataclass(eq=False, repr=False)
+class BaseContext(Generic[Incoming]):
+    """The base class of the contexts of both roles."""
 
     _connection: Connection
-    _incoming: IncomingRequest | None
+    request: Incoming
+    """The request as the engine has it; for notifications, what is in its place, or None."""
 
     @property
     def request_id(self) -> RequestId | None:
         """The JSON-RPC id of the request; None in a handler of a notification."""
-        return None if self._incoming is None else self._incoming.id
+        return None if self.request is None else self.request.id
 
     @property
     def connection(self) -> Connection:
@@ -34,7 +40,7 @@ class BaseContext:
     @property
     def meta(self) -> Mapping[str, Json]:
         """The `_meta` of the request or notification, as JSON of the peer's revision; empty if it has none."""
-        params = None if self._incoming is None else self._incoming.params
+        params = None if self.request is None else self.request.params
         return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
@@ -44,7 +50,7 @@ class BaseContext:
         is not larger than the last one is not sent, and neither is any value after the request has ended. See
         https://modelcontextprotocol.io/specification/latest/basic/utilities/progress.
         """
-        incoming = self._incoming
+        incoming = self.request
         if incoming is None or incoming.token is None:
             return
         params: dict[str, Json] = {"progress": progress, "progressToken": incoming.token}

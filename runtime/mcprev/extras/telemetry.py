@@ -151,7 +151,7 @@ class Telemetry:
         method: str,
         params: Mapping[str, Json],
         run: Callable[[], Awaitable[T]],
-        ctx: BaseContext | None = None,
+        ctx: BaseContext[Any] | None = None,
     ) -> T:
         """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls."""
         common = {"mcp.method.name": method, "mcp.protocol.version": revision.version}

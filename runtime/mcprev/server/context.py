@@ -6,6 +6,7 @@ SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the types of the late
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
@@ -72,32 +73,22 @@ class ServerHooks(Protocol):
         ...
 
 
-class Context(BaseContext):
+@dataclass(eq=False, repr=False)
+class Context(BaseContext[IncomingRequest]):
     """The context of a request, for a server's handler: its sender, and methods to send messages to the client.
 
     It is passed to each method of a handler, and to each function of an app with a parameter that is annotated
     `mcprev.Context`.
     """
 
-    def __init__(
-        self,
-        server: ServerHooks,
-        connection: Connection,
-        incoming: IncomingRequest,
-        stamp: Mapping[str, Json],
-        answers: mrtr.InputResponses | None = None,
-    ) -> None:
-        self._connection, self._incoming = connection, incoming
-        self._server = server
-        self.request = incoming
-        """The request as the engine has it, or what is in its place where a notification came."""
-        self.stamp = stamp
-        """What the client says of itself, under the keys that describe a request."""
-        self._answers = answers
-        self.asked: dict[str, int] = {}
-        """How often each question was asked with `elicit` or `sample` in this run of the handler."""
-        self.running: TaskExecution | None = None
-        """What may make a task of the request; None where nothing can."""
+    _server: ServerHooks
+    stamp: Mapping[str, Json]
+    """What the client says of itself, under the keys that describe a request."""
+    _answers: mrtr.InputResponses | None = None
+    asked: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """How often each question was asked with `elicit` or `sample` in this run of the handler."""
+    running: TaskExecution | None = field(default=None, init=False)
+    """What may make a task of the request; None where nothing can."""
 
     @property
     def as_task(self) -> TaskExecution | None:

@@ -108,7 +108,7 @@ class RequestDispatcher:
                     incoming, self._states, time.time(), principal=principal_of(incoming)
                 )
                 params = answers.into(params)
-            context = Context(self._hooks, connection, incoming, stamp, answers)
+            context = Context(connection, incoming, self._hooks, stamp, answers)
             if self._tasks is not None and self._tasks.takes(incoming, context):
                 run = partial(self._run_task, method_binding, context, params, peer_context, tool)
                 answer = await self._tasks.call(context, run)
@@ -209,7 +209,7 @@ class RequestDispatcher:
         return wire
 
     def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
-        return Context(self._hooks, connection, incoming, self._peer_context(incoming, connection)[0])
+        return Context(connection, incoming, self._hooks, self._peer_context(incoming, connection)[0])
 
     async def _ask(
         self,
