@@ -45,12 +45,15 @@ def said(result: m.CallToolResult) -> str:
 
 
 def alive(pid: int) -> bool:
+    """Whether a process runs: one that has ended may still wait for its parent, and be gone a moment later."""
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text()
     except ProcessLookupError:
         return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return not Path("/proc/self").exists()
+    return state.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def descriptors() -> int:
