@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from multidict import CIMultiDictProxy
@@ -179,6 +179,41 @@ def test_an_error_fails_the_call_alone_and_shows_no_secret(row: Revision, where:
                     await client.list_prompts()
                 auth.where = ""
                 await client.list_prompts()
+
+    run(main())
+
+
+@pytest.mark.parametrize("wrong", [None, {"X-Number": 1}, {1: "a"}], ids=repr)
+@req("AUTH-2", "ERR-5", at=(D, E))
+def test_headers_of_wrong_types_fail_each_request_and_nothing_else(row: Revision, wrong: Any) -> None:
+    class Forgetful(Signed):
+        good = True
+
+        async def headers(self, request: mcprev.AuthorizedRequest) -> dict[str, str]:
+            return await super().headers(request) if self.good else wrong
+
+    async def main() -> None:
+        async with serve(Mcp(row, LIST)) as raw:
+            auth = Forgetful()
+            async with connect(raw, auth, row) as client:
+                auth.good = False
+                with pytest.raises(mcprev.AuthError, match="AttributeError|TypeError"):
+                    await client.list_prompts()
+            # The request that ends the session failed too, and the client is closed all the same.
+            assert not [seen for seen in raw.seen if seen.verb == "DELETE"]
+
+    run(main())
+
+
+@req("AUTH-2", at=E)
+def test_a_retry_that_returns_nothing_leaves_the_response_to_the_caller() -> None:
+    class Silent(Signed):
+        def retry(self, request: object, status: int, headers: object) -> bool:
+            return cast("bool", None)
+
+    async def main() -> None:
+        async with serve(Mcp(LATEST, LIST)) as raw, connect(raw, Silent()) as client:
+            assert (await client.list_prompts()).prompts == []
 
     run(main())
 

@@ -163,8 +163,7 @@ class HttpSession:
         """Return the headers that `auth` adds. Raises `McpError`."""
         assert self.auth is not None
         with _auth_errors():
-            found = await self.auth.headers(request)
-        return _checked(found.items())
+            return _checked((await self.auth.headers(request)).items())
 
     def _is_retried(self, request: AuthorizedRequest, response: HttpResponse) -> bool:
         """Return whether to send a request again; finish with the response if so. Raises `McpError`."""
@@ -172,8 +171,8 @@ class HttpSession:
         again = True
         try:
             with _auth_errors():
-                again = request.retries < MAX_RETRIES and self.auth.retry(
-                    request, response.status, response.headers
+                again = request.retries < MAX_RETRIES and bool(
+                    self.auth.retry(request, response.status, response.headers)
                 )
         finally:
             if again:
@@ -210,12 +209,11 @@ class HttpSession:
         """Return the user's headers; a function may return a new token each time."""
         assert callable(self._source)
         try:
-            found = list((await self._source()).items())
+            return _checked((await self._source()).items())
         except McpError:
             raise
         except Exception as error:
             raise LocalProtocolError(f"the `headers` function raised {error!r}") from error
-        return _checked(found)
 
     async def close(self) -> None:
         """Close the connections."""
