@@ -142,6 +142,15 @@ CLIENT_ANSWERS: dict[object, dict[str, Any]] = {
 }
 
 
+@req("LIFE-8")
+def test_clients_do_not_tell_servers_to_initialize() -> None:
+    """LIFE-8: only a client can initialize, so its refusal of an early request does not ask the server to."""
+    (refusal,) = Wire(ClientProtocol(FakeClient())).get(request("sampling/createMessage", {}, 7))
+    message = refusal["error"]["message"]
+    assert "the session was open" in message
+    assert "initialize" not in message
+
+
 @req("PING-1", "BASE-9", "LIFE-8")
 @pytest.mark.parametrize(
     ("state", "method"), [(state, method) for state in STATES for method in CLIENT_ANSWERS[state]]

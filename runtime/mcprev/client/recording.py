@@ -75,9 +75,8 @@ class RecordingProtocol(ClientProtocol):
     def receive(self, message: Message | Batch, now: float) -> None:
         for one in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(one, Malformed):
-                self._on_receive(
-                    json.dumps(one.excerpt).encode()
-                )  # a text is no message, which `validate` says
+                # A JSON string is no message: `validate` reports it.
+                self._on_receive(json.dumps(one.excerpt).encode())
             else:
                 self._on_receive(encode(one, null_id_in_errors=True))
         super().receive(message, now)

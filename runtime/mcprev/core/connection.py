@@ -260,7 +260,8 @@ class Connection:
     ) -> dict[str, Json]:
         """Wait for the response to a call that was just passed to the engine.
 
-        `listener` takes the method and the params of each notification about the call before that. Raises the error that the call failed with. If the waiting task is cancelled, so is the call.
+        Until then `listener` is called with the method and the params of each notification about the call. Raises the
+        error that the call failed with. If the waiting task is cancelled, so is the call.
         """  # CANC-7
         future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
         call.handle, call.listener = future, listener

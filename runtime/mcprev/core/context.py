@@ -25,7 +25,7 @@ class BaseContext(Generic[Incoming]):
 
     _connection: Connection
     request: Incoming
-    """The request as the engine has it; for notifications, what is in its place, or None."""
+    """The request as the engine has it. In a handler of a notification: a substitute on servers, None on clients."""
 
     @property
     def request_id(self) -> RequestId | None:

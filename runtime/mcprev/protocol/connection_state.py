@@ -31,7 +31,7 @@ class RequestKind(IntEnum):  # whose hash, unlike that of Enum, is not computed 
     PING = auto()
     SET_LEVEL = auto()
     SUBSCRIBE = auto()
-    """Also ends a subscription."""
+    """Subscribes to a resource, or unsubscribes from it."""
     DISCOVER = auto()
     LISTEN = auto()
 

@@ -66,6 +66,8 @@ class Handshake(Engine):
     """The action for each state and notification; the handler takes others, and no state without actions takes any."""
     answers_malformed: ClassVar[bool]
     """Whether malformed members of a batch get error responses."""
+    advice: ClassVar[str] = ""
+    """What the refusal of an early request tells the peer to do."""
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
@@ -136,7 +138,7 @@ class Handshake(Engine):
 
     def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a request before the session is open."""  # LIFE-8
-        error = InvalidRequest(f"the session is not open: initialize first, before '{message.method}'")
+        error = InvalidRequest(f"'{message.method}' came before the session was open{self.advice}")
         self.connection.refuse(message, error, batch)
 
     def unknown(self, message: Request, batch: BatchResponse | None) -> None:
@@ -184,6 +186,7 @@ class HandshakeServer(Handshake):
     """The server side of a session."""
 
     answers_malformed = True
+    advice = ": initialize first"
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)

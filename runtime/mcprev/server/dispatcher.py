@@ -219,10 +219,10 @@ class RequestDispatcher:
         up: Conversion | None,
         wire: dict[str, Json],
     ) -> dict[str, Json]:
-        """Return the next result for the client after one that asks for input.
+        """Return the result to respond with, where `wire` is a result of the handler that asks for input.
 
         In a session and in a task, the input requests are sent and the handler runs again, until it asks for nothing
-        more. Elsewhere the client gets the result, sealed.
+        more. Elsewhere the client answers them: this returns `wire` with its state sealed.
         """  # MRTR-11
         incoming, answers = context.request, context.answers
         for _ in range(mrtr.MAX_ROUNDS):

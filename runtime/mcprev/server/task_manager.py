@@ -50,7 +50,7 @@ logger: Final = logging.getLogger("mcprev.server")
 MAX_CARRIED: Final = 1_000
 """The maximum number of tasks of one stream; further ones are ignored."""
 Run = Callable[[], Coroutine[Any, Any, dict[str, Json]]]
-"""Runs the handler and returns its result at the latest revision, also of one that failed. Raises `RpcError` only."""
+"""Runs the handler and returns its result at the latest revision; a failed tool has one too. Raises `RpcError` only."""
 
 
 class TaskManager(RunningTasks):

@@ -55,7 +55,10 @@ class ToolTable:
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
     ) -> ToolSchemas | None:
-        """Return the tool of a call to a handler that lists tools, or None for an invalid name. Raises what it raises."""
+        """Return the tool that a call names; None if the name is no string. The handler has to list tools.
+
+        Raises what the handler raises while it lists them.
+        """
         name = (params or {}).get("name")
         incoming = context.request
         if not isinstance(name, str):
