@@ -197,7 +197,7 @@ def test_headers_of_wrong_types_fail_each_request_and_nothing_else(row: Revision
             auth = Forgetful()
             async with connect(raw, auth, row) as client:
                 auth.good = False
-                with pytest.raises(mcprev.AuthError, match="AttributeError|TypeError"):
+                with pytest.raises(mcprev.AuthError, match=r"AttributeError|TypeError"):
                     await client.list_prompts()
             # The request that ends the session failed too, and the client is closed all the same.
             assert not [seen for seen in raw.seen if seen.verb == "DELETE"]

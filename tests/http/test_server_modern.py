@@ -20,6 +20,7 @@ from mcprev.errors import (
     MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
+    HeaderMismatch,
 )
 from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import revision_named
@@ -517,11 +518,12 @@ def test_a_schema_that_changed_in_silence_is_asked_for_before_a_call_is_refused(
 
 
 @req("HDR-8", "MOD-11", at=E)
-def test_a_list_that_fails_or_differs_by_principal_harms_nobody() -> None:
+@pytest.mark.parametrize("failure", [RuntimeError("secret"), HeaderMismatch("of a server behind this one")])
+def test_a_list_that_fails_or_differs_by_principal_harms_nobody(failure: Exception) -> None:
     async def test(handler: Served, make: Make) -> None:
         async def list_tools(ctx: Any, params: Any) -> m.ListToolsResult:
             if ctx.principal is None:
-                raise RuntimeError("secret")
+                raise failure
             return m.ListToolsResult(tools=handler.tools if ctx.principal == "a" else [])
 
         handler.list_tools = list_tools  # type: ignore[method-assign]

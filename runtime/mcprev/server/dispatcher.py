@@ -162,27 +162,26 @@ class RequestDispatcher:
         The tools may have changed unannounced, so they are listed again before a call is refused.
         """
         origin, arguments = cast("MessageOrigin", incoming.origin), (incoming.params or {}).get("arguments")
+        error: HeaderMismatch | None = None
         origin.checking = True
         try:
             for again in (False, True):
                 tool = await self.tools.find(self._context(connection, incoming), incoming.params, None)
-                error = tool and tool.header_mismatch(origin.headers, arguments)
-                if not error:
-                    return
+                error = None if tool is None else tool.header_mismatch(origin.headers, arguments)
                 now = connection.now()
-                if again or now - self._relisted < RELIST:
-                    raise error  # noqa: TRY301 - the refusal
+                if not error or again or now - self._relisted < RELIST:
+                    break
                 self._relisted = now
                 self.tools.forget()
-        except HeaderMismatch:
-            raise
-        except BaseException as error:
-            failure = as_exception(error, LIST)
+        except BaseException as raised:
+            error, failure = None, as_exception(raised, LIST)
             _logger.warning(
                 "the tools cannot be listed, so a call's headers are not checked", exc_info=failure
             )
         finally:
             origin.checking = False
+        if error:
+            raise error
 
     async def _run_task(
         self,
