@@ -143,6 +143,30 @@ def test_no_request_is_sent_again_and_again(status: int) -> None:
     run(main())
 
 
+def test_whoever_forgets_the_retries_is_stopped_all_the_same() -> None:
+    class Forgetful(Stubborn):
+        def retry(self, request: mcprev.AuthorizedRequest, status: int, headers: object) -> bool:
+            request.retries = 0
+            return True
+
+    async def main() -> None:
+        async with serve(Mcp(LATEST)) as raw:
+            async with connect(raw, Forgetful()):
+                pass
+            assert len(raw.seen) == MAX_RETRIES + 1
+
+    run(main())
+
+
+def test_a_retry_that_has_to_be_awaited_is_refused_at_once() -> None:
+    class Awaited(Signed):
+        async def retry(self, request: object, status: int, headers: object) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            return False
+
+    with pytest.raises(ValueError, match="coroutine"):
+        mcprev.http("http://127.0.0.1/mcp", auth=Awaited())
+
+
 class Faulty(Renewed):
     """Raises what a test wants."""
 
@@ -179,6 +203,30 @@ def test_an_error_fails_the_call_alone_and_shows_no_secret(row: Revision, where:
                     await client.list_prompts()
                 auth.where = ""
                 await client.list_prompts()
+
+    run(main())
+
+
+@req("AUTH-2", "ERR-5", at=(D, E))
+def test_a_login_that_somebody_else_cancels_fails_the_call_at_once(row: Revision) -> None:
+    class Waiting(Signed):
+        login: asyncio.Future[None] | None = None
+
+        async def headers(self, request: mcprev.AuthorizedRequest) -> dict[str, str]:
+            if self.login is not None:
+                self.login.cancel()
+                await self.login
+            return await super().headers(request)
+
+    async def main() -> None:
+        async with serve(Mcp(row, LIST)) as raw:
+            auth = Waiting()
+            async with connect(raw, auth, row) as client:
+                auth.login = asyncio.get_running_loop().create_future()
+                with pytest.raises(mcprev.AuthError, match="cancelled"):
+                    await client.list_prompts()
+                auth.login = None
+                assert (await client.list_prompts()).prompts == []
 
     run(main())
 

@@ -1,7 +1,7 @@
 """Two file descriptors of any kind as one transport: pipes, sockets, terminals, files (STDIO-1, STDIO-9).
 
-The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a thread copies between them
-and a pipe.
+The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a thread copies such an input
+to a pipe, and such an output is written directly.
 """
 
 from __future__ import annotations
@@ -52,8 +52,11 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
     async def open(self, incoming: int, outgoing: int) -> None:
         """Watch the descriptors, and report the connection to the protocol."""
         loop = asyncio.get_running_loop()
-        target = os.fdopen(outgoing if _watchable(outgoing) else _pipe_to(outgoing), "wb", buffering=0)
-        self._writer, _ = await loop.connect_write_pipe(lambda: self, target)
+        if _watchable(outgoing):
+            target = os.fdopen(outgoing, "wb", buffering=0)
+            self._writer, _ = await loop.connect_write_pipe(lambda: self, target)
+        else:
+            self._writer = _FileWriter(outgoing)
         # Messages go to the output without a call in between.
         self.write: Callable[[bytes | bytearray | memoryview], None] = self._writer.write  # type: ignore[assignment]
         self._protocol.connection_made(self)
@@ -95,7 +98,9 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
         self._cancel_check()
         if self._reader is not None:
             self._reader.close()
-        if self._writer is not None:
+        if isinstance(self._writer, _FileWriter):
+            asyncio.get_running_loop().call_soon(self.ended, None)
+        elif self._writer is not None:
             self._writer.close()
 
     @override
@@ -152,27 +157,40 @@ class _Reader(asyncio.Protocol):
             self._transport.ended(exc)
 
 
+class _FileWriter(asyncio.WriteTransport):
+    """Writes a file directly."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor: int | None = descriptor
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        rest = memoryview(data)
+        while rest and self._descriptor is not None:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    @override
+    def abort(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 def _pipe_from(file: int) -> int:
     """Return the reading end of a pipe to which a thread copies a file, until its end or until nobody reads."""
     incoming, outgoing = os.pipe()
-    threading.Thread(target=_copy, args=(file, outgoing), daemon=True).start()
+
+    def copy() -> None:
+        with (
+            os.fdopen(file, "rb", 0) as source,
+            os.fdopen(outgoing, "wb", 0) as target,
+            suppress(BrokenPipeError),
+        ):
+            shutil.copyfileobj(source, target)  # a pipe that blocks takes all bytes of a write
+
+    threading.Thread(target=copy, daemon=True).start()
     return incoming
-
-
-def _pipe_to(file: int) -> int:
-    """Return the writing end of a pipe that a thread copies to a file; the process waits for it before it exits."""
-    incoming, outgoing = os.pipe()
-    threading.Thread(target=_copy, args=(incoming, file), daemon=False).start()
-    return outgoing
-
-
-def _copy(source: int, target: int) -> None:
-    with (
-        os.fdopen(source, "rb", 0) as incoming,
-        os.fdopen(target, "wb", 0) as outgoing,
-        suppress(BrokenPipeError),
-    ):
-        shutil.copyfileobj(incoming, outgoing)
 
 
 def _watchable(descriptor: int) -> bool:

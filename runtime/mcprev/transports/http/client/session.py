@@ -8,6 +8,7 @@ limited. Headers and the queries of URLs are never logged.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from typing_extensions import override
 
 import mcprev
+from mcprev.core.method_binding import is_cancelled
 from mcprev.errors import (
     AuthError,
     ConnectionLost,
@@ -139,7 +141,7 @@ class HttpSession:
 
     async def _request(self, verb: str, url: str | None, headers: Pairs, body: bytes | None) -> HttpResponse:
         """Send a request, to the target of a redirect too, and again if `auth` says so. Raises `AuthError`."""
-        at, redirects = self.url if url is None else url, 0
+        at, redirects, retries = self.url if url is None else url, 0, 0
         request = None if self.auth is None else self._new_request(verb, at, body)
         while True:
             credentials = None if request is None else await self._authorize(request)
@@ -154,10 +156,11 @@ class HttpSession:
                 at = target
                 if request is not None:
                     request.url = at
-            elif request is None or not self._is_retried(request, response):
+            elif request is None or retries == MAX_RETRIES or not self._is_retried(request, response):
                 return response
             else:
-                redirects = 0
+                redirects, retries = 0, retries + 1
+                request.retries = retries
 
     async def _authorize(self, request: AuthorizedRequest) -> Pairs:
         """Return the headers that `auth` adds. Raises `McpError`."""
@@ -171,13 +174,10 @@ class HttpSession:
         again = True
         try:
             with _auth_errors():
-                again = request.retries < MAX_RETRIES and bool(
-                    self.auth.retry(request, response.status, response.headers)
-                )
+                again = bool(self.auth.retry(request, response.status, response.headers))
         finally:
             if again:
                 response.release()
-        request.retries += again
         return again
 
     async def _send(
@@ -249,6 +249,10 @@ def _auth_errors() -> Generator[None, None, None]:
         yield
     except McpError:
         raise
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise AuthError("authorization failed, because what it waited for was cancelled") from error
     except Exception as error:
         raise AuthError(f"authorization failed, with {type(error).__name__}") from error
 

@@ -6,6 +6,7 @@ The negotiation finds out which transport and revision the server speaks; this p
 from __future__ import annotations
 
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -66,8 +67,10 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         - `connect_timeout` is the time in seconds to establish a TCP and TLS connection: 10 by default.
         - `max_message` is the maximum size of a server's message in bytes: 16 MiB by default.
 
-        Raises `ValueError` for an invalid URL.
+        Raises `ValueError` for an invalid URL, and if the `retry` of `auth` is a coroutine function.
         """
+        if iscoroutinefunction(getattr(auth, "retry", None)):
+            raise ValueError("`retry` of an `Authorization` must not be a coroutine function")
         self.url: str = check_server_url(url)
         self._new_session = partial(
             HttpSession,
