@@ -36,7 +36,7 @@ from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from requirements import req
+from requirements import A, B, C, D, req
 
 CLOSED: Final = "closed"
 """After the loss of the connection, in whatever state the session was."""
@@ -142,7 +142,7 @@ CLIENT_ANSWERS: dict[object, dict[str, Any]] = {
 }
 
 
-@req("LIFE-8")
+@req("LIFE-8", at=(A, B, C, D))
 def test_clients_do_not_tell_servers_to_initialize() -> None:
     """LIFE-8: only a client can initialize, so its refusal of an early request does not ask the server to."""
     (refusal,) = Wire(ClientProtocol(FakeClient())).get(request("sampling/createMessage", {}, 7))

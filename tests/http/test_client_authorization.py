@@ -143,6 +143,7 @@ def test_no_request_is_sent_again_and_again(status: int) -> None:
     run(main())
 
 
+@req("AUTH-22", everywhere=True)
 def test_whoever_forgets_the_retries_is_stopped_all_the_same() -> None:
     class Forgetful(Stubborn):
         def retry(self, request: mcprev.AuthorizedRequest, status: int, headers: object) -> bool:
@@ -158,6 +159,7 @@ def test_whoever_forgets_the_retries_is_stopped_all_the_same() -> None:
     run(main())
 
 
+@req("AUTH-2", everywhere=True)
 def test_a_retry_that_has_to_be_awaited_is_refused_at_once() -> None:
     class Awaited(Signed):
         async def retry(self, request: object, status: int, headers: object) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,15 +17,6 @@ from running import run
 
 LATEST, OLDEST = row_of(E), row_of(A)
 DISCOVER = "server/discover"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
-    known = dict(VERDICTS._known)  # pyright: ignore[reportPrivateUsage]
-    VERDICTS._known.clear()  # pyright: ignore[reportPrivateUsage]
-    yield
-    VERDICTS._known.clear()  # pyright: ignore[reportPrivateUsage]
-    VERDICTS._known.update(known)  # pyright: ignore[reportPrivateUsage]
 
 
 def said(raw: Raw) -> list[str]:
