@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -68,7 +69,9 @@ class RecordingProtocol(ClientProtocol):
     def __init__(self, recording: Recording, local: LocalInfo, result_types: frozenset[str]) -> None:
         super().__init__(local, result_types)
         name = os.urandom(8).hex()  # the names of connections that are in the file differ from it
-        self.on_send = partial(recording.write, name, Direction.CLIENT_TO_SERVER)
+        self.on_send: Callable[[bytes], None] | None = partial(
+            recording.write, name, Direction.CLIENT_TO_SERVER
+        )
         self._on_receive = partial(recording.write, name, Direction.SERVER_TO_CLIENT)
 
     @override

@@ -109,7 +109,7 @@ class TaskExecution:
         self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
         self.sent: set[str] = set()
         """The keys of the input requests that the client has not answered yet."""
-        self.changed = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
         """Set at the next change of the task; each change replaces it with a new event."""
         self.streams: list[TaskStream] = []
         """The listen streams that carry the status of the task."""
