@@ -768,21 +768,6 @@ def test_a_refresh_that_fails_early_costs_nothing_but_one_try(row: Revision) -> 
     run(main())
 
 
-@req("AUTH-22")
-def test_a_store_that_breaks_fails_what_waits_for_it_and_shows_nothing(row: Revision) -> None:
-    class Broken(mcprev.MemoryTokens):
-        async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
-            raise OSError(f"disk full, had {tokens and tokens.access_token}")
-
-    async def main() -> None:
-        async with world(row) as at:
-            with pytest.raises(mcprev.AuthError, match="OSError") as caught:
-                await connect(at, at.oauth(store=Broken()))
-            assert "token-1" not in str(caught.value)
-
-    run(main())
-
-
 # -- lifetimes ---------------------------------------------------------------------------------------------
 
 BOUND: Final = 20.0

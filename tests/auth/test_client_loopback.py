@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -17,7 +20,7 @@ from mcprev.oauth.steps import Flow, HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
-from running import run
+from running import run, until
 
 PAGE = "https://auth.example/authorize?state=x"
 
@@ -225,5 +228,80 @@ def test_names_do_not_lead_into_a_private_network() -> None:
         runner = FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2)
         found = await runner.run(fetch("https://10.0.0.1/.well-known/x"))
         assert "named a URL" not in found.why, "the user has named it"
+
+    run(main())
+
+
+# -- functions of users ------------------------------------------------------------------------------------
+
+Show = Callable[[str], Any]
+
+
+async def _later(show: Show, page: str) -> Any:
+    await asyncio.sleep(0)
+    return show(page)
+
+
+def _in_lambda(show: Show) -> Show:
+    return lambda page: _later(show, page)
+
+
+class _Opener:
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    async def __call__(self, page: str) -> Any:
+        return await _later(self._show, page)
+
+
+def _in_partial(show: Show) -> Show:
+    return partial(_later, show)
+
+
+def _plain(show: Show) -> Show:
+    return show
+
+
+OPENERS: Final[dict[str, Callable[[Show], Show]]] = {
+    "function": _plain,
+    "lambda": _in_lambda,
+    "partial": _in_partial,
+    "object": _Opener,
+}
+
+
+@req("AUTH-11", everywhere=True)
+@pytest.mark.parametrize("kind", OPENERS)
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_page_is_shown_by_any_kind_of_function(kind: str, shows: bool) -> None:
+    async def main() -> None:
+        shown: list[str] = []
+
+        def show(page: str) -> bool:
+            shown.append(page)
+            return shows
+
+        async with mcprev.Loopback(open=OPENERS[kind](show)).ready() as (redirect_uri, visit):
+            login = asyncio.ensure_future(visit(PAGE))
+            await until(lambda: bool(shown))
+            if shows:
+                async with aiohttp.ClientSession() as session, session.get(f"{redirect_uri}?state=x&code=c"):
+                    assert (await login).endswith("?state=x&code=c")
+            else:
+                with pytest.raises(mcprev.AuthError, match="no browser was found"):
+                    await login
+
+    run(main())
+
+
+@req("AUTH-11", everywhere=True)
+@pytest.mark.parametrize("kind", OPENERS)
+def test_a_login_is_completed_by_any_kind_of_function(kind: str) -> None:
+    async def main() -> None:
+        back = OPENERS[kind](lambda _: "http://127.0.0.1:9/callback?state=wrong")
+        async with world(DEFAULT[-1]) as at:
+            auth = mcprev.OAuth(redirect_uri="http://127.0.0.1:9/callback", open=back)
+            with pytest.raises(mcprev.AuthError, match="the response to another login"):
+                await mcprev.connect(mcprev.http(at.mcp.url, auth=auth))
 
     run(main())

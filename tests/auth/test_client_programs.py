@@ -7,6 +7,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -138,6 +139,27 @@ def test_a_platform_vouches_for_a_program(row: Revision) -> None:
             with pytest.raises(mcprev.TokenRejected, match="invalid_grant"):
                 await enter(at, auth)
             assert len(at.asked) == 2, "it is not tried again, nor in another way"
+
+    run(main())
+
+
+async def _jwt(_: str = "") -> str:
+    return "jwt"
+
+
+@req("AUTH-12", everywhere=True)
+@pytest.mark.parametrize(
+    "assertion", [lambda: "jwt", lambda: _jwt(""), partial(_jwt)], ids=["function", "lambda", "partial"]
+)
+def test_an_assertion_comes_from_any_kind_of_function(assertion: Any) -> None:
+    async def main() -> None:
+        async with world(DEFAULT[-1]) as at:
+            auth = mcprev.WorkloadIdentity(assertion, client_id="me", issuer=at.issuer)
+            assert (await enter(at, auth))["assertion"] == "jwt"
+            at.good.clear()
+            other = mcprev.WorkloadIdentity(lambda: 5, client_id="me", issuer=at.issuer)  # type: ignore[arg-type, return-value]
+            with pytest.raises(mcprev.LocalProtocolError, match="must be a string"):
+                await enter(at, other)
 
     run(main())
 

@@ -65,6 +65,8 @@ class World:
         self.scheme = "Bearer"
         self.refreshes = False
         """Whether refresh tokens are given."""
+        self.revokes = False
+        """Whether the second use of a refresh token revokes all tokens."""
         self.expires: float | None = 3600
         self.tokens: Endpoint = self.token
         self.back: dict[str, str | None] = {}
@@ -72,6 +74,8 @@ class World:
         self.browser: Callable[[str], Awaitable[str]] = self.browse
         """What the user of `oauth` has for a browser."""
         self.codes: dict[str, dict[str, str]] = {}
+        self.issued = 0
+        """How many tokens were issued."""
         self._fresh: set[str] = set()
 
     # -- set-up ----------------------------------------------------------------------------------------
@@ -124,7 +128,8 @@ class World:
 
     def issue(self, *scopes: str) -> str:
         """A token that the MCP server takes."""
-        token = f"token-{len(self.good) + 1}"
+        self.issued += 1
+        token = f"token-{self.issued}"
         self.good[token] = set(scopes)
         return token
 
@@ -209,6 +214,10 @@ class World:
             case "refresh_token":
                 good, scopes = said["refresh_token"] in self._fresh, ""
                 self._fresh.discard(said["refresh_token"])
+                if self.revokes and not good:
+                    self.log.append("theft")
+                    self.good.clear()
+                    self._fresh.clear()
             case _:
                 good, scopes = True, said.get("scope", "")
         if not good:
@@ -222,7 +231,7 @@ class World:
         if self.expires is not None:
             found["expires_in"] = self.expires
         if self.refreshes:
-            found["refresh_token"] = f"refresh-{len(self.good)}"
+            found["refresh_token"] = f"refresh-{self.issued}"
             self._fresh.add(found["refresh_token"])
         await exchange.json(found)
 

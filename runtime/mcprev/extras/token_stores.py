@@ -1,7 +1,9 @@
 """Token stores that outlive the process: files that only their owner can read, and the keyring of the system (AUTH-22).
 
 Each record has a name of its own, a hash of what it belongs to. Stores of several processes can share a folder: a
-record is written as a whole, and the last one written stays.
+record is written as a whole, and the last one written stays. Locks between processes are locks of files: the system
+ends them with the process that holds them. While a process writes, it holds another such lock, so that the next one
+can delete the file that a process leaves which is killed.
 """
 
 from __future__ import annotations
@@ -11,20 +13,37 @@ import hashlib
 import json
 import os
 import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar, cast
 
+import click
 from pydantic import TypeAdapter
 
 from mcprev.errors import MissingExtra
 from mcprev.oauth.store import Registration, TokenKey, Tokens
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 R = TypeVar("R", Tokens, Registration)
 SERVICE: Final = "mcprev"
 """The default name of the service in the keyring."""
+FIRST_WAIT: Final = 0.01
+MAX_WAIT: Final = 0.25
+"""The first and the longest time between two attempts to take a lock, in seconds."""
+WRITING: Final = 5.0
+"""The maximum time to wait for another process that writes a file, in seconds."""
+_TEMPORARY: Final = ".new-"
+_LOCK: Final = ".lock"
+_NO_LOCKS: Final = -1
 
 
 class Keyring(Protocol):
@@ -46,8 +65,22 @@ class Keyring(Protocol):
 class KeptTokens:
     """The base of both stores: converts records to texts of a keyring. A damaged record counts as missing."""
 
-    def __init__(self, keyring: Keyring, service: str) -> None:
-        self._keyring, self._service = keyring, service
+    def __init__(self, keyring: Keyring, service: str, locks: Path) -> None:
+        """`locks` is the folder of the files that are locked."""
+        self._keyring, self._service, self._folder = keyring, service, locks
+
+    @asynccontextmanager
+    async def lock(self, issuer: str, /) -> AsyncGenerator[None, None]:
+        """Return the lock of the tokens and the registration at an authorization server, between processes.
+
+        Raises `OSError` if it cannot be taken.
+        """
+        path = self._folder / f"{_LOCK}-{_name((self._service, issuer))}"
+        descriptor = await _locked(path)
+        try:
+            yield
+        finally:
+            _unlock(descriptor)
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""
@@ -94,7 +127,10 @@ class _Folder:
 
     def get_password(self, _service: str, name: str, /) -> str | None:
         try:
-            self._check_folder()
+            _check_folder(self._folder)
+            if any(self._left_over()):
+                with suppress(OSError), self._writing(0):
+                    pass
             return (self._folder / name).read_text("utf-8")
         except FileNotFoundError:
             return None
@@ -102,30 +138,124 @@ class _Folder:
             return ""  # a damaged record
 
     def set_password(self, _service: str, name: str, text: str, /) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._check_folder()
-        # `mkstemp` makes a file that only its owner can read.
-        descriptor, temporary = mkstemp(dir=self._folder, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self._folder / name)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        _make_folder(self._folder)
+        with self._writing():
+            # `mkstemp` makes a file that only its owner can read.
+            descriptor, temporary = mkstemp(dir=self._folder, prefix=_TEMPORARY)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(temporary).replace(self._folder / name)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
 
     def delete_password(self, _service: str, name: str, /) -> None:
         (self._folder / name).unlink(missing_ok=True)
 
-    def _check_folder(self) -> None:
-        """Raise `PermissionError` for a folder in which other users can put tokens; Windows has no such modes."""
+    def _left_over(self) -> Generator[Path, None, None]:
+        """Yield the files of processes that write or were killed while they wrote."""
+        return self._folder.glob(f"{_TEMPORARY}*")
+
+    @contextmanager
+    def _writing(self, seconds: float = WRITING) -> Generator[None, None, None]:
+        """Be the only process that writes, and delete what others left. Raises `TimeoutError` after `seconds`."""
+        until = time.monotonic() + seconds
+        while (descriptor := self._lock_file()) is None:
+            if time.monotonic() >= until:
+                raise TimeoutError(
+                    f"another process has been writing into '{self._folder}' for {seconds:g} s"
+                )
+            time.sleep(FIRST_WAIT)
+        try:
+            for path in self._left_over() if descriptor != _NO_LOCKS else ():
+                path.unlink(missing_ok=True)
+            yield
+        finally:
+            if descriptor != _NO_LOCKS:
+                _unlock(descriptor)
+
+    def _lock_file(self) -> int | None:
+        try:
+            return _try_lock(self._folder / _LOCK)
+        except OSError:
+            return _NO_LOCKS  # a file system without locks; if the folder cannot be written, writing says so
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_folder(folder)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise `PermissionError` for a folder in which other users can put files; Windows has no such modes."""
+    if sys.platform == "win32":
+        return
+    found = folder.stat()
+    if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
+        raise PermissionError(f"others can write into the folder '{folder}': chmod 700 it")
+
+
+# -- locks between processes -------------------------------------------------------------------------------
+
+
+async def _locked(path: Path) -> int:
+    """Take the lock of a file and return its descriptor; attempts run in a thread, so that none blocks the loop."""
+    loop, wait = asyncio.get_running_loop(), FIRST_WAIT
+    while True:
+        attempt = loop.run_in_executor(None, _try_lock, path)
+        try:
+            descriptor = await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            attempt.add_done_callback(_give_back)
+            raise
+        if descriptor is not None:
+            return descriptor
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, MAX_WAIT)
+
+
+def _give_back(attempt: asyncio.Future[int | None]) -> None:
+    """Unlock what a cancelled attempt has locked."""
+    if (
+        not attempt.cancelled()
+        and attempt.exception() is None
+        and (descriptor := attempt.result()) is not None
+    ):
+        _unlock(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    """Lock a file, which is created in its folder, and return its descriptor; None if another has locked it."""
+    _make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
         if sys.platform == "win32":
-            return
-        found = self._folder.stat()
-        if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
-            raise PermissionError(f"others can write into the folder '{self._folder}': chmod 700 it")
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError | PermissionError):  # of POSIX and of Windows
+            return None
+        raise
+    return descriptor
+
+
+def _unlock(descriptor: int) -> None:
+    """Unlock and close a file; closing alone would not unlock it while a child process has a copy."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+# -- the stores --------------------------------------------------------------------------------------------
 
 
 class DiskTokens(KeptTokens):
@@ -133,7 +263,7 @@ class DiskTokens(KeptTokens):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Set the folder, which is created with the first record. Calls raise `OSError` if files cannot be written."""
-        super().__init__(_Folder(Path(folder)), SERVICE)
+        super().__init__(_Folder(Path(folder)), SERVICE, Path(folder))
 
 
 class KeyringTokens(KeptTokens):
@@ -141,6 +271,8 @@ class KeyringTokens(KeptTokens):
 
     def __init__(self, service: str = SERVICE, *, backend: Keyring | None = None) -> None:
         """Set the name of the service in the keyring, and the `backend` of the library `keyring`. None: its default.
+
+        Processes lock files in the user's folder of settings for `mcprev`; the files are empty.
 
         Raises `MissingExtra` if `keyring` is not installed (`pip install 'mcprev[keyring]'`). Calls raise the errors of
         `keyring`.
@@ -150,4 +282,4 @@ class KeyringTokens(KeptTokens):
                 backend = cast("Keyring", import_module("keyring"))
             except ImportError as error:
                 raise MissingExtra("storing tokens in the keyring", "keyring", "keyring") from error
-        super().__init__(backend, service)
+        super().__init__(backend, service, Path(click.get_app_dir("mcprev")) / "locks")

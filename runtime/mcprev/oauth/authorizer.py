@@ -17,6 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -31,7 +32,7 @@ from mcprev.oauth import flow
 from mcprev.oauth.credentials import Credentials, check_server
 from mcprev.oauth.discovery import Challenge, ProtectedServer, challenge_of, parse_challenges, wanted_scopes
 from mcprev.oauth.store import Registration, TokenKey, Tokens
-from mcprev.oauth.tokens import PROOF, USE_NONCE, TokenResponse, request_token
+from mcprev.oauth.tokens import FORGET, PROOF, USE_NONCE, TokenResponse, request_token
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
 from mcprev.transports.http.security import is_loopback
@@ -57,8 +58,8 @@ REFUSALS: Final = 3
 """The maximum number of challenges that one request may receive."""
 NONCES: Final = 2
 """The maximum number of times that one request is resent for a new nonce."""
-FORGET: Final = frozenset({"invalid_client", "unauthorized_client"})
-"""Token endpoint errors after which the client registers again."""
+CLIENTS: Final = 3
+"""The maximum number of registrations of this client whose stored tokens are tried."""
 _NONCE: Final = "DPoP-Nonce"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
@@ -139,6 +140,8 @@ class Authorizer(Authorization):
         self.active: ActiveToken | None = None
         """The token for the next request."""
         self._running: _Running | None = None
+        self._refreshing: asyncio.Task[ActiveToken] | None = None
+        """The request that may use up a refresh token: it runs to its end."""
 
     # -- for every request ---------------------------------------------------------------------------------
 
@@ -221,7 +224,8 @@ class Authorizer(Authorization):
 
     async def _share(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait for the running flow, or start one; cancel it when no request waits for it any more."""
-        running = self._running
+        while (running := self._running) is not None and running.task.cancelling():
+            await asyncio.wait({running.task})  # nobody waited for it; it may still store what it got
         if running is None or running.task.done():
             running = self._running = _Running(asyncio.get_running_loop().create_task(work()))
             running.task.add_done_callback(self._done)
@@ -233,7 +237,8 @@ class Authorizer(Authorization):
             running.waiting -= 1
             if not running.waiting and not task.done():
                 task.cancel()
-                await asyncio.wait({task})
+                if self._refreshing is None:
+                    await asyncio.wait({task})
         if task.cancelled():
             raise AuthError("authorization was cancelled")
         task.result()
@@ -259,12 +264,9 @@ class Authorizer(Authorization):
                 f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
             ) from None
         logger.debug("clients of %s are let in by %s", printable(self._url), printable(place.server.issuer))
-        client = await auth.client(place)
-        found: ActiveToken | None = None
-        if client is not None and not use.more:
-            found, client = await self._without_user(place, client, use.active)
+        found = None if use.more else await self._without_user(place, use.active)
         if found is None:
-            found = await self._obtain(runner, place, client, use, challenge)
+            found = await self._obtain(runner, place, await auth.client(place), use, challenge)
         self.active = found
 
     def _runner(self) -> FlowRunner:
@@ -274,58 +276,99 @@ class Authorizer(Authorization):
         session = None if self.session is None or self.session.closed else self.session
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
-    async def _without_user(
+    async def _without_user(self, place: ProtectedServer, used: ActiveToken | None) -> ActiveToken | None:
+        """Return a stored or refreshed token, of the client that was used or of the one that is registered now."""
+        own = used is not None and (used.place.server.issuer, used.place.resource) == (
+            place.server.issuer,
+            place.resource,
+        )
+        tried: list[Registration] = []
+        while len(tried) < CLIENTS:
+            candidates = [await self._auth.client(place), used.client if used is not None and own else None]
+            client = next((each for each in candidates if each is not None and each not in tried), None)
+            if client is None:
+                return None
+            tried.append(client)
+            found = await self._stored(place, client, used)
+            if found is not None:
+                return found
+        return None
+
+    async def _stored(
         self, place: ProtectedServer, client: Registration, used: ActiveToken | None
-    ) -> tuple[ActiveToken | None, Registration | None]:
-        """Return a stored or refreshed token, and the client's registration if there is one."""
-        store, key = self._auth.store, TokenKey(place.server.issuer, place.resource, client.client_id)
+    ) -> ActiveToken | None:
+        """Return the stored token of a client, refreshed if it has expired or was refused."""
+        records, key = self._auth.records, TokenKey(place.server.issuer, place.resource, client.client_id)
+        found = await self._tokens(key, used)
+        if found is None or _is_good(found, used):
+            return None if found is None else ActiveToken(found, Source.STORED, place, client)
+        async with self._lock(key.issuer):
+            found = await self._tokens(key, used)  # another process may have refreshed it meanwhile
+            if found is None or _is_good(found, used):
+                return None if found is None else ActiveToken(found, Source.STORED, place, client)
+            refused = used is not None and used.tokens.access_token == found.access_token
+            if found.refresh_token is None or (
+                refused and used is not None and used.source is Source.REFRESHED and not used.proved
+            ):
+                return None
+            try:
+                return await self._refresh(ActiveToken(found, Source.STORED, place, client))
+            except TokenRejected as error:
+                if not error.error:
+                    raise
+                logger.debug("a refresh token is good no more: %s", error)
+                newer = await self._tokens(key, used)
+                if newer is not None and newer != found and _is_good(newer, used):
+                    return ActiveToken(newer, Source.STORED, place, client)  # of a process without the lock
+                await records.forget_tokens(key, found)
+                if error.error in FORGET:
+                    await records.forget_registration(key.issuer, client)
+        return None
+
+    async def _tokens(self, key: TokenKey, used: ActiveToken | None) -> Tokens | None:
+        """Return the latest tokens; those that are bound to a key of this process are not in the store."""
         if self._auth.client_keys.dpop_signer is None:
-            kept = await store.tokens(key)
-        else:
-            kept = used.tokens if used is not None and used.key == key else None
-        if kept is None:
-            return None, client
-        refused = used is not None and used.tokens.access_token == kept.access_token
-        expired = kept.expires_at is not None and kept.expires_at <= time.time()
-        stored = ActiveToken(kept, Source.STORED, place, client)
-        if not refused and not expired:
-            return stored, client
-        if kept.refresh_token is None or (
-            refused and used is not None and used.source is Source.REFRESHED and not used.proved
-        ):
-            return None, client
-        try:
-            return await self._refresh(stored), client
-        except TokenRejected as error:
-            if not error.error:
-                raise
-            logger.debug("a refresh token is good no more: %s", error)
-            await store.keep_tokens(key, None)
-            if error.error not in FORGET:
-                return None, client
-            await store.keep_registration(place.server.issuer, None)
-            return None, await self._auth.client(place)
+            return await self._auth.records.tokens(key)
+        return used.tokens if used is not None and used.key == key else None
+
+    def _lock(self, issuer: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._auth.client_keys.dpop_signer else self._auth.records.lock(issuer)
 
     async def _refresh_early(self, active: ActiveToken) -> None:
         try:
-            kept = None if active.dpop_signer else await self._auth.store.tokens(active.key)
-            if kept is None or kept.access_token == active.tokens.access_token:
-                self.active = await self._refresh(active)
-            else:
-                # Another process has refreshed it; to use a refresh token twice looks like a theft.
-                self.active = ActiveToken(kept, Source.STORED, active.place, active.client)
+            async with self._lock(active.key.issuer):
+                found = await self._tokens(active.key, active)
+                if found is None or found.access_token == active.tokens.access_token:
+                    await self._refresh(active)
+                else:
+                    # Another process has refreshed it; to use a refresh token twice looks like a theft.
+                    self.active = ActiveToken(found, Source.STORED, active.place, active.client)
         except Exception as error:  # noqa: BLE001 - a store may raise anything, with secrets in the text
             logger.debug("a token was not refreshed in time: %s", type(error).__name__)
             active.refresh_at = inf
 
     async def _refresh(self, active: ActiveToken) -> ActiveToken:
+        """Refresh a token and store the new one; a cancellation waits for both, as the old one may be used up."""
+        self._refreshing = work = asyncio.get_running_loop().create_task(self._redeem(active))
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.exception()
+            raise
+        finally:
+            self._refreshing = None
+        return work.result()
+
+    async def _redeem(self, active: ActiveToken) -> ActiveToken:
         token = active.tokens.refresh_token
         assert token is not None
         form = {"grant_type": "refresh_token", "refresh_token": token}
         asked = request_token(active.place, active.client, form, client_keys=self._auth.client_keys)
         granted = await self._runner().run(asked)
         return await self._keep(
-            active.place, active.client, granted, active.tokens.scopes, Source.REFRESHED, token
+            active.place, active.client, granted, active.tokens.scopes, Source.REFRESHED, active.tokens
         )
 
     async def _obtain(
@@ -345,12 +388,7 @@ class Authorizer(Authorization):
                 required=challenge.scopes or (),
                 requested=before or (),
             )
-        try:
-            client, granted, asked = await self._auth.obtain(runner, place, client, scopes)
-        except TokenRejected as error:
-            if error.error in FORGET:
-                await self._auth.store.keep_registration(place.server.issuer, None)
-            raise
+        client, granted, asked = await self._auth.obtain(runner, place, client, scopes)
         return await self._keep(place, client, granted, asked, Source.GIVEN, None)
 
     async def _keep(
@@ -360,20 +398,27 @@ class Authorizer(Authorization):
         granted: TokenResponse,
         scopes: Sequence[str] | None,
         source: Source,
-        refresh_token: str | None,
+        replaced: Tokens | None,
     ) -> ActiveToken:
+        """Use tokens for the next request, then store them."""
         ends = None if granted.expires_in is None else time.time() + granted.expires_in
         tokens = Tokens(
             granted.access_token,
-            granted.refresh_token or refresh_token,
+            granted.refresh_token or (None if replaced is None else replaced.refresh_token),
             ends,
             None if scopes is None else tuple(scopes),
         )
         dpop_signer = self._auth.client_keys.dpop_signer
-        active = ActiveToken(tokens, source, place, client, dpop_signer)
+        self.active = active = ActiveToken(tokens, source, place, client, dpop_signer)
         if dpop_signer is None:
-            await self._auth.store.keep_tokens(active.key, tokens)
+            await self._auth.records.keep_tokens(active.key, tokens, replaces=replaced)
         return active
+
+
+def _is_good(tokens: Tokens, used: ActiveToken | None) -> bool:
+    """Return whether a stored access token has neither expired nor been refused."""
+    expired = tokens.expires_at is not None and tokens.expires_at <= time.time()
+    return not expired and (used is None or used.tokens.access_token != tokens.access_token)
 
 
 def _use_of(request: AuthorizedRequest) -> TokenUse:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from mcprev.errors import IssuerMismatch
 from mcprev.oauth.discovery import NONE, ProtectedServer, secret_method
+from mcprev.oauth.shared_store import SharedStore
 from mcprev.oauth.steps import NO_KEYS, ClientKeys
 from mcprev.oauth.store import MemoryTokens, Registration, TokenStore
 from mcprev.oauth.tokens import PRIVATE_KEY, TokenResponse
@@ -73,6 +74,7 @@ class Credentials:
         self.resource = resource
         """A resource above the server's URL that metadata may name; None requires the URL itself."""
         self.store: TokenStore = MemoryTokens() if store is None else store
+        self.records: SharedStore = SharedStore(self.store)
         self.private = private
         self.timeout = timeout
         self.client_keys: ClientKeys = NO_KEYS

@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack, override
 
-from mcprev.errors import AuthError, LocalProtocolError
+from mcprev.errors import AuthError, LocalProtocolError, TokenRejected
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
 from mcprev.oauth.discovery import ProtectedServer, check_page, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
-from mcprev.oauth.store import Registration
+from mcprev.oauth.steps import settled
+from mcprev.oauth.store import LoopLocks, Registration
 
 if TYPE_CHECKING:
     from mcprev.oauth.runner import FlowRunner
@@ -100,7 +101,7 @@ class OAuth(TokenAuthorization):
         if redirect_uri is not None and open is not None:
             self._given = redirect_uri, partial(_visit, open)
         self._login_timeout = login_timeout
-        self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._locks = LoopLocks()
 
     @override
     async def client(self, place: ProtectedServer) -> Registration | None:
@@ -109,7 +110,7 @@ class OAuth(TokenAuthorization):
             return given
         if self._document is not None and place.server.takes_documents and place.profile.client_documents:
             return Registration(self._document)
-        known = await self.store.registration(place.server.issuer)
+        known = await self.records.registration(place.server.issuer)
         if known is None or (known.expires_at is not None and known.expires_at <= time.time()):
             return None
         return known
@@ -121,21 +122,30 @@ class OAuth(TokenAuthorization):
         wanted = with_offline(place, scopes)
         ready = self._loopback.ready() if self._given is None else nullcontext(self._given)
         # One login at a time: with two login pages open, a user cannot tell which server asks.
-        async with self._lock(), ready as (redirect_uri, visit):
+        async with self._locks(), ready as (redirect_uri, visit):
             runner.visit = partial(self._login, visit)
-            if client is None or (client.redirect_uris and redirect_uri not in client.redirect_uris):
-                client = await runner.run(flow.register(place, self._name, redirect_uri, wanted))
-                await self.store.keep_registration(place.server.issuer, client)
-            granted = await runner.run(
-                flow.authorize(place, client, wanted, redirect_uri, client_keys=self.client_keys)
-            )
+            if client is None or not _redirects(client, redirect_uri):
+                client = await self._register(runner, place, redirect_uri, wanted)
+            try:
+                granted = await runner.run(
+                    flow.authorize(place, client, wanted, redirect_uri, client_keys=self.client_keys)
+                )
+            except TokenRejected as error:
+                if error.error in tokens.FORGET:
+                    await self.records.forget_registration(place.server.issuer, client)
+                raise
         return client, granted, wanted
 
-    def _lock(self) -> asyncio.Lock:
-        loop = asyncio.get_running_loop()
-        if self._turn is None or self._turn[0] is not loop:
-            self._turn = (loop, asyncio.Lock())
-        return self._turn[1]
+    async def _register(
+        self, runner: FlowRunner, place: ProtectedServer, redirect_uri: str, scopes: Scopes
+    ) -> Registration:
+        """Register this client, unless another process has done so meanwhile."""
+        async with self.records.lock(place.server.issuer):
+            client = await self.client(place)
+            if client is None or not _redirects(client, redirect_uri):
+                client = await runner.run(flow.register(place, self._name, redirect_uri, scopes))
+                await self.records.keep_registration(place.server.issuer, client)
+        return client
 
     async def _login(self, visit: BrowserOpener, url: str) -> str:
         """Have the user log in at a page; return the URL that the user was redirected to."""
@@ -148,10 +158,15 @@ class OAuth(TokenAuthorization):
             ) from None
 
 
+def _redirects(client: Registration, redirect_uri: str) -> bool:
+    """Return whether a client may be redirected to a URI."""
+    return not client.redirect_uris or redirect_uri in client.redirect_uris
+
+
 async def _visit(call: BrowserOpener, url: str) -> str:
     """Log in with the user's `open` function."""
     try:
-        back = cast("object", await call(url))
+        back = cast("object", await settled(call(url)))
     except (AuthError, TimeoutError):
         raise
     except Exception as error:
@@ -279,4 +294,7 @@ class EnterpriseManaged(_ProgramAuthorization):
 
 
 async def _text_of(assertion: str | Assertion) -> str:
-    return assertion if isinstance(assertion, str) else await assertion()
+    found = assertion if isinstance(assertion, str) else cast("object", await settled(assertion()))
+    if not isinstance(found, str):
+        raise LocalProtocolError("an assertion must be a string, or a function that returns one")
+    return found

@@ -13,11 +13,12 @@ import threading
 import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcprev.errors import AuthError
 from mcprev.oauth.discovery import check_page
+from mcprev.oauth.steps import settled
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
@@ -51,13 +52,13 @@ class Loopback:
         *,
         port: int = 0,
         path: str = PATH,
-        open: Callable[[str], bool] = open_browser,  # noqa: A002
+        open: Callable[[str], bool | Awaitable[bool]] = open_browser,  # noqa: A002
     ) -> None:
         """Set the redirect URI, `http://127.0.0.1:<port><path>`, and how a page is opened.
 
         Port 0 picks a free port; set `port` for an authorization server that requires the exact URI in advance.
-        `open(url)` shows a page to the user and returns whether that succeeded; it is called in a thread. Default: the
-        browser. Raises `ValueError` for a path that does not begin with a slash.
+        `open(url)` shows a page to the user and returns whether that succeeded; it is called in a thread, and what it
+        returns is awaited if it is awaitable. Default: the browser. Raises `ValueError` for a path that does not begin with a slash.
         """
         if not path.startswith("/"):
             raise ValueError(f"the path '{path}' must begin with a slash")
@@ -96,7 +97,8 @@ class Loopback:
         async def visit(url: str) -> str:
             nonlocal expected
             expected = _state(urlsplit(url).query)
-            if not await loop.run_in_executor(None, self._open, url):
+            shown = await loop.run_in_executor(None, lambda: self._open(url))
+            if not await settled(cast("Awaitable[bool]", shown)):
                 raise AuthError(
                     "no browser was found for the login: pass an `open` function that shows the URL to the user"
                 )

@@ -6,9 +6,10 @@ secrets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from mcprev.errors import Json
 from mcprev.oauth.discovery import text
@@ -73,6 +74,12 @@ class ClientKeys:
 
 
 NO_KEYS: Final = ClientKeys()
+
+
+async def settled(found: Awaitable[T]) -> T:
+    """Return what a user's function returned, awaited only if it can be: lambdas and plain functions serve, too."""
+    value: object = found
+    return await found if isawaitable(value) else cast("T", value)
 
 
 def fetch(request: HttpFetch) -> Flow[HttpReply]:

@@ -6,6 +6,7 @@ All values are secrets, so no `repr` shows them. The records hold plain values: 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -57,6 +58,11 @@ class TokenStore(Protocol):
     """The interface of stores of tokens and registrations. One store can serve any number of clients and servers.
 
     All values are secrets. `dataclasses.asdict(tokens)` returns plain values, and `Tokens(**found)` reads them back.
+
+    A store that several processes share should have a method `lock(issuer)`, which returns an asynchronous context
+    manager: within it, no other process is within that of the same issuer. Clients hold it while they refresh tokens or
+    register; without it, two of them may use one refresh token, which looks like a theft. It must not block the event
+    loop, must end its wait when it is cancelled, and should end with the process.
     """
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
@@ -76,12 +82,32 @@ class TokenStore(Protocol):
         ...
 
 
+class LoopLocks:
+    """Locks by name, for one event loop after another."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def __call__(self, name: str = "") -> asyncio.Lock:
+        """Return the lock with a name in the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._locks = loop, {}
+        return self._locks.setdefault(name, asyncio.Lock())
+
+
 class MemoryTokens:
     """Stores tokens and registrations in memory, until the process ends; the default of `OAuth`."""
 
     def __init__(self) -> None:
         self._tokens: dict[TokenKey, Tokens | None] = {}
         self._registrations: dict[str, Registration | None] = {}
+        self._locks = LoopLocks()
+
+    def lock(self, issuer: str, /) -> asyncio.Lock:
+        """Return the lock of the tokens and the registration at an authorization server."""
+        return self._locks(issuer)
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""

@@ -28,6 +28,8 @@ PROOF: Final = "DPoP"
 """The header of a DPoP proof, and the scheme of a bound token."""
 USE_NONCE: Final = "use_dpop_nonce"
 INVALID_CLIENT: Final = "invalid_client"
+FORGET: Final = frozenset({INVALID_CLIENT, "unauthorized_client"})
+"""Token endpoint errors after which the client registers again."""
 _OTHER_WAY: Final = {BASIC: POST, POST: BASIC}
 _LONG: Final = 1e12
 """Longer lifetimes, in seconds, count as unlimited."""

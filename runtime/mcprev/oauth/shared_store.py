@@ -1,0 +1,155 @@
+"""The use of a token store that other processes may share: its lock, its bounds and its failures (AUTH-14, AUTH-22).
+
+Tokens and registrations are used first and stored afterwards: a store that fails is logged, and costs nobody the tokens
+that were just issued. What could not be stored takes precedence over the older record that the store still has. Only
+the record that was found invalid is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from mcprev.errors import AuthError
+from mcprev.oauth.steps import settled
+from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
+from mcprev.transports.http.urls import printable
+
+STORE: Final = 60.0
+"""The maximum time of one call to a store, and of the wait for its lock, in seconds."""
+R = TypeVar("R", Tokens, Registration)
+K = TypeVar("K", TokenKey, str)
+logger: Final = logging.getLogger("mcprev.auth")
+
+
+class _Known(NamedTuple, Generic[R]):
+    """The last state of a record that this process has read or written; None if it is deleted."""
+
+    record: R | None
+    stale: R | None
+    """The record that the store has instead, if `record` could not be written."""
+    is_stored: bool
+
+
+class SharedStore:
+    """A `TokenStore` with bounds. Failures to write are logged, without the texts of errors, which may hold secrets."""
+
+    def __init__(self, store: TokenStore) -> None:
+        self.store: TokenStore = store
+        self._tokens: dict[TokenKey, _Known[Tokens]] = {}
+        self._registrations: dict[str, _Known[Registration]] = {}
+
+    @asynccontextmanager
+    async def lock(self, issuer: str) -> AsyncGenerator[None, None]:
+        """Hold the lock of an issuer, if the store has locks; a lock that fails is logged.
+
+        Raises `AuthError` if others hold it for too long.
+        """
+        make, held = getattr(self.store, "lock", None), AsyncExitStack()
+        try:
+            if make is not None:
+                async with asyncio.timeout(STORE):
+                    await held.enter_async_context(await settled(make(issuer)))
+        except TimeoutError:
+            raise AuthError(
+                f"another process has kept the stored tokens of {printable(issuer)} locked for {STORE:g} s: end it, or try again"
+            ) from None
+        except Exception as error:  # noqa: BLE001 - the user's store may raise anything
+            logger.warning(
+                "the token store cannot be locked (%s): processes that share it may use a refresh token twice",
+                type(error).__name__,
+            )
+        try:
+            yield
+        finally:
+            try:
+                await held.aclose()
+            except Exception as error:  # noqa: BLE001 - as above; the tokens in hand are good
+                logger.warning("the token store cannot be unlocked (%s)", type(error).__name__)
+
+    async def tokens(self, key: TokenKey) -> Tokens | None:
+        """Return the latest tokens. Raises `AuthError` if they cannot be read, and none are known."""
+        return await _read(self._tokens, key, lambda: self.store.tokens(key))
+
+    async def keep_tokens(self, key: TokenKey, tokens: Tokens, *, replaces: Tokens | None = None) -> None:
+        """Store tokens; `replaces` are those whose refresh token they have used up."""
+        if (
+            await _write(self._tokens, key, tokens, lambda: self.store.keep_tokens(key, tokens))
+            or replaces is None
+        ):
+            return
+        if replaces.refresh_token != tokens.refresh_token:
+            # Another process that uses the old refresh token would look like a thief.
+            known = self._tokens[key]
+            await _write(self._tokens, key, None, lambda: self.store.keep_tokens(key, None))
+            self._tokens[key] = known
+
+    async def forget_tokens(self, key: TokenKey, used: Tokens) -> None:
+        """Delete these tokens, unless others have taken their place."""
+        if await self.tokens(key) == used:
+            await _write(self._tokens, key, None, lambda: self.store.keep_tokens(key, None))
+
+    async def registration(self, issuer: str) -> Registration | None:
+        """Return the latest registration. Raises `AuthError` if it cannot be read, and none is known."""
+        return await _read(self._registrations, issuer, lambda: self.store.registration(issuer))
+
+    async def keep_registration(self, issuer: str, registration: Registration) -> None:
+        """Store a registration."""
+        keep = self.store.keep_registration
+        await _write(self._registrations, issuer, registration, lambda: keep(issuer, registration))
+
+    async def forget_registration(self, issuer: str, used: Registration) -> None:
+        """Delete this registration, unless another has taken its place."""
+        if await self.registration(issuer) == used:
+            await _write(
+                self._registrations, issuer, None, lambda: self.store.keep_registration(issuer, None)
+            )
+
+
+async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[R | None]]) -> R | None:
+    """Return what a store has, or what is known if that is newer or the store fails. Raises `AuthError`."""
+    last = known.get(key)
+    try:
+        async with asyncio.timeout(STORE):
+            found = await settled(read())
+        found = None if found is None else _comparable(found)
+    except Exception as error:
+        if last is None or last.record is None:
+            raise AuthError(f"the token store cannot be read ({type(error).__name__})") from error
+        logger.warning("the token store cannot be read (%s)", type(error).__name__)
+        return last.record
+    if last is not None and not last.is_stored and found in (None, last.stale):
+        return last.record
+    known[key] = _Known(found, None, is_stored=True)
+    return found
+
+
+async def _write(
+    known: dict[K, _Known[R]], key: K, record: R | None, write: Callable[[], Awaitable[None]]
+) -> bool:
+    """Write to a store; return whether that succeeded."""
+    last = known.get(key)
+    stale = None if last is None else last.record if last.is_stored else last.stale
+    known[key] = _Known(record, stale, is_stored=False)  # also if it is cancelled
+    try:
+        async with asyncio.timeout(STORE):
+            await settled(write())
+    except Exception as error:  # noqa: BLE001 - the user's store may raise anything
+        logger.warning(
+            "the token store cannot be written (%s): the next process may have to log in",
+            type(error).__name__,
+        )
+        return False
+    known[key] = _Known(record, None, is_stored=True)
+    return True
+
+
+def _comparable(record: R) -> R:
+    """Return a record with tuples, as stores may return lists."""
+    if isinstance(record, Tokens):
+        return replace(record, scopes=None if record.scopes is None else tuple(record.scopes))
+    return replace(record, redirect_uris=tuple(record.redirect_uris))
