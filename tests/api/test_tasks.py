@@ -452,6 +452,26 @@ def test_what_is_kept_and_for_how_long(row: Revision) -> None:
     run(main())
 
 
+@req("TASK-2", everywhere=True)
+@pytest.mark.parametrize("step", [-1e9, 1e9])
+def test_a_task_is_kept_for_its_time_whatever_the_time_of_day_is(step: float) -> None:
+    async def main() -> None:
+        now = 5.0
+        store = mcprev.MemoryTaskStore(now=lambda: now)
+        task = task_records.begin(time.time() + step, ttl=1000, poll=None, owner="ann", session=None)
+        for each in (task, task_records.complete(task, {}, time.time())):
+            await store.save(each)
+        now += 0.9
+        assert await store.load(task.id) is not None
+        now += 0.2
+        assert await store.load(task.id) is None
+        assert await store.list("ann", None) == []
+        await store.save(task_records.complete(task, {}, time.time()))
+        assert await store.load(task.id) is not None, "nothing is remembered of what was deleted"
+
+    run(main())
+
+
 @req("SEC-6", everywhere=True)
 def test_who_has_many_tasks_pushes_out_none_of_others() -> None:
     store = mcprev.MemoryTaskStore(room=5)

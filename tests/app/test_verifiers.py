@@ -82,10 +82,20 @@ def token(key: Any = KEY, alg: str = "ES256", header: Mapping[str, Any] | None =
 
 
 class Clock:
+    """The time since 1970; the clock of `steady` is another."""
+
     now = NOW
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that is never set."""
+    clock = Clock()
+    monkeypatch.setattr("mcprev.extras.verifiers.monotonic", clock)
+    return clock
 
 
 def verified(text: str, keys: object = None) -> mcprev.Access | None:
@@ -128,19 +138,19 @@ def test_secrets_and_unknown_keys_in_the_set_are_left_out() -> None:
     assert verified(token(SECRET, "HS256"), keys) is None
 
 
-def test_keys_are_kept_and_read_again_when_they_are_old_or_one_is_unknown() -> None:
+def test_keys_are_kept_and_read_again_when_they_are_old_or_one_is_unknown(steady: Clock) -> None:
     async def main() -> None:
-        endpoint, clock = Endpoint(public(KEY)), Clock()
+        endpoint = Endpoint(public(KEY))
         async with served(endpoint) as url, aiohttp.ClientSession() as session:
-            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock(), session=session)
             assert all(await asyncio.gather(*(verify(token()) for _ in range(3))))
             assert len(endpoint.asked) == 1
             endpoint.answer = public(KEY, RSA)
             assert await verify(token(RSA, "RS256")) is None
-            clock.now += COOLDOWN
+            steady.now += COOLDOWN
             assert await verify(token(RSA, "RS256"))
             assert len(endpoint.asked) == 2
-            clock.now += MAX_AGE
+            steady.now += MAX_AGE
             endpoint.answer = public(RSA)
             assert await verify(token()) is None
             assert len(endpoint.asked) == 3
@@ -148,15 +158,46 @@ def test_keys_are_kept_and_read_again_when_they_are_old_or_one_is_unknown() -> N
     run(main())
 
 
-def test_nobody_waits_for_keys_that_are_read_for_the_token_of_another() -> None:
-    """A token with an unknown key costs its sender alone, also one that does not wait for the answer."""
+@pytest.mark.parametrize("step", [-1e9, -MAX_AGE, -1.0, MAX_AGE, 1e9])
+def test_the_age_of_keys_does_not_depend_on_the_time_of_day(step: float, steady: Clock) -> None:
+    """The clock is set: new keys are read no later and no more often than else, also where reading failed."""
 
     async def main() -> None:
         endpoint, clock = Endpoint(public(KEY)), Clock()
         async with served(endpoint) as url, aiohttp.ClientSession() as session:
             verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
             assert await verify(token())
-            clock.now += COOLDOWN
+            clock.now += step
+            later = int(clock.now) + 600
+            assert await verify(token(exp=later))
+            assert len(endpoint.asked) == 1
+            endpoint.answer = public(RSA)
+            steady.now += COOLDOWN
+            assert await verify(token(RSA, "RS256", exp=later))
+            endpoint.status = 500
+            steady.now += MAX_AGE
+            with pytest.raises(ValueError, match="status 500"):
+                await verify(token(RSA, "RS256", exp=later))
+            clock.now -= step
+            endpoint.status = 200
+            with pytest.raises(ValueError, match="a moment ago"):
+                await verify(token(RSA, "RS256", exp=later))
+            steady.now += COOLDOWN
+            clock.now += step
+            assert await verify(token(RSA, "RS256", exp=later))
+
+    run(main())
+
+
+def test_nobody_waits_for_keys_that_are_read_for_the_token_of_another(steady: Clock) -> None:
+    """A token with an unknown key costs its sender alone, also one that does not wait for the answer."""
+
+    async def main() -> None:
+        endpoint = Endpoint(public(KEY))
+        async with served(endpoint) as url, aiohttp.ClientSession() as session:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock(), session=session)
+            assert await verify(token())
+            steady.now += COOLDOWN
             endpoint.answer = public(KEY, RSA)
             endpoint.open.clear()
             impatient, patient = (asyncio.create_task(verify(token(RSA, "RS256"))) for _ in range(2))
@@ -189,19 +230,19 @@ def test_keys_that_cannot_be_read_are_no_verdict(answer: object, status: int) ->
     run(main())
 
 
-def test_keys_that_cannot_be_read_are_asked_for_once_in_a_while() -> None:
+def test_keys_that_cannot_be_read_are_asked_for_once_in_a_while(steady: Clock) -> None:
     """However many requests wait for them, each of which would wait for the ones before."""
 
     async def main() -> None:
-        endpoint, clock = Endpoint(public(KEY)), Clock()
+        endpoint = Endpoint(public(KEY))
         endpoint.status = 500
         async with served(endpoint) as url, aiohttp.ClientSession() as session:
-            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock(), session=session)
             failed = await asyncio.gather(*(verify(token()) for _ in range(3)), return_exceptions=True)
             assert [type(each) for each in failed] == [ValueError] * 3
             assert len(endpoint.asked) == 1
             endpoint.status = 200
-            clock.now += COOLDOWN
+            steady.now += COOLDOWN
             assert await verify(token())
 
     run(main())

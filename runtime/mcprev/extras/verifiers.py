@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from time import monotonic
 from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
@@ -98,10 +99,10 @@ class JwtVerifier:
 
     async def _keys_for(self, kid: object) -> list[Any]:
         """Return the keys that may have signed a token; read them again if they are old or lack the key id."""
-        age = self._clock() - self._read_at
+        age = monotonic() - self._read_at
         if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
             if self._reading is None or self._reading.done():
-                if self._clock() - self._failed_at < COOLDOWN:
+                if monotonic() - self._failed_at < COOLDOWN:
                     raise ValueError(f"the keys at {self._url} could not be read a moment ago")
                 self._reading = asyncio.create_task(self._read())
             # A cancelled caller does not cancel the request that the others wait for.
@@ -115,9 +116,9 @@ class JwtVerifier:
         try:
             self._keys = await self._fetch()
         except Exception as error:  # noqa: BLE001 - raised in every waiting call
-            self._failed_at = self._clock()
+            self._failed_at = monotonic()
             return error
-        self._read_at = self._clock()
+        self._read_at = monotonic()
         return None
 
     def _matching(self, kid: object) -> list[Any]:

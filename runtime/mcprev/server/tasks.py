@@ -63,36 +63,46 @@ class MemoryTaskStore:
     Beyond that, tasks that have ended are deleted: the oldest of the principal or session that has the most of them.
     """
 
-    def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.time) -> None:
-        """Set the number of tasks, and the clock, which returns seconds since 1970."""
+    def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.monotonic) -> None:
+        """Set the number of tasks, and the clock, which returns seconds and is never set."""
         self._tasks: dict[str, Task] = {}
+        self._saved_at: dict[str, float] = {}
+        """When each task was saved first."""
         self._room = room
         self._now = now
 
     async def save(self, task: Task, /) -> None:
         """Store a task, replacing an earlier state of it."""
         self._tasks[task.id] = task
+        self._saved_at.setdefault(task.id, self._now())
         if len(self._tasks) > self._room:
             self._make_room()
 
     async def load(self, task_id: str, /) -> Task | None:
         """Return the task with an id; None if there is none or it has expired."""
         task = self._tasks.get(task_id)
-        return None if task is not None and task.ended and task.expired(self._now()) else task
+        return None if task is not None and self._is_expired(task) else task
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
         """Return the tasks of the principal `owner`, or those of a session without authentication if `owner` is None."""
         self._forget_expired()
         return [task for task in self._tasks.values() if task.belongs_to(owner, session)]
 
+    def _is_expired(self, task: Task) -> bool:
+        return (
+            task.ended and task.ttl is not None and self._now() >= self._saved_at[task.id] + task.ttl / 1000
+        )
+
     def _forget_expired(self) -> None:
-        now = self._now()
-        for task in [task for task in self._tasks.values() if task.ended and task.expired(now)]:
-            del self._tasks[task.id]
+        for task in [task for task in self._tasks.values() if self._is_expired(task)]:
+            self._delete(task.id)
+
+    def _delete(self, task_id: str) -> None:
+        del self._tasks[task_id], self._saved_at[task_id]
 
     def _make_room(self) -> None:
         self._forget_expired()
         ended = [task for task in self._tasks.values() if task.ended]
         if ended and len(self._tasks) > self._room:
             [(most, _)] = Counter(task.owner or task.session for task in ended).most_common(1)
-            del self._tasks[next(task.id for task in ended if (task.owner or task.session) == most)]
+            self._delete(next(task.id for task in ended if (task.owner or task.session) == most))

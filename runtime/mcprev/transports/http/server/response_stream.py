@@ -109,7 +109,7 @@ class ResponseStream:
         self.owner: StreamOwner = owner
         self.principal: str | None = http_request.principal
         """The principal, set by the server's authentication."""
-        self.access: Access | None = http_request.access
+        self._set_access(http_request.access)
         self.share: BodyShare | None = http_request.share
         """The memory of the request body."""
         self.headers: Headers = http_request.headers
@@ -321,7 +321,11 @@ class ResponseStream:
             self._watched = True
             self._http_request.watch(self.disconnect)  # HTTPM-9
         auth = settings.auth
-        if self.on_expired is not None and auth is not None and self._expires() <= auth.clock():  # AUTH-1
+        if (
+            self.on_expired is not None
+            and auth is not None
+            and (now >= self._expired_at or self._expires() <= auth.clock())
+        ):  # AUTH-1
             self.on_expired(self)
         if self.ended:
             return
@@ -343,7 +347,13 @@ class ResponseStream:
     def renew(self, access: Access) -> None:
         """Replace the token of the request if a later one of the same subject expires later."""
         if self._expires() < (inf if access.expires is None else access.expires):
-            self.access = access
+            self._set_access(access)
+
+    def _set_access(self, access: Access | None) -> None:
+        self.access: Access | None = access
+        auth = self._settings.auth
+        self._expired_at = inf if auth is None else self._loop.time() + self._expires() - auth.clock()
+        """When the token expires on the clock of the loop, which nobody can set back."""
 
     def _expires(self) -> float:
         """Return when the token of the request expires, in seconds since 1970."""
