@@ -160,13 +160,35 @@ def test_whoever_forgets_the_retries_is_stopped_all_the_same() -> None:
 
 
 @req("AUTH-2", everywhere=True)
-def test_a_retry_that_has_to_be_awaited_is_refused_at_once() -> None:
-    class Awaited(Signed):
-        async def retry(self, request: object, status: int, headers: object) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            return False
+@pytest.mark.parametrize(
+    ("answer", "ends"),
+    [
+        (True, None),
+        (False, mcprev.HttpStatusError),
+        (None, mcprev.HttpStatusError),
+        ("yes", mcprev.AuthError),
+        (1, mcprev.AuthError),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_retry_may_be_async_and_only_true_sends_again(
+    answer: object, ends: type[Exception] | None, *, is_async: bool
+) -> None:
+    class Decided(Renewed):
+        def retry(self, request: mcprev.AuthorizedRequest, status: int, headers: object) -> Any:
+            async def later() -> object:
+                return found
 
-    with pytest.raises(ValueError, match="coroutine"):
-        mcprev.http("http://127.0.0.1/mcp", auth=Awaited())
+            found = answer if status == 401 else False
+            return later() if is_async else found
+
+    async def main() -> None:
+        async with serve(wants(Mcp(LATEST, LIST), {"1"})) as raw:
+            with nullcontext() if ends is None else pytest.raises(ends):
+                async with connect(raw, Decided()) as client:
+                    await client.list_prompts()
+
+    run(main())
 
 
 class Faulty(Renewed):

@@ -18,10 +18,9 @@ from mcprev.app.options import (
     ToolOptions,
     check_texts,
     check_variables,
-    checked,
     read_options,
 )
-from mcprev.app.registry import Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
+from mcprev.app.registry import Prompt, RegisteredTool, Registry, Resource, ResourceTemplate, Visible
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -78,7 +77,7 @@ class App:
         name: str,
         version: str,
         *,
-        visible: Callable[[Context, frozenset[str]], bool] | None = None,
+        visible: Visible | None = None,
         executor: Executor | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
@@ -86,20 +85,19 @@ class App:
 
         - `visible(context, tags)` is called for each request and each tool, resource, template and prompt. If it
           returns False, the client of this request does not see the entry: it is not listed, and a call is answered as
-          for an unknown name. None: every client sees every entry. It must not be a coroutine function.
+          for an unknown name. None: every client sees every entry. It may be async. If it raises, or returns
+          anything but True and False, that is logged, and the entry is not seen.
         - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
           app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
           that block do not delay what else uses the event loop's executor, such as looking up host names.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
           `requires`, `states`, `tasks`, `lifespan`, `middleware`, `on_downgrade`, `show_errors`, `ping_interval`,
           `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
-
-        Raises `TypeError` if `visible` is a coroutine function.
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
         self._registered = Registry(
-            visible=None if visible is None else checked(visible),
+            visible=visible,
             middleware=tuple(options.get("middleware", ())),
         )
         self._mounted: list[App] = []
@@ -126,11 +124,12 @@ class App:
         - `headers` are sent with each request, such as `Authorization`. Clients of the server neither see nor set them.
         - `name` and `version` are those of the server. None: the title and version of the document.
         - `select(method, path, operation)` returns whether an operation becomes a tool; the method is in capitals.
-          None: all of them do.
+          None: all of them do. It must not be async.
         - `options` are those of `App`.
 
         The tags of an operation are the tags of its tool. Raises `ValueError` for a document that cannot be used, with
-        the path of the wrong member, `OSError` for a file that cannot be read, and `mcprev.errors.MissingExtra` if
+        the path of the wrong member, `TypeError` if `select` returns
+        neither True nor False, `OSError` for a file that cannot be read, and `mcprev.errors.MissingExtra` if
         aiohttp is not installed.
         """
         from mcprev.app.openapi import Api
@@ -161,7 +160,7 @@ class App:
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
         if tasks is not None and server.tasks is not None:
-            server.tasks.support = partial(self._task_support, tasks)
+            server.tasks.support, server.tasks.sees = partial(self._task_support, tasks), self._sees_tool
             registered.runs_tasks = True
         registered.on_changed = server.changed
         return server
@@ -184,12 +183,14 @@ class App:
             return Tasks({})
         return tasks
 
-    def _task_support(self, tasks: Tasks, name: object, ctx: Context) -> Support:
-        """Return whether a tool can run as a task; one that the client does not see cannot."""
+    def _task_support(self, tasks: Tasks, name: object) -> Support:
+        """Return whether a tool can run as a task."""
         tool = self._registered.tools.get(name) if isinstance(name, str) else None
-        if tool is None or not tool.shown(ctx):
-            return Support.FORBIDDEN
-        return tool.task or tasks.support(name)
+        return Support.FORBIDDEN if tool is None else tool.task or tasks.support(name)
+
+    async def _sees_tool(self, name: object, ctx: Context) -> bool:
+        tool = self._registered.tools.get(name) if isinstance(name, str) else None
+        return tool is not None and await tool.shown(ctx)
 
     def _lifespans(self) -> tuple[Lifespan, ...]:
         own = self._options.get("lifespan", ())
@@ -216,8 +217,7 @@ class App:
     def _common(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """Return the members that all entries have."""
         tags = frozenset[str](own.get("tags", ()))
-        visible = checked(own["visible"]) if "visible" in own else None
-        return {"tags": tags, "checks": self._registered.checks(tags, visible)}
+        return {"tags": tags, "checks": self._registered.checks(tags, own.get("visible"))}
 
     # -- decorators ------------------------------------------------------------------------------------------
 

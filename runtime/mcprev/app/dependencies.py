@@ -1,18 +1,20 @@
 """Dependencies of functions: values that are made for one request and closed after it, and that clients do not pass.
 
 `Annotated[T, Depends(f)]` calls `f`, which may itself take the context and other dependencies. It may be a coroutine
-function, a generator function that yields once (sync or async), or any other callable, which runs in a thread.
+function, a generator function that yields once (sync or async), or any other callable, which runs in a thread. The
+result of the call decides, not its function: an awaitable is awaited, and a generator yields the value.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args, get_origin, get_type_hints
 
+from mcprev.core.callbacks import finished, title_of
 from mcprev.server.context import Context
 
 Factory: TypeAlias = Callable[..., object]
@@ -84,17 +86,17 @@ class Dependency:
     def __init__(self, function: Factory, within: tuple[Factory, ...]) -> None:
         """Read the signature. Raises `TypeError` for a parameter that has no value."""
         self._function = function
-        self._title: str = getattr(function, "__qualname__", repr(function))
+        self._title = title_of(function)
         if not callable(function):
             self._refuse("is not a function; write Depends(f) without calling f")
         if function in within:
             self._refuse("depends on itself")
-        inner: Any = inspect.unwrap(function)
+        inner: Any = innermost(function)
         if not inspect.isroutine(inner):
             inner = inner.__init__ if inspect.isclass(inner) else type(inner).__call__
         hints = read_hints(inner, self._refuse)
         self._needs: Final[dict[str, Need]] = {}
-        for name, parameter in inspect.signature(function).parameters.items():
+        for name, parameter in self._parameters().items():
             hint: Any = hints.get(name)
             if inspect.isclass(hint) and issubclass(hint, Context):
                 self._needs[name] = _context
@@ -108,22 +110,26 @@ class Dependency:
                     f"the parameter '{name}' has no value: a dependency takes `mcprev.Context`, dependencies and "
                     "parameters with a default"
                 )
-        self._enter = self._way(inner)
+        self._in_thread = not is_async(function)
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self._function).parameters
+        except ValueError:
+            self._refuse("its signature cannot be read; wrap it in a function")
 
     def _refuse(self, why: str) -> NoReturn:
         raise TypeError(f"{self._title}(): {why}")
 
-    def _way(self, inner: Factory) -> Callable[[RequestScope, Mapping[str, object]], Awaitable[object]]:
-        """Return how the function is called."""
-        if inspect.isasyncgenfunction(inner):
-            make = asynccontextmanager(cast("Callable[..., AsyncGenerator[object, None]]", self._function))
-            return lambda scope, given: scope.stack.enter_async_context(make(**given))
-        if inspect.isgeneratorfunction(inner):
-            block = contextmanager(cast("Any", self._function))
-            return lambda scope, given: _enter_in_thread(block(**given), scope)
-        if inspect.iscoroutinefunction(inner):
-            return lambda _, given: cast("Awaitable[object]", self._function(**given))
-        return lambda scope, given: scope.in_thread(partial(self._function, **given))
+    async def _enter(self, scope: RequestScope, given: Mapping[str, object]) -> object:
+        """Call the function, and return the value that it returns or that its generator yields."""
+        call = partial(self._function, **given)
+        found = await finished(await scope.in_thread(call) if self._in_thread else call())
+        if inspect.isasyncgen(found):
+            return await scope.stack.enter_async_context(asynccontextmanager(lambda: found)())
+        if inspect.isgenerator(found):
+            return await _enter_in_thread(contextmanager(lambda: found)(), scope)
+        return found
 
     async def value(self, scope: RequestScope) -> object:
         """Return the value for a request. Raises what the function raises."""
@@ -147,6 +153,19 @@ async def _enter_in_thread(block: AbstractContextManager[object], scope: Request
     value = await scope.in_thread(block.__enter__)
     scope.stack.push_async_exit(leave)
     return value
+
+
+def innermost(function: Factory) -> object:
+    """Unwrap partial objects and decorators."""
+    while isinstance(function, partial):
+        function = cast("Factory", function.func)
+    return inspect.unwrap(function)
+
+
+def is_async(function: Factory) -> bool:
+    """Return whether a function is called in the event loop, and not in a thread: calling it does not block."""
+    called: tuple[object, ...] = (function, type(function).__call__)
+    return any(map(inspect.iscoroutinefunction, called)) or any(map(inspect.isasyncgenfunction, called))
 
 
 def read_hints(inner: Factory, refuse: Refuse) -> dict[str, Any]:

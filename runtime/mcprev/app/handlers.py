@@ -44,7 +44,7 @@ class Tools(Handler):
 
     async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """Return a page of the tools."""
-        found, cursor = _page(self._there.tools, ctx, params)
+        found, cursor = await _page(self._there.tools, ctx, params)
         wraps = ctx.request.revision.structured_objects
         return models.ListToolsResult(
             tools=[tool.returns.wrapped_tool(tool.listed) if wraps else tool.listed for tool in found],
@@ -56,7 +56,7 @@ class Tools(Handler):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Validate the arguments and call a tool."""
         tool = self._there.tools.get(params.name)
-        if tool is None or (tool.checks and not tool.shown(ctx)):
+        if tool is None or (tool.checks and not await tool.shown(ctx)):
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
         if tool.around and self._inside is not None:
             return await _through(tool, self._inside.call_tool, ctx, params)
@@ -76,14 +76,14 @@ class Resources(Handler):
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListResourcesResult:
         """Return a page of the resources with a fixed URI."""
-        found, cursor = _page(self._there.resources, ctx, params)
+        found, cursor = await _page(self._there.resources, ctx, params)
         return models.ListResourcesResult(resources=[entry.listed for entry in found], next_cursor=cursor)
 
     async def list_resource_templates(
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListResourceTemplatesResult:
         """Return a page of the templates."""
-        found, cursor = _page(self._there.templates, ctx, params)
+        found, cursor = await _page(self._there.templates, ctx, params)
         return models.ListResourceTemplatesResult(
             resource_templates=[entry.listed for entry in found], next_cursor=cursor
         )
@@ -92,7 +92,7 @@ class Resources(Handler):
         self, ctx: Context, params: models.ReadResourceRequestParams
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """Read the resource at a URI."""
-        entry, arguments = self._find(params.uri, ctx)
+        entry, arguments = await self._find(params.uri, ctx)
         if entry.around and self._inside is not None:
             return await _through(entry, self._inside.read_resource, ctx, params)
         value = await entry.function(ctx, arguments)
@@ -100,13 +100,13 @@ class Resources(Handler):
         cache = {**entry.cache, "cache_scope": "private"} if entry.checks else entry.cache
         return contents_of(value, params.uri, entry.listed.mime_type, cache)
 
-    def _find(self, uri: str, ctx: Context) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
+    async def _find(self, uri: str, ctx: Context) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
         fixed = self._there.resources.get(uri)
-        if fixed is not None and fixed.shown(ctx):
+        if fixed is not None and await fixed.shown(ctx):
             return fixed, {}
         for entry in tuple(self._there.templates.values()):
             texts = entry.template.match(uri)
-            if texts is not None and entry.shown(ctx):
+            if texts is not None and await entry.shown(ctx):
                 try:
                     return entry, entry.function.read_texts(texts)
                 except ArgumentError:
@@ -121,7 +121,7 @@ class Prompts(Handler):
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListPromptsResult:
         """Return a page of the prompts."""
-        found, cursor = _page(self._there.prompts, ctx, params)
+        found, cursor = await _page(self._there.prompts, ctx, params)
         return models.ListPromptsResult(prompts=[prompt.listed for prompt in found], next_cursor=cursor)
 
     async def get_prompt(
@@ -129,7 +129,7 @@ class Prompts(Handler):
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """Return a prompt with its arguments filled in."""
         prompt = self._there.prompts.get(params.name)
-        if prompt is None or not prompt.shown(ctx):
+        if prompt is None or not await prompt.shown(ctx):
             raise InvalidParams(f"Unknown prompt: {params.name:.100}")
         if prompt.around and self._inside is not None:
             return await _through(prompt, self._inside.get_prompt, ctx, params)
@@ -153,7 +153,7 @@ class Completions(Handler):
         else:
             of, key = self._there.templates, reference.uri
         entry = of.get(key)
-        if entry is None or not entry.shown(ctx) or name not in entry.function.names:
+        if entry is None or not await entry.shown(ctx) or name not in entry.function.names:
             raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
         if entry.around and self._inside is not None:
             return await _through(entry, self._inside.complete, ctx, params)
@@ -181,13 +181,13 @@ async def _through(entry: Entry, serve: Callable[[Context, P], Awaitable[R]], ct
     return result
 
 
-def _page(
+async def _page(
     entries: Mapping[str, E], ctx: Context, params: models.PaginatedRequestParams
 ) -> tuple[list[E], str | None]:
     """Return a page of what the client sees and the next cursor: the name of its last entry, which stays valid on
     changes.
     """
-    entries = {name: entry for name, entry in entries.items() if entry.shown(ctx)}
+    entries = {name: entry for name, entry in tuple(entries.items()) if await entry.shown(ctx)}
     names, start = list(entries), 0
     if params.cursor is not None:
         if params.cursor not in entries:

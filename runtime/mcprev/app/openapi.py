@@ -26,6 +26,7 @@ from mcprev.app.openapi_document import (
 from mcprev.app.registry import MAX_TOOL_NAME, RegisteredTool
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
+from mcprev.core.callbacks import at_once, decision
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema
@@ -112,7 +113,9 @@ class Api:
         ids = Counter(str(operation.get("operationId")) for _, _, operation, _, _ in found)
         used: set[str] = set()
         for method, path, operation, item, at in found:
-            if self._select is not None and not self._select(method.upper(), path, operation):
+            if self._select is not None and not decision(
+                at_once(self._select(method.upper(), path, operation), "`select`"), "`select`"
+            ):
                 continue
             given = operation.get("operationId")
             base = (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -86,9 +85,9 @@ class EntryOptions(TypedDict, total=False):
     """The `_meta` of the entry in lists."""
     tags: Collection[str]
     """Labels for `App(visible=...)`, `App.disable` and `App.enable`; clients do not see them."""
-    visible: Callable[[Context], bool]
+    visible: Callable[[Context], bool | Awaitable[bool]]
     """Returns whether the client of a request sees the entry. If not, the entry is not listed, and a call is answered
-    as for an unknown name. It must not be a coroutine function."""
+    as for an unknown name. It may be async. Anything but True counts as False."""
 
 
 class ToolOptions(EntryOptions, total=False):
@@ -128,18 +127,6 @@ def read_options(
     return {name: said[name] for name in said if name not in _OWN}, {
         name: said[name] for name in said if name in _OWN
     }
-
-
-V = TypeVar("V", bound=Callable[..., bool])
-
-
-def checked(visible: V) -> V:
-    """Return a `visible` function. Raises `TypeError` for a coroutine function, whose result would always be true."""
-    if iscoroutinefunction(visible):
-        raise TypeError(
-            "`visible` must not be a coroutine function; do slow work in a middleware or a dependency"
-        )
-    return visible
 
 
 def check_variables(function: Function, template: Template) -> None:

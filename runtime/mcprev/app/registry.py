@@ -6,14 +6,16 @@ A registry that is mounted in others passes each change on to them, so that look
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
+from mcprev.core.callbacks import allows
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
@@ -22,7 +24,9 @@ from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middl
 from mcprev_types.latest import models
 
 E = TypeVar("E", bound="Entry")
-Check: TypeAlias = Callable[[Context], bool]
+Visible: TypeAlias = Callable[[Context, frozenset[str]], bool | Awaitable[bool]]
+Check: TypeAlias = tuple[Callable[..., object], tuple[object, ...]]
+"""A function that says whether the client of a request sees an entry, and its arguments after the context."""
 Key: TypeAlias = "str | tuple[str, str]"
 """What an entry is registered under: its name or URI; of a completion that and the name of the argument."""
 KINDS: Final[Mapping[str, Changed | None]] = {
@@ -37,7 +41,7 @@ _SCHEME: Final = "^([^:]*:(?://)?)"
 """The part of a URI that precedes a prefix."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
     """What tools, resources, templates and prompts have in common."""
 
@@ -50,12 +54,19 @@ class Entry:
     around: tuple[Middleware, ...] = ()
     """The middleware of the mounted apps that the entry comes from."""
 
-    def shown(self, ctx: Context) -> bool:
-        """Return whether the client of a request sees the entry."""
-        return all(check(ctx) for check in self.checks)
+    async def shown(self, ctx: Context) -> bool:
+        """Return whether the client of a request sees the entry; the functions are called once for each request."""
+        if not self.checks:
+            return True
+        known = _SHOWN.setdefault(ctx, {})
+        if self not in known:
+            known[self] = True
+            for function, more in self.checks:
+                known[self] = known[self] and await allows(function, ctx, *more)
+        return known[self]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegisteredTool(Entry):
     """A function that is a tool."""
 
@@ -65,7 +76,7 @@ class RegisteredTool(Entry):
     """Whether it can run as a task; None to do as the option `tasks` says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resource(Entry):
     """A function that reads one resource."""
 
@@ -74,7 +85,7 @@ class Resource(Entry):
     """How long and for whom a client may keep what it read, as members of the result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceTemplate(Entry):
     """A function that reads the resources of a template."""
 
@@ -83,11 +94,15 @@ class ResourceTemplate(Entry):
     cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt(Entry):
     """A function that is a prompt."""
 
     listed: models.Prompt
+
+
+_SHOWN: Final = WeakKeyDictionary[Context, dict[Entry, bool]]()
+"""The entries that the clients of requests see or do not see, as far as it was asked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +116,7 @@ class Registry:
     completions: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
     disabled: dict[tuple[str, Key], Any] = field(default_factory=dict[tuple[str, Key], Any])
     """Entries that are out of service, by kind and key."""
-    visible: Callable[[Context, frozenset[str]], bool] | None = None
+    visible: Visible | None = None
     """Whether the client of a request sees the entries with some tags."""
     middleware: tuple[Middleware, ...] = ()
     """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
@@ -128,10 +143,12 @@ class Registry:
         """Return whether something is registered, in service or not."""
         return key in self.of(kind) or (kind, key) in self.disabled
 
-    def checks(self, tags: frozenset[str], own: Check | None = None) -> tuple[Check, ...]:
+    def checks(
+        self, tags: frozenset[str], own: Callable[[Context], object] | None = None
+    ) -> tuple[Check, ...]:
         """Return the checks of an entry that is registered here, with one of its own."""
-        visible, found = self.visible, () if own is None else (own,)
-        return found if visible is None else (*found, lambda ctx: visible(ctx, tags))
+        found: tuple[Check, ...] = () if own is None else ((own, ()),)
+        return found if self.visible is None else (*found, (self.visible, (tags,)))
 
     # -- changes -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import inspect
 import json
 import logging
@@ -24,7 +23,17 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict
 
-from mcprev.app.dependencies import Depends, Need, RequestScope, need_of, read_hints, values
+from mcprev.app.dependencies import (
+    Depends,
+    Need,
+    RequestScope,
+    innermost,
+    is_async,
+    need_of,
+    read_hints,
+    values,
+)
+from mcprev.core.callbacks import finished
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
@@ -63,7 +72,7 @@ class Function:
         """Read the signature. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
         if not callable(function):
             raise TypeError(f"{function!r} is not a function; pass options by keyword, as in name='...'")
-        named = _innermost(function)
+        named = innermost(function)
         inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
         self._function, self._executor = function, executor
         self.name: Final = getattr(named, "__name__", type(named).__name__)
@@ -74,8 +83,7 @@ class Function:
             self.refuse("it is a class; register a function, or an object that can be called")
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             self.refuse("it yields; return one value instead, and report progress with `ctx.progress`")
-        called: object = type(function).__call__
-        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+        self._async = is_async(function)
         hints = read_hints(inner, self.refuse)
         self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
         """The return annotation; `inspect.Signature.empty` without one."""
@@ -147,9 +155,8 @@ class Function:
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
         if self._async:
-            return await cast("Any", self._function)(**arguments)
-        found = await self._in_a_thread(arguments)
-        return await found if inspect.isawaitable(found) else found
+            return await finished(self._function(**arguments))
+        return await finished(await self._in_a_thread(arguments))
 
     async def _in_a_thread(self, arguments: dict[str, Any]) -> object:
         """Call a blocking function in a thread. If it is cancelled, the thread keeps running."""
@@ -294,13 +301,6 @@ def _whole(value: Json) -> Json:
     if isinstance(value, OBJECT):
         return {name: _whole(item) for name, item in value.items()}
     return [_whole(item) for item in value] if isinstance(value, LIST) else value
-
-
-def _innermost(function: Work) -> object:
-    """Unwrap partial objects and decorators."""
-    while isinstance(function, functools.partial):
-        function = cast("Work", function.func)
-    return inspect.unwrap(function)
 
 
 def _paragraph(doc: str | None) -> str | None:

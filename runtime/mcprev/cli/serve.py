@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from mcprev.core.callbacks import at_once
+
 if TYPE_CHECKING:
     from mcprev.server.server import Server
     from mcprev.transports.http.server.options import HttpOptions
@@ -108,9 +110,11 @@ def _made_by(factory: Callable[..., object], where: str) -> object:
         inspect.signature(factory).bind()
     except TypeError as error:
         raise click.ClickException(f"{where} cannot be called without arguments: {error}") from None
-    if inspect.iscoroutinefunction(factory):
-        raise click.ClickException(f"{where} is async; make the server in a function that is not")
-    return factory()
+    found = factory()
+    try:
+        return at_once(found, where)
+    except TypeError:
+        raise click.ClickException(f"{where} is async; make the server in a function that is not") from None
 
 
 def _module(name: str) -> object:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.client.request_handler import ClientHandler
 from mcprev.client.subscriptions import Change, Subscription
+from mcprev.core.callbacks import finished
 from mcprev.errors import Json, McpError
 from mcprev_types.latest import dispatch
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev_types.latest import models
 
-T = TypeVar("T")
 Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
 Sampling: TypeAlias = (
     "Callable[[models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
@@ -28,11 +27,6 @@ Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Elici
 LogMessage: TypeAlias = "Callable[[models.LoggingMessageNotificationParams], Awaitable[None] | None]"
 OnChange: TypeAlias = Callable[[Change], Awaitable[None] | None]
 logger: Final = logging.getLogger("mcprev.client")
-
-
-async def finished(value: Awaitable[T] | T) -> T:
-    """Return what a callback returned, awaited if it is awaitable."""
-    return cast("T", await value if inspect.isawaitable(value) else value)
 
 
 def handler_of(

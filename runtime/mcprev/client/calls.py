@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from typing import Any, Final
 
 from pydantic_core import ValidationError
@@ -108,7 +109,7 @@ def listener(
         if method != PROGRESS:
             return
         found = report_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-        if found is not None:
+        if isawaitable(found):
             start(_finish(found))
 
     return report

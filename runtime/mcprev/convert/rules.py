@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from mcprev_types import Child, TypeDelta
 
@@ -89,6 +89,8 @@ class ConversionContext:
         if self.on_downgrade is not None:
             # The author gets a copy, because the payload belongs to the caller.
             found = self.on_downgrade(copy.deepcopy(value), reason.value, self.revision)
+            if not isinstance(cast("object", found), dict | None):
+                raise NotRepresentable(f"on_downgrade returned {type(found).__name__}; return a dict or None")
             if found is not None:
                 return found
         logger.debug("%s has no %s: using the default", self.revision, reason.value)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from inspect import isawaitable, iscoroutinefunction
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from pydantic_core import ValidationError
 
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
+from mcprev.core.callbacks import finished, is_cancelled
 from mcprev.core.capabilities import Capabilities, bindings
 from mcprev.errors import (
     INTERNAL_MESSAGE,
@@ -143,8 +144,7 @@ def _awaited(stub: Callable[[Any, Any], object]) -> Stub:
     """Return a stub that a handler defines without `async` as one that can be awaited."""
 
     async def awaited(context: object, params: object) -> object:
-        found = stub(context, params)
-        return await found if isawaitable(found) else found
+        return await finished(stub(context, params))
 
     return awaited
 
@@ -236,12 +236,6 @@ def error_at(error: RpcError, method: str, revision: Revision, written: Revision
     if isinstance(error, ResourceNotFound):
         wire["code"] = revision.resource_not_found
     return wire
-
-
-def is_cancelled() -> bool:
-    """Return whether the current task itself is being cancelled, not something that the handler awaited."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def as_exception(error: BaseException, method: str) -> Exception:

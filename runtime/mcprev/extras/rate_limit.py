@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
+from mcprev.core.callbacks import finished
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
@@ -53,14 +54,15 @@ class RateLimit:
         rate: str,
         *,
         methods: Collection[str] = TOOLS,
-        key: Callable[[Context], str] = principal,
+        key: Callable[[Context], str | Awaitable[str]] = principal,
         storage: str | None = None,
     ) -> None:
         """Set the rate, such as `10/second` or `100 per 5 minutes`: the most calls in any time window of that length.
 
         - `methods` are the methods to limit; they are counted together. Default: `tools/call` alone. At stateless
           revisions, a call that asks for user input counts again when the client repeats it with the answer.
-        - `key(context)` returns a string; calls with the same key are counted together. Default: the principal, or one
+        - `key(context)`, async or not, returns a string; calls with the same key are counted together, and fail if it
+          returns anything else. Default: the principal, or one
           key for all clients that are not authenticated.
         - `storage` is a URI of the library `limits`, such as `async+redis://host:6379` to count over several processes.
           Default: the memory of this process.
@@ -93,7 +95,10 @@ class RateLimit:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
         if call.method in self._methods:
-            wait = await self._wait(self._key(call.ctx))
+            key: object = await finished(self._key(call.ctx))
+            if not isinstance(key, str):
+                raise TypeError(f"`key` of a RateLimit returned {type(key).__qualname__}; return a str")
+            wait = await self._wait(key)
             if wait > 0:
                 text = f"too many calls, at most {self._rate} are allowed; try again in {math.ceil(wait)} s"
                 raise (ToolError if call.method in TOOLS else InvalidRequest)(text)

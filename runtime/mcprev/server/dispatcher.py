@@ -109,7 +109,7 @@ class RequestDispatcher:
                 )
                 params = answers.into(params)
             context = Context(connection, incoming, self._hooks, stamp, answers)
-            if self._tasks is not None and self._tasks.takes(incoming, context):
+            if self._tasks is not None and await self._tasks.takes(incoming, context):
                 run = partial(self._run_task, method_binding, context, params, peer_context, tool)
                 answer = await self._tasks.call(context, run)
                 if answer is None:
@@ -121,7 +121,7 @@ class RequestDispatcher:
                 wire = await self._ask(method_binding, context, params, up, wire)
             result = method_binding.result(wire, down)
             if self._tasks is not None and incoming.method == LIST:
-                result = self._tasks.mark(result, context)
+                result = self._tasks.mark(result, incoming.revision)
             incoming.respond(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
             self._fail(as_exception(error, incoming.method), incoming)

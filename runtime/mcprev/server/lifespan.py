@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgen, iscoroutine, iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_origin
 
 from mcprev.errors import LocalProtocolError
@@ -18,7 +18,19 @@ from mcprev.errors import LocalProtocolError
 T = TypeVar("T")
 Enter: TypeAlias = Callable[[], AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """A function that returns an async context manager, or an async generator function that yields once."""
+_WRONG: Final = "a lifespan is an `async def` function that yields once; yield what it opens"
 _logger: Final = logging.getLogger("mcprev.server")
+
+
+def _manager(found: object) -> AbstractAsyncContextManager[object]:
+    """Return what a lifespan returned as a context manager. Raises `TypeError` if it is none."""
+    if isasyncgen(found):
+        return asynccontextmanager(lambda: found)()
+    if not isinstance(found, AbstractAsyncContextManager):
+        if iscoroutine(found):
+            found.close()
+        raise TypeError(f"{_WRONG} (it returned {type(found).__name__})")
+    return cast("AbstractAsyncContextManager[object]", found)
 
 
 class _Run:
@@ -36,9 +48,7 @@ class _Run:
         try:
             async with AsyncExitStack() as stack:
                 for enter in lifespans:
-                    make = asynccontextmanager(enter) if isasyncgenfunction(enter) else enter
-                    manager = cast("AbstractAsyncContextManager[object]", make())
-                    self.values.append(await stack.enter_async_context(manager))
+                    self.values.append(await stack.enter_async_context(_manager(enter())))
                 self.started.set_result(None)
                 await self.stopping.wait()
         except Exception as error:
@@ -70,7 +80,7 @@ class LifespanRunner:
         """
         for enter in lifespans:
             if iscoroutinefunction(enter) or isgeneratorfunction(enter):
-                raise TypeError("a lifespan is an `async def` function that yields once; yield what it opens")
+                raise TypeError(_WRONG)
         self._lifespans, self._before_end = lifespans, before_end
         self._run: _Run | None = None
 

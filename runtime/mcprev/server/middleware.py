@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from mcprev.core.callbacks import finished
 from mcprev.core.method_binding import Stub
 from mcprev.errors import Json
 from mcprev.server.context import Context
@@ -54,4 +55,4 @@ def wrap(middleware: Sequence[Middleware], method: str, stub: Stub) -> Stub:
 
 
 async def _link(middleware: Middleware, call_next: CallNext, call: HandlerCall) -> HandlerResult:
-    return await middleware(call, call_next)
+    return await finished(middleware(call, call_next))

@@ -58,8 +58,10 @@ class TaskManager(RunningTasks):
 
     def __init__(self, settings: Tasks) -> None:
         super().__init__(settings)
-        self.support: Callable[[object, Context], Support] = lambda tool, _: settings.support(tool)
-        """Returns whether the client of a request can, must or must not call a tool as a task."""
+        self.support: Callable[[object], Support] = settings.support
+        """Returns whether clients can, must or must not call a tool as a task."""
+        self.sees: Callable[[object, Context], Awaitable[bool]] | None = None
+        """Returns whether the client of a request sees a tool; None: all of them do."""
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -80,14 +82,14 @@ class TaskManager(RunningTasks):
         else:
             incoming.respond(await self._methods[incoming.method](incoming, context))
 
-    def mark(self, result: dict[str, Json], context: Context) -> dict[str, Json]:
+    def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10
-        if context.request.revision.tasks is not TaskSupport.CORE:
+        if revision.tasks is not TaskSupport.CORE:
             return result
         marked = [
             (
                 {**tool, "execution": {**tool.get("execution", {}), "taskSupport": str(support)}}
-                if (support := self.support(tool.get("name"), context)) is not Support.FORBIDDEN
+                if (support := self.support(tool.get("name"))) is not Support.FORBIDDEN
                 else tool
             )
             for tool in result["tools"]
@@ -96,14 +98,16 @@ class TaskManager(RunningTasks):
 
     # -- calls that may become tasks -----------------------------------------------------------------------
 
-    def takes(self, incoming: IncomingRequest, context: Context) -> bool:
+    async def takes(self, incoming: IncomingRequest, context: Context) -> bool:
         """Return whether a call can become a task. Raises `RpcError` if it must and cannot, or if the tool forbids it."""  # TASK-3
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is TaskSupport.NONE:
             return False
-        support = self.support(params.get("name"), context)
+        name, wants = params.get("name"), isinstance(params.get("task"), dict)
+        support = self.support(name)
+        if self.sees is not None and (wants or support is Support.REQUIRED):
+            support = support if await self.sees(name, context) else Support.FORBIDDEN
         if revision.tasks is TaskSupport.CORE:
-            wants = isinstance(params.get("task"), dict)
             refused = Support.FORBIDDEN if wants else Support.REQUIRED
             if support is refused:
                 verb = "cannot" if wants else "can only"

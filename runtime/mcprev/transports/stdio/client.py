@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
+from mcprev.core.callbacks import at_once
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.transports.lines import LineConnection
@@ -178,7 +179,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         del self._tail[:-TAIL]
         if self._on_stderr is not None:
             try:
-                self._on_stderr(cast("bytes", data))
+                at_once(self._on_stderr(cast("bytes", data)), "`stderr`")
             except Exception:
                 logger.exception("what reads the server's stderr raised")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from typing_extensions import override
 
 import mcprev
-from mcprev.core.method_binding import is_cancelled
+from mcprev.core.callbacks import decision, finished, is_cancelled
 from mcprev.errors import (
     AuthError,
     ConnectionLost,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
-"""The user's headers: a fixed mapping, or an async function that is called for each request."""
+HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
+"""The user's headers: a fixed mapping, or a function, async or not, that is called for each request."""
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
 _POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 _STREAMED: Final = (("Accept", media.SSE), ("Cache-Control", "no-store"))
@@ -156,7 +156,7 @@ class HttpSession:
                 at = target
                 if request is not None:
                     request.url = at
-            elif request is None or retries == MAX_RETRIES or not self._is_retried(request, response):
+            elif request is None or retries == MAX_RETRIES or not await self._is_retried(request, response):
                 return response
             else:
                 redirects, retries = 0, retries + 1
@@ -166,15 +166,17 @@ class HttpSession:
         """Return the headers that `auth` adds. Raises `McpError`."""
         assert self.auth is not None
         with _auth_errors():
-            return _checked((await self.auth.headers(request)).items())
+            found: Mapping[str, str] = await finished(self.auth.headers(request))
+            return _checked(found.items())
 
-    def _is_retried(self, request: AuthorizedRequest, response: HttpResponse) -> bool:
+    async def _is_retried(self, request: AuthorizedRequest, response: HttpResponse) -> bool:
         """Return whether to send a request again; finish with the response if so. Raises `McpError`."""
         assert self.auth is not None
         again = True
         try:
             with _auth_errors():
-                again = bool(self.auth.retry(request, response.status, response.headers))
+                found: object = await finished(self.auth.retry(request, response.status, response.headers))
+                again = found is not None and decision(found, "`retry`")
         finally:
             if again:
                 response.release()
@@ -209,7 +211,7 @@ class HttpSession:
         """Return the user's headers; a function may return a new token each time."""
         assert callable(self._source)
         try:
-            return _checked((await self._source()).items())
+            return _checked((await finished(self._source())).items())
         except McpError:
             raise
         except Exception as error:

@@ -6,7 +6,6 @@ The negotiation finds out which transport and revision the server speaks; this p
 from __future__ import annotations
 
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -56,8 +55,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
     ) -> None:
         """Set the URL of the endpoint and the options of the connection.
 
-        - `headers` are sent with every request to this server: a mapping, or an async function that is called for each
-          request and returns a mapping, for example with a current token.
+        - `headers` are sent with every request to this server: a mapping, or a function, async or not, that is called for
+          each request and returns a mapping, for example with a current token.
         - `session` is an `aiohttp.ClientSession` of your own, for proxies, certificates or cookies. The client does not
           close it, and its connection limit must exceed the number of concurrent calls. None: the client connects
           directly and trusts the certificates of the system, or those in SSL_CERT_FILE and SSL_CERT_DIR.
@@ -67,10 +66,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         - `connect_timeout` is the time in seconds to establish a TCP and TLS connection: 10 by default.
         - `max_message` is the maximum size of a server's message in bytes: 16 MiB by default.
 
-        Raises `ValueError` for an invalid URL, and if the `retry` of `auth` is a coroutine function.
+        Raises `ValueError` for an invalid URL.
         """
-        if iscoroutinefunction(getattr(auth, "retry", None)):
-            raise ValueError("`retry` of an `Authorization` must not be a coroutine function")
         self.url: str = check_server_url(url)
         self._new_session = partial(
             HttpSession,

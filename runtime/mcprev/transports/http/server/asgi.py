@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from mcprev.core.callbacks import call_within
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
@@ -20,7 +20,7 @@ from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
-from mcprev.transports.http.server.options import HttpSettings, Principal, checked_principal
+from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
@@ -136,6 +136,8 @@ class AsgiApp:
         """Serve one request of any HTTP server; its headers are within their limit."""
         try:
             reject = self._check_access(http_request)
+            if reject is None and self.settings.principal is not None:
+                reject = await self._identify(self.settings.principal, http_request)
             if reject is None and self._auth is not None:
                 reject = await self._authorize(self._auth.at(http_request.root), http_request)
             if reject is None and self.server.lifespan is not None:
@@ -154,7 +156,7 @@ class AsgiApp:
                 http_request.share.release()
 
     def _check_access(self, http_request: HttpRequest) -> HttpError | None:
-        """Find the endpoint of a request and check its origin and principal; return the error response if it is refused."""
+        """Find the endpoint of a request and check its origin; return the error response if it is refused."""
         here, headers = self.settings.path, http_request.headers
         place = here if http_request.path == here else self._place(http_request)
         if place is None:
@@ -164,11 +166,6 @@ class AsgiApp:
         reject = self._origin_policy.refusal(headers, http_request.address)
         if reject is not None:
             return reject
-        if self.settings.principal is not None:
-            found = self._principal_of(self.settings.principal, http_request.scope)
-            if isinstance(found, HttpError):
-                return found
-            http_request.principal = found
         if place is not here:
             http_request.place = place
         return None
@@ -182,13 +179,14 @@ class AsgiApp:
             return stopped()
         return stopped() if self._closed else None
 
-    def _principal_of(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
-        """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client."""  # HTTP-28
+    async def _identify(self, find: Principal, http_request: HttpRequest) -> HttpError | None:
+        """Set the principal of a request, or return 403 if `find` raises: None would mean an anonymous client."""  # HTTP-28
         try:
-            return checked_principal(find(scope))
+            http_request.principal = checked_principal(await call_within(IDENTIFY, find, http_request.scope))
         except Exception:
             logger.exception("who sends a request cannot be told, so it is refused")
             return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
+        return stopped() if self._closed else None
 
     async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
         """Verify the token of a request; return the error response if it is refused. The metadata needs none."""  # AUTH-1
@@ -227,7 +225,7 @@ class AsgiApp:
             message = parse(body, batch=True)
             del body  # free the memory: the request may take long
             if self._auth is not None and http_request.access is not None:
-                reject = self._auth.at(http_request.root).covers(http_request.access, message)
+                reject = await self._auth.at(http_request.root).covers(http_request.access, message)
                 if reject is not None:
                     return reject
         session = live = None

@@ -21,7 +21,6 @@ The specification leaves these points open; they are decided here:
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -29,11 +28,10 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from inspect import iscoroutinefunction
 from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote
 
-from mcprev.core.method_binding import is_cancelled
+from mcprev.core.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.access import Access, as_texts, of_type
@@ -70,8 +68,10 @@ _logger: Final = logging.getLogger("mcprev.auth")
 
 
 Verify: TypeAlias = Callable[[str], Awaitable[Access | None]]
-Needs: TypeAlias = Callable[[str, Mapping[str, Json]], "str | Iterable[str] | None"]
-Suffices: TypeAlias = Callable[[frozenset[str], frozenset[str]], bool]
+Needs: TypeAlias = Callable[
+    [str, Mapping[str, Json]], "str | Iterable[str] | Awaitable[str | Iterable[str] | None] | None"
+]
+Suffices: TypeAlias = Callable[[frozenset[str], frozenset[str]], bool | Awaitable[bool]]
 
 
 def _includes(held: frozenset[str], needed: frozenset[str]) -> bool:
@@ -117,10 +117,9 @@ class Bearer:
         - `about` adds members to the metadata by their RFC 9728 names, such as `resource_name`.
         - `clock` returns the time in seconds since 1970, which is compared with the expiry of tokens.
 
-        Raises `ValueError` for an invalid URL or scope, and if `needs` or `suffices` is a coroutine function.
+        `needs` and `suffices` may be async. If one of them raises, takes too long or returns another type, the response
+        is 503. Raises `ValueError` for an invalid URL or scope.
         """
-        if iscoroutinefunction(needs) or iscoroutinefunction(suffices):
-            raise ValueError("`needs` and `suffices` must not be coroutine functions")
         parts = split_resource(resource)
         if parts is None or "?" in resource:
             raise ValueError(
@@ -201,9 +200,9 @@ class Bearer:
             canonical_resource, access.audience
         ):
             return self._invalid("the token is not for this server")
-        return self._short_of(access, self._always) or access
+        return await self._short_of(access, self._always) or access
 
-    def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
+    async def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
         """Return the error response if a message, or a message of a batch, needs more scopes than `access` has."""
         if self._needs is None:
             return None
@@ -211,7 +210,7 @@ class Bearer:
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, Request | Notification):
                 try:
-                    found = self._needs(member.method, member.params or {})
+                    found = await call_within(self._timeout, self._needs, member.method, member.params or {})
                     if found is not None:
                         needed |= set(as_texts(found.split() if isinstance(found, str) else found))
                 except Exception:
@@ -220,7 +219,7 @@ class Bearer:
         needed.discard(OFFLINE)
         if not needed:
             return None
-        return self._short_of(access, self._always | needed, message)
+        return await self._short_of(access, self._always | needed, message)
 
     def _token(self, headers: Headers, query: bytes) -> str | HttpError:
         """Return the token of a request; only the `Authorization` header may contain one."""
@@ -240,13 +239,8 @@ class Bearer:
 
     async def _verified(self, token: str) -> Access | HttpError:
         try:
-            async with asyncio.timeout(self._timeout):
-                found: object = await self._verify(token)
+            found: object = await call_within(self._timeout, self._verify, token)
             return self._invalid("the token is not good") if found is None else of_type(found, Access)
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            _logger.warning("what `verify` waited for was cancelled, so a request is refused")
         except TimeoutError:
             _logger.warning("`verify` took too long, so a request is refused")
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
@@ -256,12 +250,13 @@ class Bearer:
 
     # -- error responses -----------------------------------------------------------------------------------
 
-    def _short_of(
+    async def _short_of(
         self, access: Access, needed: frozenset[str], message: Message | Batch | None = None
     ) -> HttpError | None:
         """Return the error response for a token with too few scopes."""
         try:
-            enough = not needed or of_type(self._suffices(access.scopes, needed), bool)
+            found = not needed or await call_within(self._timeout, self._suffices, access.scopes, needed)
+            enough = decision(found, "`suffices`")
         except Exception:
             _logger.exception("whether scopes suffice cannot be told, so a request is refused")
             return _unsure(message)

@@ -258,7 +258,7 @@ class HttpDispatcher:
         access, auth = http_request.access, self._settings.auth
         reject = None
         if access is not None and auth is not None:
-            reject = auth.at(http_request.root).covers(access, parse(body, batch=True))
+            reject = await auth.at(http_request.root).covers(access, parse(body, batch=True))
             connection.renew(access)
         if reject is None:
             reject = connection.take(body, http_request)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from mcprev.transports.http.security import MAX_HEADERS
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
 
 PATH: Final = "/mcp"
 SSE_PATHS: Final = ("/sse", "/messages")
-Principal = Callable[[Mapping[str, Any]], "str | None"]
+IDENTIFY: Final = 10.0
+"""The timeout of `principal`, in seconds."""
+Principal = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
 
 
 def checked_principal(found: object) -> str | None:
@@ -46,10 +47,10 @@ class HttpOptions(TypedDict, total=False):
     sse: bool | tuple[str, str]
     """Whether to serve HTTP+SSE too, the transport of 2024-11-05: True for `/sse` and `/messages`, or the two paths.
     False by default."""
-    principal: Callable[[Mapping[str, Any]], str | None] | None
-    """A function that returns the principal (the authenticated user) of a request from its ASGI scope, or None. It must
-    not be a coroutine function. A session belongs to the principal that opened it. If the function raises, the response
-    is 403. None: requests have no principal. Excludes `auth`."""
+    principal: Principal | None
+    """A function that returns the principal (the authenticated user) of a request from its ASGI scope, or None. It may
+    be async. A session belongs to the principal that opened it. If the function raises, takes more than 10 s or returns
+    anything else, the response is 403. None: requests have no principal. Excludes `auth`."""
     auth: Bearer | None
     """A `mcprev.Bearer`, which requires and verifies tokens. Its metadata is served below `/.well-known`, unless the
     app is mounted in another. None: no token is required. Excludes `principal`."""
@@ -110,7 +111,7 @@ class HttpSettings:
     get_stream: bool = True
     events: EventStore | None = field(default_factory=MemoryEvents)
     sse: bool | tuple[str, str] = False
-    principal: Callable[[Mapping[str, Any]], str | None] | None = None
+    principal: Principal | None = None
     auth: Bearer | None = None
     origins: Sequence[str] = ()
     hosts: Sequence[str] | None = None
@@ -133,10 +134,6 @@ class HttpSettings:
         for path in (self.path, *self.sse_paths):
             if not path.startswith("/"):
                 raise ValueError(f"the path '{path}' has to begin with a slash")
-        if iscoroutinefunction(self.principal):
-            raise ValueError(
-                "`principal` must not be a coroutine function; do slow work in an ASGI middleware"
-            )
         if self.principal is not None and self.auth is not None:
             raise ValueError("`principal` and `auth` exclude each other: a token has a principal")
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):

@@ -15,6 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev.core.callbacks import at_once
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.transports.exiting import exit_guard
@@ -74,7 +75,7 @@ async def _serve_started(
     port = listening.getsockname()[1]
     _logger.info("listening at %s", listening.getsockname())
     if ready is not None:
-        ready(port)
+        at_once(ready(port), "`ready`")
     serving = asyncio.create_task(server.serve([listening]))
     try:
         await asyncio.shield(serving)
