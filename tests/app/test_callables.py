@@ -421,9 +421,7 @@ async def as_verify(function: F) -> object:
 
 async def as_needs(function: F) -> object:
     access = mcprev.Access("me", audience=HERE, scopes="read")
-    bearer = bearer_with(
-        lambda _: None, needs=function
-    )  # pyright: ignore[reportArgumentType]  # type: ignore[arg-type,return-value]
+    bearer = bearer_with(returning(None, "token"), needs=function)
     found = await bearer.covers(access, Request(1, "tools/call", {}))
     assert found is not None, "a scope is missing"
     if found.status != 403:

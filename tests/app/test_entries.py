@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import aiohttp
 import pytest
@@ -534,3 +534,100 @@ def test_a_first_task_that_comes_too_late_is_refused() -> None:
     app.tool(lambda_of(), name="t")
     with pytest.raises(ValueError, match="'sometimes' is not a valid Support"):
         mcprev.App("b", "1").tool(lambda_of(), name="t", task="sometimes")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def watched() -> mcprev.App:
+    """An app with resources that everybody sees, that some see, and that nobody sees."""
+    app = mcprev.App("a", "1")
+    inner = mcprev.App("inner", "1", visible=to_admins)
+
+    async def is_async_admin(ctx: mcprev.Context) -> bool:
+        await asyncio.sleep(0)
+        return is_admin(ctx)
+
+    @app.resource("notes://t/{name}", visible=is_async_admin)
+    def named(name: str) -> str:
+        return name
+
+    app.resource("notes://open")(text)
+    app.resource("notes://t/open")(text)
+    app.resource("notes://own", visible=is_admin)(text)
+    app.resource("notes://away")(text)
+    inner.resource("notes://team", tags={"admin"})(text)
+    app.mount(inner)
+    app.disable("notes://away")
+    return app
+
+
+WATCHED: Final = (
+    "notes://own", "notes://team", "notes://t/7", "notes://away", "notes://open", "notes://t/open", "notes://nowhere",
+)  # fmt: skip
+TOLD: Final = {
+    "root": {uri for uri in WATCHED if uri != "notes://away"},
+    "ann": {"notes://open", "notes://t/open", "notes://nowhere"},
+}
+
+
+@EVERY
+def test_a_change_of_a_resource_is_told_to_those_who_see_it(row: Revision) -> None:
+    async def main() -> None:
+        app = watched()
+        served = app.server.asgi(principal=by_header, sse=True)
+        connector = InProcess(served)
+
+        async def work(user: str) -> None:
+            async with aiohttp.ClientSession(
+                connector=connector, connector_owner=False, headers={"x-user": user}
+            ) as session:
+                path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+                target = mcprev.http(connector.origin + path, session=session)
+                async with (
+                    mcprev.connect(target, mode=row.name) as client,
+                    client.listen(uris=[*WATCHED, "notes://last"]) as changes,
+                ):
+                    for _ in range(2):  # a change that is not announced yet is announced with the next
+                        for uri in WATCHED:
+                            app.server.changed("resource", uri)
+                    found: set[str | None] = set()
+                    while not TOLD[user] <= found:
+                        found.add((await anext(changes)).uri)
+                    for _ in range(50):
+                        await asyncio.sleep(0)
+                    app.server.changed("resource", "notes://last")
+                    while "notes://last" not in found:
+                        found.add((await anext(changes)).uri)
+                    assert found == TOLD[user] | {"notes://last"}
+
+        for user in TOLD:
+            await work(user)
+        await served.aclose()
+        await connector.close()
+
+    run(main())
+
+
+def test_many_changes_of_a_resource_wait_for_one_decision_of_who_sees_it() -> None:
+    asked: list[str] = []
+
+    async def main() -> None:
+        decided = asyncio.Event()
+
+        async def check(ctx: mcprev.Context) -> bool:
+            asked.append(ctx.request.method)
+            await decided.wait()
+            return True
+
+        app = mcprev.App("a", "1")
+        app.resource("notes://own", visible=check)(text)
+        async with mcprev.connect(app, mode=D) as client, client.listen(uris="notes://own") as changes:
+            for _ in range(100):
+                app.server.changed("resource", "notes://own")
+                await asyncio.sleep(0)
+            assert len(asked) == 1
+            decided.set()
+            assert (await anext(changes)).uri == "notes://own"
+            app.server.changed("resource", "notes://own")
+            assert (await anext(changes)).uri == "notes://own"
+            assert len(asked) == 2
+
+    run(main())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from mcprev.app.handlers import HANDLERS, Handler
+from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.options import (
     EntryOptions,
     ResourceOptions,
@@ -163,6 +163,7 @@ class App:
             server.tasks.support, server.tasks.sees = partial(self._task_support, tasks), self._sees_tool
             registered.runs_tasks = True
         registered.on_changed = server.changed
+        server.guard = partial(guard_of, registered)
         return server
 
     def _tasks(self) -> Tasks | None:

@@ -7,11 +7,12 @@ a client does not see does not exist for it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from mcprev.app.registry import Entry, Prompt, Registry, Resource, ResourceTemplate
+from mcprev.app.registry import KINDS, Entry, Prompt, Registry, Resource, ResourceTemplate
 from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal
@@ -101,17 +102,43 @@ class Resources(Handler):
         return contents_of(value, params.uri, entry.listed.mime_type, cache)
 
     async def _find(self, uri: str, ctx: Context) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
-        fixed = self._there.resources.get(uri)
-        if fixed is not None and await fixed.shown(ctx):
-            return fixed, {}
-        for entry in tuple(self._there.templates.values()):
-            texts = entry.template.match(uri)
-            if texts is not None and await entry.shown(ctx):
-                try:
-                    return entry, entry.function.read_texts(texts)
-                except ArgumentError:
-                    continue  # the variables do not fit: another template may match
+        for entry, arguments in _matching(self._there.resources, self._there.templates, uri):
+            if await entry.shown(ctx):
+                return entry, arguments
         raise ResourceNotFound("Resource not found", data={"uri": uri})
+
+
+def _matching(
+    fixed: Mapping[str, Resource], templates: Mapping[str, ResourceTemplate], uri: str
+) -> Iterator[tuple[Resource | ResourceTemplate, dict[str, Any]]]:
+    """Yield what can read the resource at a URI, with the arguments: the first that the client sees does."""
+    if uri in fixed:
+        yield fixed[uri], {}
+    for entry in tuple(templates.values()):
+        texts = entry.template.match(uri)
+        if texts is not None:
+            with suppress(ArgumentError):  # the variables do not fit: another template may match
+                yield entry, entry.function.read_texts(texts)
+
+
+def guard_of(there: Registry, uri: str) -> Callable[[Context], Awaitable[bool]] | None:
+    """Return how to find out whether a client sees the resource at a URI; None if all clients do, or if there is none."""
+    found = [entry for entry, _ in _matching(there.resources, there.templates, uri)]
+    hidden: dict[str, dict[Any, Any]] = {kind: {} for kind in KINDS}
+    for (kind, key), entry in there.disabled.items():
+        hidden[kind][key] = entry
+    if not all(entry.checks for entry in found):
+        return None
+    if not found and not any(_matching(hidden["resources"], hidden["templates"], uri)):
+        return None
+
+    async def sees(ctx: Context) -> bool:
+        for entry in found:
+            if await entry.shown(ctx):
+                return True
+        return False
+
+    return sees
 
 
 class Prompts(Handler):

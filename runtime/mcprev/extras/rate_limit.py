@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final
+from typing import Final, cast
 
 from mcprev.core.callbacks import finished
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
@@ -95,7 +95,7 @@ class RateLimit:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
         if call.method in self._methods:
-            key: object = await finished(self._key(call.ctx))
+            key = cast("object", await finished(self._key(call.ctx)))
             if not isinstance(key, str):
                 raise TypeError(f"`key` of a RateLimit returned {type(key).__qualname__}; return a str")
             wait = await self._wait(key)

@@ -8,7 +8,7 @@ itself answers `initialize`, `ping`, `logging/setLevel` and the two subscription
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum, auto
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
@@ -193,6 +193,8 @@ class HandshakeServer(Handshake):
         self.level: str = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs of the subscribed resources."""
+        self._subscriber: Request | None = None
+        """The last request that subscribed to one."""
         self.client_info: dict[str, Json] = {}
 
     def on_initialize(self, message: Request, batch: BatchResponse | None) -> None:
@@ -243,7 +245,11 @@ class HandshakeServer(Handshake):
         if error is not None:
             self.connection.refuse(message, error, batch)
             return
-        (self.subscribed.add if message.method == "resources/subscribe" else self.subscribed.discard)(uri)
+        if message.method == "resources/subscribe":
+            self.subscribed.add(uri)
+            self._subscriber = message
+        else:
+            self.subscribed.discard(uri)
         self.pong(message, batch)
 
     def on_initialized(self, _message: Notification, _now: float) -> None:
@@ -269,6 +275,19 @@ class HandshakeServer(Handshake):
             self.send_notification(change.method, None)
         elif uri in self.subscribed:
             self.send_notification(change.method, {"uri": uri})
+
+    def subscribers(self, uri: str) -> Iterator[IncomingRequest]:
+        """Yield a substitute for the request that subscribed to a resource, if there is one."""
+        if uri in self.subscribed and self._subscriber is not None:
+            incoming = IncomingRequest(
+                self, self.revision, self._subscriber, None, self.peer_capabilities or {}
+            )
+            incoming.open = False
+            yield incoming
+
+    def updated(self, _incoming: IncomingRequest, uri: str) -> None:
+        """Notify a subscriber of a change of a resource."""
+        self.changed(Changed.RESOURCE, uri)
 
 
 class HandshakeClient(Handshake):

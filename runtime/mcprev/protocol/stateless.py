@@ -206,10 +206,21 @@ class StatelessServer(Engine):
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Notify the listen streams that subscribed to a change."""  # SUB-3, SUB-8
+        for incoming in self._subscribed(kind, uri):
+            self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+
+    def subscribers(self, uri: str) -> Iterator[IncomingRequest]:
+        """Return the listen streams that subscribed to a resource."""
+        return self._subscribed(Changed.RESOURCE, uri)
+
+    def updated(self, incoming: IncomingRequest, uri: str) -> None:
+        """Notify a subscriber of a change of a resource."""
+        if incoming.open:
+            self.stream(incoming, CHANGES[Changed.RESOURCE].method, {"uri": uri})
+
+    def _subscribed(self, kind: Changed, uri: str | None) -> Iterator[IncomingRequest]:
         self.listeners = [incoming for incoming in self.listeners if incoming.open]
-        for incoming in self.listeners:
-            if wants(incoming.listen or {}, kind, uri):
-                self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+        return (incoming for incoming in self.listeners if wants(incoming.listen or {}, kind, uri))
 
     def end_streams(self) -> None:
         """End every listen stream with a result, before the connection is closed."""  # SUB-4, AMB-1

@@ -88,7 +88,7 @@ class RequestDispatcher:
         revision = incoming.revision
         try:
             if self._tasks is not None and self._tasks.serves(revision, incoming.method):
-                await self._tasks.serve(incoming, self._context(connection, incoming))
+                await self._tasks.serve(incoming, self.context(connection, incoming))
                 return
             method_binding = self._handlers[revision, incoming.method]
             stamp, up, down = peer_context = self._peer_context(incoming, connection)
@@ -166,7 +166,7 @@ class RequestDispatcher:
         origin.checking = True
         try:
             for again in (False, True):
-                tool = await self.tools.find(self._context(connection, incoming), incoming.params, None)
+                tool = await self.tools.find(self.context(connection, incoming), incoming.params, None)
                 error = None if tool is None else tool.header_mismatch(origin.headers, arguments)
                 now = connection.now()
                 if not error or again or now - self._relisted < RELIST:
@@ -207,7 +207,8 @@ class RequestDispatcher:
             return self._failed_tool(failure, context.request)
         return wire
 
-    def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
+    def context(self, connection: Connection, incoming: IncomingRequest) -> Context:
+        """Return the context of a request."""
         return Context(connection, incoming, self._hooks, self._peer_context(incoming, connection)[0])
 
     async def _ask(
@@ -273,7 +274,7 @@ class RequestDispatcher:
             # Only sessions have notifications for a handler.
             incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified)
             await method_binding.stub(
-                self._context(connection, incoming), method_binding.params(notified.params, None)
+                self.context(connection, incoming), method_binding.params(notified.params, None)
             )
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, _logger)

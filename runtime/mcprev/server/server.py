@@ -16,6 +16,7 @@ from mcprev.core.capabilities import ServerCapabilities, checked_handler, introd
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
+from mcprev.core.method_binding import log_failure
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import RequestStateSealer
@@ -28,7 +29,7 @@ from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from typing_extensions import Unpack
@@ -50,6 +51,7 @@ PORT: Final = 8000
 Lifespan: TypeAlias = "Callable[[Server], AbstractAsyncContextManager[object] | AsyncIterator[object]]"
 """A function that gets the server and returns an async context manager, or an async generator function that yields
 once."""
+Check: TypeAlias = "Callable[[Context], Awaitable[bool]]"
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -181,6 +183,10 @@ class Server:
         self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
         self._connections: set[Connection] = set()
+        self.guard: Callable[[str], Check | None] = lambda _: None
+        """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
+        self._telling: set[tuple[Connection, str]] = set()
+        """The changes of resources that are not announced yet, because it is not known who sees them."""
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -321,7 +327,8 @@ class Server:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
         A client with a session is notified of every changed list and of the resources that it subscribed to; a listen
-        stream carries only the changes that it subscribed to. Raises `LocalProtocolError` for another value of `what`,
+        stream carries only the changes that it subscribed to. A client is not notified of a resource of an app that it
+        does not see. Raises `LocalProtocolError` for another value of `what`,
         for `resource` without `uri`, and for any other kind with a `uri`.
         """
         if what not in CHANGES:
@@ -331,6 +338,29 @@ class Server:
             raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
         if kind is Changed.TOOLS:
             self.request_handler.tools.forget()
+        check = None if uri is None else self.guard(uri)
         for connection in tuple(self._connections):
+            if uri is not None and check is not None:
+                self._start_telling(connection, uri, check)
+                continue
             cast("ServerProtocol", connection.protocol).changed(kind, uri)
             connection.process_events()
+
+    def _start_telling(self, connection: Connection, uri: str, check: Check) -> None:
+        """Notify the subscribers of a resource that see it; one notification stands for all changes before it."""
+        key = connection, uri
+        if connection.error is None and key not in self._telling:
+            self._telling.add(key)
+            telling = connection.start(self._tell(connection, uri, check))
+            telling.add_done_callback(lambda _: self._telling.discard(key))
+
+    async def _tell(self, connection: Connection, uri: str, check: Check) -> None:
+        protocol = cast("ServerProtocol", connection.protocol)
+        try:
+            for engine in (protocol.session, protocol.stateless):
+                for incoming in tuple(engine.subscribers(uri)):
+                    if await check(self.request_handler.context(connection, incoming)):
+                        engine.updated(incoming, uri)
+            connection.process_events()
+        except BaseException as error:  # noqa: BLE001 - nothing else ends with it
+            log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)

@@ -13,7 +13,7 @@ import io
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -175,7 +175,7 @@ class HttpSession:
         again = True
         try:
             with _auth_errors():
-                found: object = await finished(self.auth.retry(request, response.status, response.headers))
+                found = cast("object", await finished(self.auth.retry(request, response.status, response.headers)))
                 again = found is not None and decision(found, "`retry`")
         finally:
             if again:
