@@ -74,8 +74,8 @@ def whole(response: bytes) -> bool:
 
 
 def request(port: int, headers: Mapping[str, str], body: Any) -> bytes:  # noqa: ANN401 - JSON
-    """A request as bytes."""
-    data = json.dumps(body).encode()
+    """A request as bytes; the body is given as JSON, or as the bytes of it."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {"Host": f"127.0.0.1:{port}", "Content-Type": "application/json", "Accept": ACCEPT, **headers}
     lines = [f"{name}: {value}\r\n" for name, value in {**fields, "Content-Length": str(len(data))}.items()]
     return b"".join([b"POST /mcp HTTP/1.1\r\n", "".join(lines).encode(), b"\r\n", data])

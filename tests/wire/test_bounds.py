@@ -79,7 +79,7 @@ def test_what_is_parsed_takes_no_more_than_its_weight(text: str) -> None:
 def test_no_punctuation_within_strings_counts(text: str) -> None:
     inner = text.replace("\\", "\\\\").replace('"', '\\"')
     assert len(inner) >= SMALL
-    assert without_strings(f'["{inner}",1]'.encode()) == b'[",1]'
+    assert without_strings(f'["{inner}",1]'.encode()) == b'["",1]'
 
 
 @req("HTTP-31", everywhere=True)
@@ -122,7 +122,7 @@ def test_steps_grow_with_the_bytes_only(
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
     assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
-    assert_linear(parsed_weight, make, bounds, body_budget)
+    assert_linear(parsed_weight, make, bounds, body_budget, sizes=(256, 512, 1024))  # all above or all below `max_values`
     assert_linear(lambda data: unread.find_id(data, data), make, unread)
 
 

@@ -16,10 +16,11 @@ Every function here makes a fixed number of passes over the bytes, each in C; no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from mcprev.errors import Json
 
 MAX_NAMES: Final = 128 * 1024 * 1024
 """The bound on the length in bytes of a message's longest member name times its number of values.
@@ -30,7 +31,14 @@ UNCHECKED: Final = 32 * 1024
 """A text of at most this many bytes cannot exceed a bound, unless `max_values` is smaller."""
 MAX_DEPTH: Final = 200
 """The maximum nesting depth of JSON: the fast parser's own limit, applied by the slow parser too."""
-_STRING: Final = re.compile(rb'"[^"]*"?')
+_BACKSLASH: Final = ord("\\")
+_NO_PUNCTUATION: Final = bytes(set(range(256)).difference(b",:[{"))
+NO_STRUCTURE: Final = bytes(set(range(256)).difference(rb'",:[{\/bfnrtu'))
+"""The bytes without which the strings of a JSON text still end at the same quotation marks: all but punctuation,
+quotation marks and escapes.
+"""
+_ESCAPED: Final = len(rb"\ud83d\ude00")
+"""The maximum number of bytes that one character takes in a JSON text."""
 
 
 @dataclass(slots=True)
@@ -53,34 +61,81 @@ def check_values(data: bytes | bytearray) -> None:
     """Raise `OutOfBoundsError` for a JSON text with more than `max_values` values, or with too long names for their
     number.
     """
+    check_names(data, count_values(data))
+
+
+def count_values(data: bytes | bytearray) -> int:
+    """Return the number of values in a JSON text, or a larger one, as long as that is within the bound: punctuation inside
+    strings may count too. Raises `OutOfBoundsError` for more than `max_values`.
+    """
     most = json_bounds.max_values
     values = _count(data)
-    if values > most and (values := _count(without_strings(data))) > most:
+    if values > most and (values := _count_exactly(data)) > most:
         raise OutOfBoundsError(f"a message of more than {most} JSON values (mcprev.json_bounds.max_values)")
-    longest = _longest_name(data, MAX_NAMES // values) if len(data) * values > MAX_NAMES else 0
-    if longest * values > MAX_NAMES and longest * _count(without_strings(data)) > MAX_NAMES:
-        raise OutOfBoundsError("a message with member names too long for its number of values")
+    return values
+
+
+def check_names(data: bytes | bytearray, values: int, longest: int | None = None) -> None:
+    """Raise `OutOfBoundsError` for a JSON text with too long member names for its number of values.
+
+    `values` is from `count_values`, `longest` the number of characters of the longest name, if the text is parsed.
+    """
+    size = len(data) if longest is None else longest * _ESCAPED
+    if size * values > MAX_NAMES:
+        size = _longest_name(data, MAX_NAMES // values)
+        if size * values > MAX_NAMES and size * _count_exactly(data) > MAX_NAMES:
+            raise OutOfBoundsError("a message with member names too long for its number of values")
+
+
+def few_values(value: Json, most: int) -> tuple[list[Json], int] | None:
+    """Return a parsed value with all values inside it, and the number of characters of its longest name.
+
+    Returns None for more than `most` values.
+    """
+    found, longest = [value], 0
+    for item in found:
+        if item.__class__ is dict:
+            longest = max(longest, *map(len, item))
+            found += item.values()
+        elif item.__class__ is list:
+            found += item
+        if len(found) > most:
+            return None
+    return found, longest
 
 
 def without_strings(data: bytes | bytearray) -> bytes | bytearray:
-    """Return a JSON text with each string replaced by one quotation mark.
+    """Return a JSON text with each string emptied.
 
     A text whose strings alone exceed the bound is returned unchanged. In a text that is not JSON, the part before the
     first error is treated the same way, so the count of values that a parser reads is right.
     """
-    bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return data if bare.count(b'"') > 2 * json_bounds.max_values else _STRING.sub(b'"', bare)
+    quotes = 2 * json_bounds.max_values
+    parts = _split(data, quotes + 1)
+    return data if len(parts) > quotes + 1 else b'""'.join(parts[::2])
 
 
 def _longest_name(data: bytes | bytearray, enough: int) -> int:
     """Return the length in bytes of the longest member name of a JSON text, or 0 if no name is longer than `enough`."""
-    parts: Sequence[bytes | bytearray] = data.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+    parts = _split(data)
     if max(map(len, parts[1::2]), default=0) <= enough:
         return 0
     names = zip(parts[1::2], parts[2::2], strict=False)
     return max((len(name) for name, behind in names if behind.lstrip()[:1] == b":"), default=0)
 
 
+def _split(data: bytes | bytearray, most: int = -1) -> Sequence[bytes | bytearray]:
+    """Split a JSON text at the quotation marks around its strings, at most so often: every second part is a string."""
+    if _BACKSLASH in data:
+        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    return data.split(b'"', most)
+
+
 def _count(text: bytes | bytearray) -> int:
     """Return the number of values in a JSON text whose strings are removed; an empty container counts twice."""
-    return 1 + len(text) - len(text.translate(None, b",:[{"))
+    return 1 + len(text.translate(None, _NO_PUNCTUATION))
+
+
+def _count_exactly(data: bytes | bytearray) -> int:
+    """Return the number of values in a JSON text; an empty container counts twice."""
+    return _count(without_strings(data.translate(None, NO_STRUCTURE)))
