@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen import ir, typescript
+from mcprev_codegen import git, ir, typescript
 from mcprev_codegen.errors import CodegenError, InputError
-from mcprev_codegen.fetch import fetch, is_url
+from mcprev_codegen.fetch import fetch, is_url, without_secrets
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
 from mcprev_codegen.sources import decoded, read
@@ -44,6 +43,8 @@ def import_schema(
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
     data = fetch(source) if is_url(source) else read(Path(source))
+    commit = commit or _commit_of(source, data)
+    source = without_secrets(source)
     module = ir.contract(typescript.parse(decoded(data, source), source))
     if not module.types:
         raise InputError(f"{source}: it declares no type, so it is not a schema")
@@ -103,7 +104,7 @@ def _pin(
 ) -> Pin:
     present = load_pins(folder).get(revision)
     same = present if present is not None and present.sha256 == sha256 else None
-    found = commit or _commit_in_url(source) or _commit_in_checkout(source) or (same.commit if same else None)
+    found = commit or (same.commit if same else None)
     if found is None:
         raise InputError(f"{source}: the upstream commit is not known; pass it with --commit")
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
@@ -111,24 +112,10 @@ def _pin(
     return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))
 
 
-def _commit_in_url(source: str) -> str | None:
-    match = _COMMIT.search(source) if is_url(source) else None
-    return match[0] if match else None
-
-
-def _commit_in_checkout(source: str) -> str | None:
-    """Return the commit that last changed a file, if the file is unmodified in a git checkout."""
-    path = Path(source)
-    if not path.is_file():
-        return None
-    git = ["git", "-C", str(path.parent.resolve())]
-    try:
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", path.name], capture_output=True, text=True, check=False
-        )
-        log = subprocess.run(
-            [*git, "log", "-1", "--format=%H", "--", path.name], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return None
-    return log.stdout.strip() if not changed.stdout and _COMMIT.fullmatch(log.stdout.strip()) else None
+def _commit_of(source: str, data: bytes) -> str | None:
+    """Return the commit in a URL, or the one that last changed a file, if the file is as committed in a checkout."""
+    if is_url(source):
+        match = _COMMIT.search(without_secrets(source))
+        return match[0] if match else None
+    repository = git.find(Path(source).parent)
+    return repository.last_change(Path(source), data) if repository else None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mcprev_codegen import descriptions, overlay, typescript
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, reason, together
+from mcprev_codegen.fetch import LIMIT
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import MESSAGE_UNIONS, Method, method_table, unlisted
 from mcprev_codegen.overlay import OverlayFacts
@@ -142,11 +143,15 @@ def load_extension(
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file. Raises `InputError`."""
+    """Return the content of a file. Raises `InputError` if it cannot be read or is too large."""
     try:
-        return path.read_bytes()
-    except OSError as error:
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    if len(data) > LIMIT:
+        raise InputError(f"{path}: larger than {LIMIT} bytes, so it is not a schema.ts")
+    return data
 
 
 def decoded(data: bytes, source: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcprev_codegen.errors import InputError, reason
-from mcprev_codegen.fetch import fetch, is_url
+from mcprev_codegen import git
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.fetch import LIMIT, fetch, is_url, without_secrets
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load, load_bytes, load_file
 
@@ -18,7 +18,6 @@ SUFFIX: Final = ".ts"
 FILE: Final = "schema.ts"
 _GIT: Final = re.compile(r"[^-:\\/][^:\\]+:[^\\].*")
 """`REF:PATH`, as `git show` accepts it; not `C:\\folder`."""
-_GIT_TIMEOUT: Final = 60.0
 
 
 class UnknownRevisionError(ValueError):
@@ -34,12 +33,11 @@ def load_input(folder: Path, named: str) -> Revision:
     if named in pins:
         return load(folder, named)
     if is_url(named):
-        return _loaded(folder, fetch(named), named, urlsplit(named).path)
+        return _loaded(folder, fetch(named), without_secrets(named), urlsplit(named).path)
     path = Path(named)
     if _is_git(named):
-        if _git("cat-file", "-t", named).strip() == b"tree":
-            named = f"{named.rstrip('/')}/{FILE}"
-        return _loaded(folder, _git("cat-file", "blob", named), named, named.partition(":")[2])
+        found, data = _git_file(named)
+        return _loaded(folder, data, found, found.partition(":")[2])
     if path.is_dir():
         path /= FILE
     if not (path.suffix == SUFFIX or os.sep in named or path.exists()):
@@ -70,13 +68,13 @@ def checkout_file(source: str) -> str | None:
     return os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else source
 
 
-def _git(*arguments: str) -> bytes:
-    named = arguments[-1]
+def _git_file(named: str) -> tuple[str, bytes]:
+    """Return the full name and the content of a file in the repository of the current folder."""
+    here = Path.cwd()
+    repository = git.find(here)
+    if repository is None:
+        raise InputError(f"{named}: not a git repository: {here}")
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{named}: git failed: {reason(error)}") from None
-    if done.returncode != 0:
-        why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("fatal: ")
-        raise InputError(f"{named}: not found by git: {why or 'not found'}")
-    return done.stdout
+        return repository.read(repository.from_top(named, here), FILE, LIMIT)
+    except InputError as error:
+        raise InputError(f"{named}: {str(error).partition(': ')[2]}") from None
