@@ -141,6 +141,7 @@ bench: setup
 	$(BIN)/python benchmarks/over_stdio.py $(PEER)
 	$(BIN)/python benchmarks/client.py $(PEER)
 	$(BIN)/python benchmarks/over_http.py $(PEER)
+	$(BIN)/python benchmarks/connections.py $(PEER)
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

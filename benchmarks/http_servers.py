@@ -2,6 +2,7 @@
 
 The form is `json`, `sse`, or `default`: what the server does without options. One echo tool everywhere, listed with the
 schema of its argument, on uvicorn; `FLOOR` is a bare ASGI app that reads and writes JSON and knows no protocol.
+`ON_UVICORN` is `OURS` without connections of our own.
 """
 
 from __future__ import annotations
@@ -43,15 +44,19 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data})
 """ + _RUN
-_SERVE: Final = """
+_OPTIONS: Final = """
 options = {"json": {"json_response": True}, "sse": {"json_response": False}}.get(sys.argv[1], {})
-if sys.argv[2] == "httptools":
-    server.run_http(port=int(sys.argv[3]), **options)
-    sys.exit()
+"""
+_ASGI: Final = """
 lifespan = True
 app = server.asgi(**options)
 """ + _RUN
-OURS: Final = """
+_SERVE: Final = _OPTIONS + """
+if sys.argv[2] == "httptools":
+    server.run_http(port=int(sys.argv[3]), **options)
+    sys.exit()
+""" + _ASGI
+_ECHO: Final = """
 import sys
 import mcprev
 from mcprev_types.latest import models as m
@@ -63,7 +68,9 @@ class Echo(mcprev.ServerHandler):
     async def call_tool(self, ctx, params):
         return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
 server = mcprev.Server(Echo(), "echo", "1")
-""" + _SERVE
+"""
+OURS: Final = _ECHO + _SERVE
+ON_UVICORN: Final = _ECHO + _OPTIONS + _ASGI
 APP: Final = """
 import sys
 import mcprev

@@ -24,7 +24,7 @@ import pytest
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.http.server.accepting import Acceptor, stop_accepting
+from mcprev.transports.http.server.accepting import Acceptor
 from mcprev.transports.http.server.running import bind
 from requirements import D, E, req
 from running import run
@@ -303,23 +303,19 @@ def test_a_second_interrupt_waits_for_nothing() -> None:
 
 
 @req("HTTP-3", everywhere=True)
-@pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning",  # asyncio leaves closing the connection to its `__del__`
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
-)
 def test_a_connection_that_arrives_as_the_server_stops_breaks_nothing() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
         failed: list[dict[str, Any]] = []
         loop.set_exception_handler(lambda _, context: failed.append(context))
         with bind("127.0.0.1", 0) as listening:
-            acceptor = Acceptor(listening, asyncio.Protocol, has_room=lambda: True, make_room=lambda: False)
-            accepting = asyncio.create_task(acceptor.run())
+            acceptor = Acceptor(listening, asyncio.Protocol, room=lambda: 1, make_room=lambda: False)
+            acceptor.start()
             await asyncio.sleep(0)
             with socket.create_connection(listening.getsockname()):
-                stop_accepting(accepting)
-                await asyncio.wait({accepting})
-        assert accepting.cancelled()
+                acceptor.stop()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
         assert failed == []
 
     run(test())

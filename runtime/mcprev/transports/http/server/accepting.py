@@ -1,18 +1,25 @@
 """Accepts connections up to a limit, and waits while the process has no file descriptor left (SEC-6).
 
-At the descriptor limit, the server of asyncio retries as often as its backlog is long, and logs each attempt. Here each
-listening socket has one task, and connections beyond the limit wait in the queue of the kernel.
+At the descriptor limit, the server of asyncio retries as often as its backlog is long, and logs each attempt. uvloop's
+closes the connections that wait, and accepts one in each turn of the event loop. Here connections beyond the limit wait
+in the queue of the kernel, and a turn accepts those that have arrived, up to `BATCH`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
 
+BATCH: Final = 32
+"""The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
+POLL: Final = 0.01
+"""Seconds between two attempts to accept where the event loop cannot watch a socket, as on Windows."""
 BACK_OFF: Final = 0.1
 """Seconds between two attempts to accept while there is no room."""
 QUIET: Final = 60.0
@@ -36,15 +43,6 @@ def connection_limit(wanted: int) -> int:
     return limit
 
 
-def stop_accepting(task: asyncio.Task[None]) -> None:
-    """Cancel the task of an `Acceptor`, after the connections that have arrived.
-
-    Timers run after the sockets that the selector has found ready. If the task were cancelled before them, asyncio
-    would accept another connection, have nobody to give it to, and log an `InvalidStateError`.
-    """
-    asyncio.get_running_loop().call_later(0, task.cancel)
-
-
 class Acceptor:
     """Accepts the connections of one listening socket."""
 
@@ -53,41 +51,74 @@ class Acceptor:
         listening: socket.socket,
         make: Callable[[], asyncio.Protocol],
         *,
-        has_room: Callable[[], bool],
+        room: Callable[[], int],
         make_room: Callable[[], bool],
     ) -> None:
-        """`make` creates the protocol of a connection. `make_room` closes idle connections; False if there are none."""
+        """`make` creates the protocol of a connection, and `room` returns how many more of them may be open.
+
+        `make_room` closes idle connections, and returns False if there are none.
+        """
         listening.settimeout(0)
         self._listening = listening
         self._make = make
-        self._has_room, self._make_room = has_room, make_room
+        self._room, self._make_room = room, make_room
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
         self._logged = float("-inf")
 
-    async def run(self) -> None:
-        """Accept connections until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            while not self._has_room():
-                await self._wait("the limit of connections is reached")
-            try:
-                connection, _ = await loop.sock_accept(self._listening)
-            except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    await self._wait(f"no connection can be accepted: {error.strerror}")
-                elif error.errno != errno.ECONNABORTED:  # the client has disconnected already
-                    _logger.exception("a connection could not be accepted")
-                    await asyncio.sleep(BACK_OFF)
-                continue
-            try:
-                await loop.connect_accepted_socket(self._make, connection)
-            except Exception:
-                _logger.exception("a connection could not be served")
-                connection.close()
+    def start(self) -> None:
+        """Accept connections until `stop`."""
+        try:
+            self._loop.add_reader(self._listening, self._accept)
+        except NotImplementedError:
+            self._timer = self._loop.call_later(POLL, self.start)
+            self._accept()
 
-    async def _wait(self, why: str) -> None:
+    def stop(self) -> None:
+        """Accept no more connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with contextlib.suppress(NotImplementedError):
+            self._loop.remove_reader(self._listening)
+
+    def _accept(self) -> None:
+        """Accept the connections that have arrived, up to `BATCH`. Those of earlier turns are open by now."""
+        room = self._room()
+        if room <= 0:
+            self._pause("the limit of connections is reached", makes_room=True)
+        for _ in range(min(room, BATCH)):
+            try:
+                connection, _ = self._listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:  # the client has disconnected already
+                continue
+            except OSError as error:
+                self._pause(
+                    f"no connection can be accepted: {error.strerror}", makes_room=error.errno in _EXHAUSTED
+                )
+                return
+            self._open(self._loop.connect_accepted_socket(self._make, connection), connection)
+
+    def _open(
+        self, opening: Coroutine[Any, Any, object], connection: socket.socket, _: object = None
+    ) -> None:
+        """Run a coroutine until it waits for a future, and then on: a task would begin one turn of the loop later."""
+        try:
+            future: asyncio.Future[object] = opening.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            _logger.exception("a connection could not be served")
+            connection.close()
+            return
+        future.add_done_callback(partial(self._open, opening, connection))
+
+    def _pause(self, why: str, *, makes_room: bool) -> None:
         """Close idle connections, or wait until others close."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if now - self._logged >= QUIET:
             self._logged = now
-            _logger.warning("%s; new connections wait until others are closed", why)
-        await asyncio.sleep(0 if self._make_room() else BACK_OFF)
+            _logger.warning("%s; new connections wait", why)
+        self.stop()
+        self._timer = self._loop.call_later(0 if makes_room and self._make_room() else BACK_OFF, self.start)

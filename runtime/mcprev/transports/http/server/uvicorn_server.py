@@ -18,7 +18,7 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
-from mcprev.transports.http.server.accepting import Acceptor, connection_limit, stop_accepting
+from mcprev.transports.http.server.accepting import Acceptor, connection_limit
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -38,31 +38,30 @@ class HttpServer(uvicorn.Server):
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
         self._limit = connection_limit(app.settings.max_connections)
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._acceptors: list[Acceptor] = []
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         for listening in sockets or ():
-            acceptor = Acceptor(listening, self._protocol, has_room=self._has_room, make_room=self._make_room)
-            self._accepting.add(asyncio.create_task(acceptor.run()))
+            acceptor = Acceptor(listening, self._protocol, room=self._room, make_room=self._make_room)
+            acceptor.start()
+            self._acceptors.append(acceptor)
 
     def _protocol(self) -> asyncio.Protocol:
         make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
-    def _has_room(self) -> bool:
-        return len(self.server_state.connections) < self._limit
+    def _room(self) -> int:
+        return self._limit - len(self.server_state.connections)
 
     def _make_room(self) -> bool:
         return self._front is not None and self._front.make_room()
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for task in self._accepting:
-            stop_accepting(task)
-        if self._accepting:
-            await asyncio.wait(self._accepting)
+        for acceptor in self._acceptors:
+            acceptor.stop()
         for listening in sockets or ():
             listening.close()
         ending = asyncio.create_task(self.app.aclose(linger=self.linger))
