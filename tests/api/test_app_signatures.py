@@ -1,5 +1,7 @@
 """What is told of a function that is registered with an app, and which arguments it is called with (TOOL-2, 3, 7)."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
@@ -26,7 +28,7 @@ from mcprev.app.signatures import ArgumentError, Function
 from mcprev.app.uri_templates import MAX_URI, Template
 from mcprev_types.latest import models as m
 from requirements import D, E, req
-from support import check_metaschema
+from support import check_metaschema, same
 
 if TYPE_CHECKING:
     from decimal import Decimal as OnlyForCheckers
@@ -334,6 +336,47 @@ def test_fractions_stay_what_they_are_where_another_argument_is_whole() -> None:
 
     found = Function(takes).read({"a": 1.0, "b": [2.0]})
     assert [type(item) for item in (found["a"], *found["b"])] == [int, float]
+
+
+AS_IT_IS: list[Any] = [
+    str, int, float, bool, None, str | None, list[str], list[float] | None, dict[str, int], dict[int, str],
+    dict[str, list[dict[str, bool | None]]], Annotated[str, Field(min_length=2, description="long")],
+]  # fmt: skip
+CONVERTED: list[Any] = [
+    bytes, dt.date, Any, list[Any], dict[str, Any], list, Color, Point, Box, Literal["a"], int | str, set[str], Tree,
+    tuple[str, str], Annotated[str, AfterValidator(str.upper)], dict[str, dt.date], dt.date | None,
+]  # fmt: skip
+ODD: Any = st.sampled_from([math.inf, -math.inf, math.nan, "\ud800", 10**400, 1e300, True, "1", {"\udfff": 1}, {"1": "x"}])
+
+
+@req("TOOL-3", everywhere=True)
+@pytest.mark.parametrize(("hints", "plain"), [(AS_IT_IS, True), (CONVERTED, False)])
+def test_only_types_whose_json_text_says_no_more_than_the_value_are_validated_as_they_are(
+    hints: list[Any], plain: bool
+) -> None:
+    assert [hint for hint in hints if one(hint)._plain is not plain] == []
+
+
+@req("TOOL-3", everywhere=True)
+@settings(max_examples=400)
+@given(hint=st.sampled_from(AS_IT_IS), data=st.data())
+def test_arguments_that_are_validated_as_they_are_arrive_as_from_their_text(hint: Any, data: Any) -> None:
+    odd = st.one_of(ODD, ANYTHING, st.lists(ODD, max_size=2), st.dictionaries(st.sampled_from(["a", "1"]), ODD))
+    value = data.draw(odd if hint in (dict[int, str], AS_IT_IS[-1]) else st.one_of(values_of(hint), odd))
+    function = one(hint)
+    found = []
+    for function._plain in (True, False):
+        try:
+            found.append(function.read({"x": value}))
+        except ArgumentError as error:
+            found.append(error.complaints)
+    assert same(*found)
+
+
+@req("TOOL-3", everywhere=True)
+def test_a_long_text_is_neither_written_nor_copied_to_be_validated() -> None:
+    text = "a" * 1_000_000
+    assert one(str).read({"x": text})["x"] is text
 
 
 PLAIN: Any = st.sampled_from([int, float, str, bool, None, Literal["a", "b"], Color, Point, Box])

@@ -56,6 +56,13 @@ _THREADS: Final = WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecuto
 _logger: Final = logging.getLogger("mcprev.server")
 
 
+_PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "str": (), "int": (), "float": (), "bool": (), "none": (),
+    "nullable": ("schema",), "list": ("items_schema",), "dict": ("keys_schema", "values_schema"),
+}  # fmt: skip
+"""Core schemas of pydantic, with the members that hold other ones, which are plain if those are."""
+
+
 class ArgumentError(Exception):
     """Arguments do not fit the signature."""
 
@@ -92,6 +99,9 @@ class Function:
         self._arguments = self._read_signature(hints)
         self.schema: Final = self._make_schema()
         """JSON Schema of the arguments."""
+        schema: Any = self._adapter.core_schema
+        self._plain = "fields" in schema and all(_is_plain(it["schema"]) for it in schema["fields"].values())
+        """Whether arguments that are valid as they are need no conversion from JSON text."""
 
     def refuse(self, why: str, parameter: str | None = None) -> NoReturn:
         """Raise `TypeError` for the function: what is wrong, and what to do instead."""
@@ -127,9 +137,15 @@ class Function:
             raise ArgumentError([((), "holds text that is not Unicode")]) from None
 
     def _strict(self, given: Mapping[str, Json]) -> dict[str, Any]:
+        validator: Any = self._adapter.validator
+        try:
+            if self._plain:
+                return cast("dict[str, Any]", validator.validate_python(given, strict=True))
+        except ValidationError:
+            pass  # the text decides, and says why
         # Numbers beyond a double become null, as on the wire.
         text = to_json(given, inf_nan_mode="null")
-        return cast("dict[str, Any]", self._adapter.validate_json(text, strict=True))
+        return cast("dict[str, Any]", validator.validate_json(text, strict=True))
 
     def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Validate and convert string arguments, as of prompts and URIs. Raises `ArgumentError`."""
@@ -269,6 +285,12 @@ class Function:
             )
 
 
+def _is_plain(schema: Any) -> bool:  # noqa: ANN401 - a core schema of pydantic
+    """Return whether a parsed JSON value that is valid, and its JSON text, are always converted to the same value."""
+    parts = _PLAIN.get(schema["type"])
+    return parts is not None and all(part in schema and _is_plain(schema[part]) for part in parts)
+
+
 def _complaints(error: ValidationError) -> list[ValidationIssue]:
     return [
         (tuple(wrong["loc"]), _WORDS.get(wrong["type"]) or f"is wrong: {wrong['msg']}")
@@ -280,7 +302,8 @@ def _arguments_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:
     """Return the adapter of an arguments object. Its members may be absent: the function then uses its own default."""
     make: Any = TypedDict  # type checkers require literal members
     made = make("Arguments", dict(hints))
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    # The last two refuse numbers and text that JSON cannot carry: any bound makes pydantic look at the text.
+    made.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False, str_min_length=0)
     return TypeAdapter(made)
 
 
