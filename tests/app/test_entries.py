@@ -198,7 +198,7 @@ def test_the_lifespan_of_a_mounted_app_runs_too() -> None:
 
 
 LOST: list[tuple[Any, str]] = [
-    ({"tasks": mcprev.Tasks({"t": "optional"})}, "pass `task=` with each tool"),
+    ({"exact": {D: mcprev.ServerHandler()}}, "pass it to the app that mounts it"),
     ({"show_errors": True}, "pass it to the app that mounts it, or raise `mcprev.ToolError`"),
     ({"requires": {"tools/call": m.ClientCapabilities()}}, "pass it to the app that mounts it"),
 ]
@@ -524,6 +524,77 @@ def test_a_tool_that_takes_the_name_of_a_task_is_none_itself() -> None:
         assert support == ["optional", None]
 
     at(row_of(D), app, work)
+
+
+class Store(mcprev.MemoryTaskStore):
+    """Remembers whose tasks it stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved = 0
+
+    async def save(self, task: Any, /) -> None:
+        self.saved += 1
+        await super().save(task)
+
+
+def building(tasks: mcprev.Tasks | None, name: str = "build") -> mcprev.App:
+    app = mcprev.App(name, "1") if tasks is None else mcprev.App(name, "1", tasks=tasks)
+
+    @app.tool(name=name)
+    async def build(ctx: mcprev.Context) -> str:
+        await ctx.detach()
+        return "built"
+
+    app.tool(lambda_of(), name=f"{name}_not")
+    return app
+
+
+@pytest.mark.parametrize("row", [row_of(D), ROW_E], ids=lambda row: row.name)
+@pytest.mark.parametrize("owner", ["the outer app", "the mounted app", "both"])
+def test_a_mounted_app_says_which_of_its_tools_run_as_tasks(owner: str, row: Revision) -> None:
+    inner, outer = Store(), Store()
+    app = (
+        mcprev.App("a", "1")
+        if owner == "the mounted app"
+        else mcprev.App("a", "1", tasks=mcprev.Tasks({}, store=outer))
+    )
+    middle = mcprev.App("middle", "1")
+    middle.mount(building(mcprev.Tasks({"build": "required"}, store=inner)), "y")
+    app.mount(middle, "x")
+    app.tool(lambda_of(), name="build")
+
+    async def work(client: mcprev.Client) -> None:
+        task = await client.start_tool("x_y_build", {})
+        assert text_of(await task.result()) == "built"
+        if row.name == D:
+            tools = [tool.to_wire() async for tool in client.tools()]
+            support = {tool["name"]: tool.get("execution", {}).get("taskSupport") for tool in tools}
+            assert support == {"x_y_build": "required", "x_y_build_not": None, "build": None}
+            with pytest.raises(McpError, match="can only run as a task"):
+                await client.raw("tools/call", {"name": "x_y_build"})
+
+    at(row, app, work)
+    assert (inner.saved > 0, outer.saved > 0) == (owner == "the mounted app", owner != "the mounted app")
+
+
+def test_settings_of_tasks_that_contradict_each_other_or_come_too_late_are_refused() -> None:
+    app = mcprev.App("a", "1")
+    app.mount(building(mcprev.Tasks({"build": "optional"})))
+    with pytest.raises(ValueError, match="several mounted apps have `tasks`"):
+        app.mount(building(mcprev.Tasks({"other": "optional"}), "other"), "x")
+    assert "x_other" not in app._tools()  # pyright: ignore[reportPrivateUsage]
+    named = mcprev.App("b", "1")
+    named.mount(building(mcprev.Tasks({"built": "optional"})))
+    with pytest.raises(ValueError, match="`tasks` names 'built', which is not a tool of the app 'build'"):
+        named.asgi()
+    late, middle = mcprev.App("c", "1"), building(None)
+    late.mount(middle)
+    assert isinstance(late.server, mcprev.Server)
+    for each in (late, middle):
+        with pytest.raises(LocalProtocolError, match="a lifespan or `tasks` before the first use"):
+            each.mount(building(mcprev.Tasks({"other": "optional"}), "other"))
+        each.mount(building(None, "plain"), f"p{each is late}")
 
 
 def test_a_first_task_that_comes_too_late_is_refused() -> None:

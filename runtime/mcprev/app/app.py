@@ -6,7 +6,7 @@ An app only builds a handler: `App.server` is a normal `mcprev.Server`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = {
-    "tasks": "pass `task=` with each tool instead",
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
         ("exact", "requires", "on_downgrade", "capabilities"), "pass it to the app that mounts it"
@@ -96,8 +95,10 @@ class App:
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
+        tasks = options.get("tasks")
         self._registered = Registry(
             visible=visible,
+            tasks={} if tasks is None else tasks.tools,
             middleware=tuple(options.get("middleware", ())),
         )
         self._mounted: list[App] = []
@@ -160,7 +161,7 @@ class App:
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
         if tasks is not None and server.tasks is not None:
-            server.tasks.support, server.tasks.sees = partial(self._task_support, tasks), self._sees_tool
+            server.tasks.support, server.tasks.sees = self._task_support, self._sees_tool
             registered.runs_tasks = True
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
@@ -168,26 +169,49 @@ class App:
 
     def _tasks(self) -> Tasks | None:
         """Return the settings of tasks, or None if no tool can run as a task."""
-        tasks = self._options.get("tasks")
-        tools: dict[str, RegisteredTool] = {
-            **{
-                str(name): tool for (kind, name), tool in self._registered.disabled.items() if kind == "tools"
-            },
-            **self._registered.tools,
-        }
-        for name in () if tasks is None else tasks.tools.keys() - tools.keys():
-            hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
-            raise ValueError(f"`tasks` names '{name}', which is not a tool of this app{hint}")
+        self._check_tasks()
+        tasks, tools = self._task_settings(), self._tools()
         if tasks is None and any(tool.task is not None for tool in tools.values()):
             from mcprev.server.tasks import Tasks
 
             return Tasks({})
         return tasks
 
-    def _task_support(self, tasks: Tasks, name: object) -> Support:
+    def _task_settings(self, more: Sequence[App] = ()) -> Tasks | None:
+        """Return the option `tasks`, or that of the mounted app that has it; `more` are mounted too. Raises `ValueError`."""
+        own = self._options.get("tasks")
+        if own is not None:
+            return own
+        found = [app._task_settings() for app in (*self._mounted, *more)]  # noqa: SLF001 - another app
+        several = {id(tasks): tasks for tasks in found if tasks is not None}
+        if len(several) > 1:
+            raise ValueError(
+                "several mounted apps have `tasks`, but a server has one store and one set of limits: pass `tasks` to the "
+                "app that mounts them, such as mcprev.Tasks({})"
+            )
+        return next(iter(several.values()), None)
+
+    def _tools(self) -> dict[str, RegisteredTool]:
+        """Return the tools by name, in service or not."""
+        disabled = self._registered.disabled.items()
+        away = {str(name): tool for (kind, name), tool in disabled if kind == "tools"}
+        return {**away, **self._registered.tools}
+
+    def _check_tasks(self) -> None:
+        """Raise `ValueError` if `tasks`, of this app or of one that is mounted in it, names a tool that it does not have."""
+        tools = self._tools()
+        for name in self._registered.tasks.keys() - tools.keys():
+            hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
+            raise ValueError(f"`tasks` names '{name}', which is not a tool of the app '{self._name}'{hint}")
+        for app in self._mounted:
+            app._check_tasks()  # noqa: SLF001 - another app
+
+    def _task_support(self, name: object) -> Support:
         """Return whether a tool can run as a task."""
         tool = self._registered.tools.get(name) if isinstance(name, str) else None
-        return Support.FORBIDDEN if tool is None else tool.task or tasks.support(name)
+        if tool is None:
+            return Support.FORBIDDEN
+        return tool.task or self._registered.tasks.get(tool.listed.name, Support.FORBIDDEN)
 
     async def _sees_tool(self, name: object, ctx: Context) -> bool:
         tool = self._registered.tools.get(name) if isinstance(name, str) else None
@@ -412,16 +436,25 @@ class App:
         resources, prompts and completions. Its params have the names without the prefix. It does not run around lists,
         which this app answers.
 
-        Raises `ValueError` for a name that exists already, for an app that is mounted in itself, and for an app with
-        options that would have no effect, such as `tasks`: its text says what to do instead. Raises `LocalProtocolError` if
-        the server was created already and the other app has a lifespan or functions of a new kind.
+        The tools of the other app can run as tasks if its option `tasks` says so. The store and the limits are those of
+        `tasks` of this app; if it has none, those of the only mounted app that has any.
+
+        Raises `ValueError` for a name that exists already, for an app that is mounted in itself, for a second app with
+        `tasks` if this app has none, and for an app with options that would have no effect: its text says what to do
+        instead. One of them is `exact`: such a handler answers for a whole server at a revision, its lists included, so
+        nothing of this app could be served beside it. Raises `LocalProtocolError` if
+        the server was created already and the other app has a lifespan, `tasks` or functions of a new kind.
         """
         for name, instead in _LOST.items():
             if app._options.get(name):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
             raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")
-        if self._registered.served is not None and app._lifespans():
-            raise LocalProtocolError("mount an app with a lifespan before the first use of `app.server`")
+        tasks = self._task_settings([app])
+        late = tasks is not self._task_settings() or bool(app._lifespans())
+        if self._registered.is_served and late:
+            raise LocalProtocolError(
+                "mount an app with a lifespan or `tasks` before the first use of `app.server`"
+            )
         self._registered.mount(app._registered, prefix)
         self._mounted.append(app)

@@ -73,7 +73,7 @@ class RegisteredTool(Entry):
     listed: models.Tool
     returns: ToolReturns
     task: Support | None = None
-    """Whether it can run as a task; None to do as the option `tasks` says."""
+    """Whether it can run as a task; None to do as the option `tasks` of the served app says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,6 +118,8 @@ class Registry:
     """Entries that are out of service, by kind and key."""
     visible: Visible | None = None
     """Whether the client of a request sees the entries with some tags."""
+    tasks: Mapping[str, Support] = field(default_factory=dict[str, Support])
+    """Which tools can or must run as tasks, where a tool itself does not say so."""
     middleware: tuple[Middleware, ...] = ()
     """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
     served: frozenset[str] | None = None
@@ -154,6 +156,8 @@ class Registry:
 
     def add(self, kind: str, key: Key, entry: Entry | Function) -> None:
         """Add a function. Raises `ValueError` for a name that exists, `LocalProtocolError` for a new kind."""
+        if isinstance(entry, RegisteredTool) and entry.task is None:
+            entry = replace(entry, task=self.tasks.get(str(key)))
         self.check_addable(kind, key, getattr(entry, "task", None))
         self.set_entry(kind, key, entry)
 
@@ -196,6 +200,11 @@ class Registry:
     def holds(self, other: Registry) -> bool:
         """Return whether another registry is this one, or mounted in it."""
         return other is self or any(self.holds(outer) for outer, _ in other.outer)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a server was created for this registry, or for one in which it is mounted."""
+        return self.served is not None or any(outer.is_served for outer, _ in self.outer)
 
     def key_within(self, kind: str, prefix: str | None, key: Key) -> Key:
         """Return the key of an entry in a registry that mounts this one. Raises `ValueError` for one that is too long."""
