@@ -329,6 +329,96 @@ def test_over_http_each_session_that_a_client_opens_is_recorded_and_what_is_no_s
     assert sorted(str((point.attributes or {})["mcp.protocol.version"]) for point in points) == versions
 
 
+@every_revision
+@pytest.mark.parametrize("both", [False, True], ids=["inside", "inside and around"])
+def test_a_mounted_app_records_the_calls_of_its_own_functions_once(row: Revision, *, both: bool) -> None:
+    recorded, seen = Recorded(), list[dict[str, Any]]()
+    middle, app = mcprev.App("middle", "1"), mcprev.App("outer", "1", middleware=[recorded.telemetry] * both)
+    middle.mount(server_with(recorded.telemetry, seen), "y")
+    app.mount(middle, "x")
+
+    @app.tool
+    def own() -> str:
+        return "own"
+
+    async def work(client: mcprev.Client) -> None:
+        await client.call_tool("x_y_ping")
+        await client.call_tool("x_y_fail")
+        await client.read_resource("notes://x/y/all")
+        await client.call_tool("own")
+
+    run(app, work, telemetry=recorded.telemetry, mode=row.name)
+    clients, servers = recorded.spans(SpanKind.CLIENT), recorded.spans(SpanKind.SERVER)
+    names = ["tools/call x_y_ping", "tools/call x_y_fail", "resources/read", "tools/call own"]
+    assert [span.name for span in clients] == names
+    assert [span.name for span in servers] == names[: 4 if both else 3]
+    assert (servers[2].attributes or {})["mcp.resource.uri"] == "notes://x/y/all"
+    assert (servers[1].attributes or {})["error.type"] == "tool_error"
+    for client, server in zip(clients, servers, strict=False):
+        assert client.context is not None
+        assert server.parent is not None
+        assert server.parent.span_id == client.context.span_id
+    points = recorded.durations("mcp.server.operation.duration")
+    assert sum(point.count for point in points) == len(servers)
+    # Sessions are those of the app that is served.
+    sessions = recorded.durations("mcp.server.session.duration")
+    assert len(sessions) == (1 if both and row.handshake else 0)
+
+
+def test_each_provider_gets_the_spans_of_a_mounted_app_that_records_elsewhere() -> None:
+    inner, outer = Recorded(), Recorded()
+    app = mcprev.App("outer", "1", middleware=[outer.telemetry])
+    app.mount(server_with(inner.telemetry), "x")
+    run(app, lambda client: client.call_tool("x_ping"))
+    for each in (inner, outer):
+        assert [span.name for span in each.spans(SpanKind.SERVER)] == ["tools/call x_ping"]
+
+
+@every_revision
+def test_over_http_the_network_is_recorded_and_the_address_of_the_server_by_clients(row: Revision) -> None:
+    recorded = Recorded()
+    network = {"network.transport": "tcp", "network.protocol.name": "http"}
+
+    async def main() -> None:
+        telemetry = recorded.telemetry
+        async with listening(server_with(telemetry).server, sse=True) as origin:
+            path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+            target = mcprev.http(origin + path)
+            async with mcprev.connect(target, mode=row.name, telemetry=telemetry) as client:
+                await client.call_tool("ping")
+            at.update({"server.address": "127.0.0.1", "server.port": int(origin.rpartition(":")[2])})
+
+    at: dict[str, Any] = {}
+    asyncio.run(asyncio.wait_for(main(), 20))
+    expected: dict[str, dict[str, Any]] = {"client": {**network, **at}, "server": network}
+    for role, wanted in expected.items():
+        attributes = [span.attributes for span in recorded.spans(SpanKind[role.upper()])]
+        for kind in ("operation", "session"):
+            points = recorded.durations(f"mcp.{role}.{kind}.duration")
+            assert bool(points) is (kind == "operation" or row.handshake)
+            attributes += [point.attributes for point in points]
+        for found in attributes:
+            assert {
+                key: value
+                for key, value in (found or {}).items()
+                if key.startswith(("network.", "server.", "client."))
+            } == wanted
+
+
+def test_over_pipes_the_network_is_one() -> None:
+    recorded = Recorded()
+    server = "import mcprev\napp = mcprev.App('a', '1')\n@app.tool\ndef t() -> None: ...\napp.run_stdio()"
+
+    async def main() -> None:
+        target = mcprev.stdio(sys.executable, "-c", server)
+        async with mcprev.connect(target, telemetry=recorded.telemetry) as client:
+            await client.call_tool("t")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    (span,) = recorded.spans(SpanKind.CLIENT)
+    assert (span.attributes or {})["network.transport"] == "pipe"
+
+
 def test_a_session_whose_server_dies_ends_with_an_error() -> None:
     recorded = Recorded()
     server = (
@@ -347,6 +437,7 @@ def test_a_session_whose_server_dies_ends_with_an_error() -> None:
     (point,) = recorded.durations("mcp.client.session.duration")
     assert dict(point.attributes or {}) == {
         "mcp.protocol.version": SESSIONS[-1].version,
+        "network.transport": "pipe",
         "error.type": "ProcessExited",
     }
 

@@ -12,8 +12,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
@@ -36,6 +36,11 @@ from mcprev.wire.payloads import payloads, redacted
 
 _NEVER: Final = float("inf")
 
+Network: TypeAlias = Mapping[str, str | int]
+UNKNOWN_NETWORK: Final[Network] = {}
+HTTP: Final[Network] = {"network.transport": "tcp", "network.protocol.name": "http"}
+PIPES: Final[Network] = {"network.transport": "pipe"}
+
 
 class Connection:
     """One connection of either role; each transport has a subclass that sends messages."""
@@ -46,6 +51,8 @@ class Connection:
     """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
     session_id: str | None = None
     """The id of the session over HTTP, which the server chooses; None elsewhere."""
+    network: Network = UNKNOWN_NETWORK
+    """What carries the messages, by OpenTelemetry's names of attributes; empty if it is unknown or in memory."""
     _sendable = False
     """Whether the transport accepts messages. True in a class whose transport does so from the beginning."""
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 
@@ -50,6 +51,8 @@ DIFFERENT: Final = 1000
 """How many values of an attribute that peers can choose, such as names of tools, are told apart in metrics."""
 SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """The bounds of the histograms' buckets."""
+_RECORDING: Final = WeakKeyDictionary[Context, list[tuple[object, object]]]()
+"""The providers that record the call of a context now: where an app is mounted, it passes several `Telemetry`."""
 
 
 class Telemetry:
@@ -67,6 +70,7 @@ class Telemetry:
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError as error:
             raise MissingExtra("telemetry", "opentelemetry-api", "otel") from error
+        self._providers = tracer_provider, meter_provider
         self._trace = trace
         self._tracer = trace.get_tracer("mcprev", tracer_provider=tracer_provider)
         self._propagator = TraceContextTextMapPropagator()
@@ -88,10 +92,18 @@ class Telemetry:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
         ctx, request = call.ctx, call.ctx.request
-        if request.method != call.method:
-            return await call_next(call)  # the server itself lists its tools, to check the headers of a call
+        recording = _RECORDING.setdefault(ctx, [])
+        # The server itself lists its tools, to check the headers of a call; an app that mounts this one records it too.
+        if request.method != call.method or self._providers in recording:
+            return await call_next(call)
+        recording.append(self._providers)
         params, run = request.params or {}, partial(call_next, call)
-        return await self.record("server", ctx.connection, request.revision, call.method, params, run, ctx)
+        try:
+            return await self.record(
+                "server", ctx.connection, request.revision, call.method, params, run, ctx
+            )
+        finally:
+            recording.remove(self._providers)
 
     def wrap(self, method: str, stub: Stub) -> Stub:
         """Return a method of a client's handler that records the requests of the server; `connect` calls this."""
@@ -124,7 +136,7 @@ class Telemetry:
         def ended(_: object) -> None:
             if session.agreed:
                 wrong = {"error.type": type(connection.error).__qualname__} if failed() else {}
-                common = {"mcp.protocol.version": session.revision.version}
+                common = {"mcp.protocol.version": session.revision.version, **connection.network}
                 self._sessions[role].record(time.perf_counter() - started, {**common, **wrong})
 
         connection.closed.add_done_callback(ended)
@@ -154,7 +166,11 @@ class Telemetry:
         ctx: BaseContext[Any] | None = None,
     ) -> T:
         """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls."""
-        common = {"mcp.method.name": method, "mcp.protocol.version": revision.version}
+        common = {
+            "mcp.method.name": method,
+            "mcp.protocol.version": revision.version,
+            **connection.network,
+        }
         details = {
             "jsonrpc.request.id": None if ctx is None else ctx.request_id,
             "mcp.session.id": connection.session_id if revision.handshake else None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.core.callbacks import at_once
+from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.transports.lines import LineConnection
@@ -81,6 +82,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
         connection = LineConnection(protocol, handler, logger, linger=0)
+        connection.network = PIPES
         process = _Process(connection, self._command[0], self._stderr)
         process.starting = asyncio.get_running_loop().create_task(self._start(process))
         self._processes.append(process)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from mcprev.core.connection import PIPES
 from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
@@ -57,6 +58,7 @@ async def serve_stdio(
     with redirected_stdio() as (incoming, outgoing):
         async with running() as server:
             connection = server.connection()
+            connection.network = PIPES
             await PipeTransport(connection).open(incoming, outgoing)
             with reduced_collection() if freeze else nullcontext():
                 try:

@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection
+from mcprev.core.connection import HTTP, Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, McpError
@@ -159,6 +160,9 @@ class HttpConnection(Connection):
         super().__init__(protocol, handler, logger, linger=0)
         self.client_side = protocol
         self.requests = requests
+        at = urlsplit(requests.url)
+        port = at.port or (443 if at.scheme == "https" else 80)
+        self.network = {**HTTP, "server.address": at.hostname or "", "server.port": port}
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""

@@ -175,7 +175,9 @@ class HttpSession:
         again = True
         try:
             with _auth_errors():
-                found = cast("object", await finished(self.auth.retry(request, response.status, response.headers)))
+                found = cast(
+                    "object", await finished(self.auth.retry(request, response.status, response.headers))
+                )
                 again = found is not None and decision(found, "`retry`")
         finally:
             if again:

@@ -15,7 +15,7 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection
+from mcprev.core.connection import HTTP, Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError
@@ -42,6 +42,7 @@ class AsgiConnection(Connection):
 
     protocol: ServerProtocol
     immediate = True
+    network = HTTP
     _sendable = True
 
     def __init__(

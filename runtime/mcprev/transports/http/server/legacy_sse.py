@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection
+from mcprev.core.connection import HTTP, Connection
 from mcprev.core.interfaces import RequestHandler, ServerApp
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, RpcError
@@ -43,6 +43,7 @@ class LegacySseServerConnection(Connection):
     """A session that sends all its messages on one stream."""
 
     protocol: ServerProtocol
+    network = HTTP
 
     def __init__(
         self,
