@@ -12,6 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -276,19 +277,51 @@ def test_functions_run_in_the_executor_of_the_app_with_the_context_of_the_reques
         assert calling(app_of(t, executor=executor)) == "mine_0 set"
 
 
-def test_functions_that_block_leave_the_threads_of_the_event_loop_free() -> None:
-    """The event loop looks up host names in threads of its own executor."""
-    gate, blocked = threading.Event(), list[str]()
-    most = min(32, (os.cpu_count() or 1) + 4)
+class Blocking:
+    """Functions that block until a gate opens, by the part of a call that does."""
 
-    def t() -> str:
-        blocked.append(threading.current_thread().name)
-        gate.wait()
+    def __init__(self) -> None:
+        self.gate, self.threads = threading.Event(), list[str]()
+
+    def block(self) -> str:
+        self.threads.append(threading.current_thread().name)
+        self.gate.wait()
         return "done"
+
+    def before(self) -> Generator[str, None, None]:
+        yield self.block()
+
+    def after(self) -> Generator[str, None, None]:
+        yield "done"
+        self.block()
+
+    def tool(self, part: str) -> Callable[..., object]:
+        if part == "tool":
+            return self.block
+
+        async def t(own: str) -> str:
+            return own
+
+        parts: dict[str, Callable[..., object]] = {
+            "function": self.block, "partial": partial(self.block), "lambda": lambda: self.before(),  # noqa: PLW0108
+            "beginning": self.before, "end": self.after,
+        }  # fmt: skip
+        t.__annotations__ = {"own": Annotated[str, mcprev.Depends(parts[part])], "return": str}
+        return t
+
+
+@pytest.mark.parametrize("part", ["tool", "function", "partial", "lambda", "beginning", "end"])
+def test_functions_that_block_leave_the_threads_of_the_event_loop_free(part: str) -> None:
+    """The event loop looks up host names in threads of its own executor."""
+    blocking = Blocking()
+    gate, blocked = blocking.gate, blocking.threads
+    most = min(32, (os.cpu_count() or 1) + 4)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        async with mcprev.connect(app_of(t)) as client:
+        app = mcprev.App("a", "1")
+        app.tool(blocking.tool(part), name="t")
+        async with mcprev.connect(app) as client:
             calls = [asyncio.create_task(client.call_tool("t", {})) for _ in range(most + 1)]
             try:
                 await until(lambda: len(blocked) == most)

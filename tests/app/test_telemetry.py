@@ -18,7 +18,9 @@ from api.wire import served
 from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.extras import telemetry as telemetry_module
 from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev.server.questions import form_of
 from mcprev_types.latest import models
+from named import C, rows_since
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -98,6 +100,10 @@ def server_with(telemetry: mcprev.Telemetry | None, seen: list[dict[str, Any]] |
         raise mcprev.InternalError("no greeting")
 
     return app
+
+
+def three(_: object) -> dict[str, int]:
+    return {"value": 3}
 
 
 def run(
@@ -564,15 +570,31 @@ def test_every_round_of_a_question_is_a_request_and_none_is_an_error() -> None:
     recorded = Recorded()
     app = server_with(recorded.telemetry)
 
-    def three(_: object) -> dict[str, int]:
-        return {"value": 3}
-
     run(app, lambda client: client.call_tool("ask"), elicitation=three, telemetry=recorded.telemetry)
     clients, servers = recorded.spans(SpanKind.CLIENT), recorded.spans(SpanKind.SERVER)
     assert [span.name for span in clients] == [span.name for span in servers] == ["tools/call ask"] * 2
     assert all("error.type" not in (span.attributes or {}) for span in clients + servers)
     parents = [span.parent.span_id for span in servers if span.parent is not None]
     assert parents == [span.context.span_id for span in clients if span.context is not None]
+
+
+@pytest.mark.parametrize("row", rows_since(C), ids=lambda row: row.name)
+def test_a_handler_that_runs_again_is_recorded_again(row: Revision) -> None:
+    recorded = Recorded()
+
+    class Handler(mcprev.ServerHandler):
+        async def call_tool(self, ctx: mcprev.Context, params: models.CallToolRequestParams) -> Any:
+            if "x" in (params.input_responses or {}):
+                return models.CallToolResult(content=[])
+            return models.InputRequiredResult(input_requests={"x": form_of(int).request("How many?")})
+
+    async def main() -> None:
+        server = mcprev.Server(Handler(), "a", "1", middleware=[recorded.telemetry])
+        async with mcprev.connect(server, mode=row.name, elicitation=three) as client:
+            await client.call_tool("t")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert [span.name for span in recorded.spans(SpanKind.SERVER)] == ["tools/call t"] * 2
 
 
 def test_a_call_that_names_its_trace_keeps_it() -> None:

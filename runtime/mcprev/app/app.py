@@ -24,9 +24,8 @@ from mcprev.app.registry import Prompt, RegisteredTool, Registry, Resource, Reso
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.errors import LocalProtocolError, did_you_mean
+from mcprev.errors import LocalProtocolError
 from mcprev.protocol.tasks import Support
-from mcprev.server.context import Context
 from mcprev.server.server import HOST, PORT, Server
 from mcprev_types.latest import models
 
@@ -161,7 +160,7 @@ class App:
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
         if tasks is not None and server.tasks is not None:
-            server.tasks.support, server.tasks.sees = self._task_support, self._sees_tool
+            server.tasks.support, server.tasks.sees = registered.task_support, registered.sees_tool
             registered.runs_tasks = True
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
@@ -170,8 +169,8 @@ class App:
     def _tasks(self) -> Tasks | None:
         """Return the settings of tasks, or None if no tool can run as a task."""
         self._check_tasks()
-        tasks, tools = self._task_settings(), self._tools()
-        if tasks is None and any(tool.task is not None for tool in tools.values()):
+        tasks = self._task_settings()
+        if tasks is None and any(tool.task is not None for tool in self._registered.every_tool().values()):
             from mcprev.server.tasks import Tasks
 
             return Tasks({})
@@ -191,31 +190,11 @@ class App:
             )
         return next(iter(several.values()), None)
 
-    def _tools(self) -> dict[str, RegisteredTool]:
-        """Return the tools by name, in service or not."""
-        disabled = self._registered.disabled.items()
-        away = {str(name): tool for (kind, name), tool in disabled if kind == "tools"}
-        return {**away, **self._registered.tools}
-
     def _check_tasks(self) -> None:
         """Raise `ValueError` if `tasks`, of this app or of one that is mounted in it, names a tool that it does not have."""
-        tools = self._tools()
-        for name in self._registered.tasks.keys() - tools.keys():
-            hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
-            raise ValueError(f"`tasks` names '{name}', which is not a tool of the app '{self._name}'{hint}")
+        self._registered.check_tasks(self._name)
         for app in self._mounted:
             app._check_tasks()  # noqa: SLF001 - another app
-
-    def _task_support(self, name: object) -> Support:
-        """Return whether a tool can run as a task."""
-        tool = self._registered.tools.get(name) if isinstance(name, str) else None
-        if tool is None:
-            return Support.FORBIDDEN
-        return tool.task or self._registered.tasks.get(tool.listed.name, Support.FORBIDDEN)
-
-    async def _sees_tool(self, name: object, ctx: Context) -> bool:
-        tool = self._registered.tools.get(name) if isinstance(name, str) else None
-        return tool is not None and await tool.shown(ctx)
 
     def _lifespans(self) -> tuple[Lifespan, ...]:
         own = self._options.get("lifespan", ())

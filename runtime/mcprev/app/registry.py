@@ -16,7 +16,7 @@ from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev.core.callbacks import allows
-from mcprev.errors import LocalProtocolError
+from mcprev.errors import LocalProtocolError, did_you_mean
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
@@ -151,6 +151,32 @@ class Registry:
         """Return the checks of an entry that is registered here, with one of its own."""
         found: tuple[Check, ...] = () if own is None else ((own, ()),)
         return found if self.visible is None else (*found, (self.visible, (tags,)))
+
+    # -- tools that run as tasks ---------------------------------------------------------------------------
+
+    def every_tool(self) -> dict[str, RegisteredTool]:
+        """Return the tools by name, in service or not."""
+        away = {str(name): tool for (kind, name), tool in self.disabled.items() if kind == "tools"}
+        return {**away, **self.tools}
+
+    def check_tasks(self, app: str) -> None:
+        """Raise `ValueError` if `tasks` names a tool that is not registered; `app` is the name of the app."""
+        tools = self.every_tool()
+        for name in self.tasks.keys() - tools.keys():
+            hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
+            raise ValueError(f"`tasks` names '{name}', which is not a tool of the app '{app}'{hint}")
+
+    def task_support(self, name: object) -> Support:
+        """Return whether a tool in service can run as a task."""
+        tool = self.tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            return Support.FORBIDDEN
+        return tool.task or self.tasks.get(tool.listed.name, Support.FORBIDDEN)
+
+    async def sees_tool(self, name: object, ctx: Context) -> bool:
+        """Return whether the client of a request sees a tool."""
+        tool = self.tools.get(name) if isinstance(name, str) else None
+        return tool is not None and await tool.shown(ctx)
 
     # -- changes -------------------------------------------------------------------------------------------
 
