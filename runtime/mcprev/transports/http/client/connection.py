@@ -2,16 +2,18 @@
 AUTH-22).
 
 Each call runs in its own task, concurrently with others; cancelling the task cancels the call. Messages that need an
-order are sent one after the other: the progress and the response of one server request, and notifications. Every
-message waits for `notifications/initialized`, because some servers refuse messages before it (LIFE-8). The transport,
-`StreamableHttp` or `LegacySse`, sends messages and receives responses. Every wait has a timeout.
+order are sent one after the other: the progress and the response of one server request, and notifications that are not
+`UNORDERED`. Calls and notifications wait for `notifications/initialized`, because some servers refuse messages before
+it (LIFE-8). The transport, `StreamableHttp` or `LegacySse`, sends messages and receives responses. Every wait has a
+timeout, and the number of messages that wait for the server to take them has a bound.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -32,15 +34,22 @@ from mcprev.protocol.connection_state import (
     SessionOpened,
 )
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.engine import CANCELLED
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.transports.http.client.session import HttpSession
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Batch
+from mcprev.wire.jsonrpc import Batch, Notification
 
 ASIDE: Final = 30.0
 """The timeout for sending a message that has no response, in seconds."""
 GRACE: Final = 5.0
 """Seconds that the stream of a cancelled call may stay open after `notifications/cancelled`."""  # AMB-10
+UNORDERED: Final[Mapping[str, float]] = {CANCELLED: GRACE, "notifications/roots/list_changed": GRACE}
+"""Notifications that do not depend on those before them, and the seconds that the server has to take each."""
+MAX_WAITING: Final = 1000
+"""The maximum number of messages without response that wait for the server to take them; the oldest make room."""
+BURST: Final = 30.0
+"""Seconds for which messages that the server does not take are counted, after the first was logged."""
 logger: Final = logging.getLogger("mcprev.client")
 _NEVER: Final = float("inf")
 
@@ -168,8 +177,14 @@ class HttpConnection(Connection):
         """The tasks of the open calls."""
         self._last_sends: dict[IncomingRequest | None, asyncio.Task[None]] = {}
         """The task that sends the last message for each server request; None for messages outside requests."""
-        self._asides: set[asyncio.Task[None]] = set()
+        self._asides: dict[asyncio.Task[None], str] = {}
+        """The tasks that send messages without response, oldest first, and what each sends."""
+        self._not_taken = Counter[str]()
+        """How many messages the server did not take since the last log message about that."""
+        self._burst: asyncio.TimerHandle | None = None
         self._confirming = False
+        self._opening: asyncio.Task[None] | None = None
+        """The task that sends the notification which confirms the session."""
         self._confirmation: asyncio.Task[None] | None = None
         """While the session is confirmed: calls wait for this task."""
         self._transport = transport(self)
@@ -241,17 +256,25 @@ class HttpConnection(Connection):
             exchange.cancel()
 
     def _send_aside(self, channel: Channel, message: bytes) -> None:
-        ordered = channel is None or isinstance(channel, IncomingRequest)
+        said = jsonrpc.parse(message, batch=False) if channel is None else None
+        what = said.method if isinstance(said, Notification) else "a response"
+        seconds = UNORDERED.get(what)
+        ordered = isinstance(channel, IncomingRequest) or (channel is None and seconds is None)
         key = cast("IncomingRequest | None", channel)
-        before = self._last_sends.get(key) if ordered else None
-        task = self._loop.create_task(self._deliver(message, before))
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        before = self._last_sends.get(key) if ordered else self._opening if channel is None else None
+        task = self._loop.create_task(self._deliver(message, what, before, seconds or ASIDE))
+        if len(self._asides) >= MAX_WAITING:
+            oldest = next(task for task in self._asides if task is not self._opening)
+            self._log_not_taken(self._asides.pop(oldest), f"more than {MAX_WAITING} messages wait")
+            oldest.cancel()
+        self._asides[task] = what
+        task.add_done_callback(lambda done: self._asides.pop(done, None))
         if ordered:
             self._last_sends[key] = task
             task.add_done_callback(lambda done: self._forget_last(key, done))
         if channel is None and self._confirming:
             self._confirming = False
+            self._opening = task
             self._confirmation = self.start(self._confirm(task))
 
     def _forget_last(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
@@ -264,14 +287,36 @@ class HttpConnection(Connection):
             await self._transport.confirmed()
         self._confirmation = None
 
-    async def _deliver(self, message: bytes, before: asyncio.Task[None] | None) -> None:
+    async def _deliver(
+        self, message: bytes, what: str, before: asyncio.Task[None] | None, seconds: float
+    ) -> None:
         try:
             async with self.timeouts.bound(ASIDE):
                 if before is not None:
                     await asyncio.wait({before})
-                await self._transport.send_message(message)
-        except (McpError, TimeoutError) as error:
-            self.logger.warning("the server did not take %.100r: %s", message, error)
+                async with self.timeouts.bound(seconds):
+                    await self._transport.send_message(message)
+        except McpError as error:
+            self._log_not_taken(what, error)
+        except TimeoutError:
+            self._log_not_taken(what, f"it did not answer within {seconds:g} s")
+
+    def _log_not_taken(self, what: str, why: object) -> None:
+        """Log the first of the messages that the server does not take; count those of the next `BURST` seconds."""
+        if self._burst is None:
+            self.logger.warning("the server did not take '%s': %s", what, why)
+            self._burst = self._loop.call_later(BURST, self._end_burst)
+        else:
+            self._not_taken[what] += 1
+
+    def _end_burst(self) -> None:
+        if self._burst is not None:
+            self._burst.cancel()
+            self._burst = None
+        if self._not_taken:
+            counts = ", ".join(f"{count} of '{what}'" for what, count in self._not_taken.items())
+            self.logger.warning("the server did not take more messages: %s", counts)
+            self._not_taken.clear()
 
     @override
     async def drain(self, channel: Channel = None) -> None:
@@ -311,9 +356,11 @@ class HttpConnection(Connection):
             await asyncio.wait(running, timeout=CLOSE)
         if self._asides:
             await asyncio.wait(set(self._asides), timeout=CLOSE)
-        for task in set(self._asides):
+        for task, what in tuple(self._asides.items()):
+            self._log_not_taken(what, "the connection ends")
             task.cancel()
         if self._asides:
             await asyncio.wait(set(self._asides), timeout=CLOSE)
+        self._end_burst()
         await self._transport.end_session()
         await self.requests.close()
