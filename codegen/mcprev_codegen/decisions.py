@@ -20,6 +20,7 @@ from mcprev_codegen.methods import CLIENT_TO_SERVER, Method
 from mcprev_codegen.revisions import schema_folder
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.steps import Runtime
+from mcprev_codegen.terminal import clean
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
 _HEADER_PARAMS: Final = ("name", "uri")
@@ -40,7 +41,7 @@ class Decision:
 
     def __str__(self) -> str:
         where = os.path.relpath(self.path) + (f":{self.line}" if self.line else "")
-        return f"{self.revision}  {where}: {self.question}"
+        return clean(f"{self.revision}  {where}: {self.question}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def lines(folder: Path) -> list[str]:
     try:
         return [str(decision) for decision in status(folder, sources.load_pinned(folder)).decisions]
     except CodegenError as error:
-        return [str(error)]
+        return str(error).split("\n")
 
 
 def checkout_lines() -> list[str]:

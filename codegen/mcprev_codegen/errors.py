@@ -14,11 +14,23 @@ from typing import Final
 
 from typing_extensions import override
 
+from mcprev_codegen.terminal import clean, cut
+
 EXIT_CODE: Final = 3
+_BEFORE: Final = 200
+_BEHIND: Final = 200
+"""The maximum numbers of characters of a line that an error shows before its place and from there on."""
 
 
 class CodegenError(Exception):
-    """An error that stops the generator; the message says where it is and how to fix it."""
+    """An error that stops the generator; the message says where it is and how to fix it.
+
+    As text it is printable, whatever names and lines of a schema it repeats.
+    """
+
+    @override
+    def __str__(self) -> str:
+        return clean(cut(super().__str__()))
 
     @property
     def parts(self) -> tuple[CodegenError, ...]:
@@ -45,13 +57,16 @@ class SchemaError(CodegenError):
     @property
     def headline(self) -> str:
         """The place and the message on one line."""
-        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+        return clean(f"{self.path}:{self.line}:{self.column}: {cut(self.message)}")
 
     @override
     def __str__(self) -> str:
-        shown = self.source_line.expandtabs(1)
-        caret = " " * (self.column - 1) + "^"
-        return f"{self.headline}\n    {shown}\n    {caret}"
+        line = self.source_line.expandtabs(1)
+        start = max(0, self.column - _BEFORE)
+        before, rest = (
+            clean(part) for part in (line[start : self.column - 1], line[self.column - 1 :][:_BEHIND])
+        )
+        return f"{self.headline}\n    {before}{rest}\n    {' ' * len(before)}^"
 
 
 class SeveralErrors(CodegenError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError, reason
+from mcprev_codegen.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection, Verdict
@@ -115,15 +116,16 @@ def diff_command(
                 raise _UsageError(
                     "--rules and --history cannot be combined with OLD and NEW or with each other"
                 )
-            _output(_rules(form, style) if subject is None else _history(subject, form, style), output)
+            told = _rules(form, style) if subject is None else _history(subject, form, style)
+            _output(told, output, style)
             return
         if len(inputs) != 2:
             raise _UsageError("pass two inputs, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
         report = _compare(inputs[0], inputs[1], selection, ignore_file)
-        _output(_render(report, form, style, fail_on), output)
+        _output(_render(report, form, style, fail_on), output, style)
     except CodegenError as error:
-        click.echo(str(error).partition("\n")[0], err=True)
+        echo(str(error).partition("\n")[0], err=True)
         sys.exit(EXIT_CODE)
     if fail_on is not None and _is_reached(report, fail_on):
         sys.exit(_THRESHOLD_REACHED)
@@ -138,17 +140,17 @@ def _text_style(output: Path | None) -> TextStyle:
     return TextStyle(_PLAIN_WIDTH)
 
 
-def _output(text: str, output: Path | None) -> None:
+def _output(text: str, output: Path | None, style: TextStyle) -> None:
     """Print the report or write it to a file; exit with 4 if that fails."""
     try:
         if output is None:
-            click.echo(text, nl=False)
+            echo_lines(text, coloured=style.colour)
         else:
             _write(output, text)
     except BrokenPipeError:
         raise
     except OSError as error:
-        click.echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
+        echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
         sys.exit(_OUTPUT_FAILED)
 
 
@@ -185,7 +187,7 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
             load_input(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
         )
         for warning in (*old.warnings, *new.warnings):
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         known = {*old.declared.types, *new.declared.types}, {*old.methods, *new.methods}
         for named, names, what in (
             (selection.types, known[0], "type"),

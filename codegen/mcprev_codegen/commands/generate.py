@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError
+from mcprev_codegen.terminal import echo, echo_lines, show_progress
 
 _SHOWN: Final = 10
 
@@ -60,7 +61,7 @@ def generate_command(
     try:
         folder = schema_folder()
         if everything and stamp.up_to_date(folder):
-            click.echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
+            echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
             return
         read = stamp.inputs(folder) if everything else ""
         from mcprev_codegen import pipeline  # imported late: it loads the code generator of the models
@@ -81,38 +82,38 @@ def generate_command(
                 report=_progress,
             )
     except CodegenError as error:
-        _clear()
-        click.echo(str(error), err=True)
+        show_progress("")
+        echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     if everything and not (result.decisions or result.foreign or (check and result.changed)):
         stamp.write(folder, read)
     for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    _clear()
+        echo(f"warning: {warning}", err=True)
+    show_progress("")
     seconds = time.perf_counter() - started
     for path in result.foreign:
-        click.echo(f"kept, since it is not generated: {os.path.relpath(path)}", err=True)
+        echo(f"kept, since it is not generated: {os.path.relpath(path)}", err=True)
     for decision in result.decisions:
-        click.echo(str(decision), err=True)
+        echo(str(decision), err=True)
     if not result.changed:
-        click.echo(f"{len(result.files)} files, up to date ({seconds:.1f} s)")
+        echo(f"{len(result.files)} files, up to date ({seconds:.1f} s)")
         return
     verbs = ("out of date", "to be deleted") if check else ("written", "deleted")
     counts = [f"{len(result.written)} of {len(result.files)} files {verbs[0]}"] if result.written else []
     counts += [f"{len(result.deleted)} {verbs[1]}"] if result.deleted else []
-    click.echo(f"{', '.join(counts)} ({seconds:.1f} s):")
+    echo(f"{', '.join(counts)} ({seconds:.1f} s):")
     for path in result.changed[:_SHOWN]:
-        click.echo(f"  {os.path.relpath(path)}")
+        echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:
-        click.echo(f"  and {len(result.changed) - _SHOWN} more")
+        echo(f"  and {len(result.changed) - _SHOWN} more")
     if check:
         others = stamp.other_versions(folder) if everything else []
         for line in others or ["run `mcprev generate` and commit what it writes"]:
-            click.echo(line, err=True)
+            echo(line, err=True)
         sys.exit(1)
     if schema_file is not None and out is not None:
         # Without a path separator, pip would look the name up in its package index.
-        click.echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
+        echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
 
 
 def _check_usage(
@@ -131,11 +132,4 @@ def _check_usage(
 
 
 def _progress(name: str, done: int, total: int) -> None:
-    """Show the progress in one line that is overwritten; on a terminal only."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[Kgenerated {done} of {total} revisions: {name}", nl=False, err=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+    show_progress(f"generated {done} of {total} revisions: {name}")

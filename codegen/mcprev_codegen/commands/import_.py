@@ -7,6 +7,7 @@ import sys
 import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError
+from mcprev_codegen.terminal import echo, echo_lines
 
 
 @click.command("import")
@@ -34,11 +35,9 @@ def import_command(
         folder = schema_folder(to_write=True)
         pin = import_schema(folder, source, revision, commit=commit, location=location, repin=repin)
     except CodegenError as error:
-        click.echo(str(error), err=True)
+        echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
-    click.echo(
-        f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate"
-    )
+    echo(f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate")
     found = decisions.lines(folder)
     for line in ["to decide:", *found] if found else []:
-        click.echo(line)
+        echo(line)

@@ -7,6 +7,7 @@ import sys
 import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError
+from mcprev_codegen.terminal import echo, echo_lines
 
 
 @click.command("unpin")
@@ -23,9 +24,9 @@ def unpin_command(*, revision: str) -> None:
         folder = schema_folder(to_write=True)
         remove_pin(folder, revision)
     except CodegenError as error:
-        click.echo(str(error), err=True)
+        echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
-    click.echo(f"unpinned {revision}; next: mcprev generate")
+    echo(f"unpinned {revision}; next: mcprev generate")
     found = decisions.lines(folder)
     for line in ["to decide:", *found] if found else []:
-        click.echo(line)
+        echo(line)

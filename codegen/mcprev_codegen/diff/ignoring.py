@@ -71,6 +71,7 @@ def _entry(where: str, entry: object) -> Entry:
         raise InputError(f"{where}: 'reason' is missing")
     if not values.keys() & set(_SELECTORS):
         raise InputError(f"{where}: one of {', '.join(_SELECTORS)} is missing")
+    values["reason"] = " ".join(str(values["reason"]).split())
     result = Entry(**cast("dict[str, str]", values))
     if result.rule is not None and result.rule not in table().rules:
         raise InputError(f"{where}: unknown rule '{result.rule}'; `mcprev diff --rules` lists the rules")

@@ -11,6 +11,7 @@ from typing import Final
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Report, Verdict
 from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.terminal import clean
 
 _COMMANDS: Final = {Verdict.BREAKING: "error", Verdict.DANGEROUS: "warning"}
 
@@ -26,19 +27,20 @@ def _report(report: Report) -> Iterator[str]:
             yield _annotation(report, row)
     for note in report.notes:
         yield f"::notice title=mcprev diff::{_data(note)}"
-    yield f"{report.old.name} → {report.new.name}: {wording.counts(report.counts())}; {wording.name_changes(report)}"
-    yield from wording.notes(report.with_notes(()))
+    summary = f"{wording.counts(report.counts())}; {wording.name_changes(report)}"
+    yield _log_line(f"{report.old.name} → {report.new.name}: {summary}")
+    yield from map(_log_line, wording.notes(report.with_notes(())))
 
 
 def _annotation(report: Report, row: Row) -> str:
     change = row.first
     ways = (("old → new", change.old_to_new), ("new → old", change.new_to_old))
     told = [f"{way}: {j.verdict}. {j.reason}" for way, j in ways if j.verdict is not Verdict.OK]
-    message = "\n".join([f"{wording.places(row)}: {wording.headlines(row)}", *told])
+    message = [f"{wording.places(row)}: {wording.headlines(row)}", *told]
     title = f"{change.worst}: {change.id}"
     values = {**_place(report, row), "title": title}
     properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
-    return f"::{_COMMANDS[change.worst]} {properties}::{_data(message)}"
+    return f"::{_COMMANDS[change.worst]} {properties}::{'%0A'.join(map(_data, message))}"
 
 
 def _place(report: Report, row: Row) -> dict[str, str]:
@@ -52,8 +54,14 @@ def _place(report: Report, row: Row) -> dict[str, str]:
     return {}
 
 
+def _log_line(text: str) -> str:
+    """Return a line that is no workflow command, in neither of their two forms."""
+    line = clean(text).replace("##[", "##\\[")
+    return f"\\{line}" if line.lstrip().startswith("::") else line
+
+
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return clean(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:

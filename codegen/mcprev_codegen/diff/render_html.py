@@ -10,10 +10,12 @@ from importlib.resources import files
 from typing import Final
 
 import jinja2
+from markupsafe import Markup
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Level, Report, Verdict
 from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.terminal import clean
 
 TEMPLATE: Final = "report.html.jinja"
 SEVERAL: Final = "Several methods"
@@ -98,10 +100,19 @@ def _marked(before: str, after: str) -> tuple[Marked, Marked]:
     )
 
 
+def _clean(value: object) -> object:
+    """Return a value that the template prints, text cleaned; the template's own markup is no text of others."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def report_html(report: Report) -> str:
     """Return the page."""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        finalize=_clean,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     template = environment.from_string(
         files(__name__.rpartition(".")[0]).joinpath(TEMPLATE).read_text(encoding="utf-8")

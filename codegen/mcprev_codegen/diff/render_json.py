@@ -105,8 +105,8 @@ def rules_json(table: RuleTable) -> dict[str, Json]:
 
 
 def dumped(value: Mapping[str, Json]) -> str:
-    """Return JSON values as indented text."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    """Return JSON values as indented text, with all other characters than ASCII's escaped."""
+    return json.dumps(value, indent=2) + "\n"
 
 
 def _subject(subject: Subject) -> dict[str, Json]:

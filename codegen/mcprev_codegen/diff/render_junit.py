@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
 from xml.etree import ElementTree as ET
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Change, Report, Verdict
-
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML does not allow."""
+from mcprev_codegen.terminal import clean
 
 
 def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
     """Return one test suite; ignored changes are skipped tests, and a report without changes is one passed test."""
-    suite = ET.Element("testsuite", name=_clean(f"mcprev diff {report.old.name} {report.new.name}"))
+    suite = ET.Element("testsuite", name=clean(f"mcprev diff {report.old.name} {report.new.name}"))
     for change in report.changes:
         case = _case(suite, change)
-        told = "\n".join(_lines(change))
+        told = "\n".join(map(clean, _lines(change)))
         if change.worst.rank >= threshold.rank:
-            attributes = {"type": change.worst.value, "message": _clean(change.headline)}
-            ET.SubElement(case, "failure", attributes).text = _clean(told)
+            attributes = {"type": change.worst.value, "message": clean(change.headline)}
+            ET.SubElement(case, "failure", attributes).text = told
         else:
-            ET.SubElement(case, "system-out").text = _clean(told)
+            ET.SubElement(case, "system-out").text = told
     for entry in report.ignored:
-        ET.SubElement(_case(suite, entry.change), "skipped", message=_clean(entry.reason))
+        ET.SubElement(_case(suite, entry.change), "skipped", message=clean(entry.reason))
     if not report.changes and not report.ignored:
         ET.SubElement(suite, "testcase", classname="mcprev diff", name="nothing changed")
     if report.notes:
-        ET.SubElement(suite, "system-out").text = _clean("\n".join(report.notes))
+        ET.SubElement(suite, "system-out").text = "\n".join(map(clean, report.notes))
     failures = sum(change.worst.rank >= threshold.rank for change in report.changes)
     tests = len(suite.findall("testcase"))
     suite.attrib |= {"tests": str(tests), "failures": str(failures), "skipped": str(len(report.ignored))}
@@ -41,9 +37,9 @@ def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
 
 
 def _case(suite: ET.Element, change: Change) -> ET.Element:
-    name = _clean(f"{wording.where(change)}: {change.headline} [{change.fingerprint}]")
+    name = clean(f"{wording.where(change)}: {change.headline} [{change.fingerprint}]")
     group = change.method or change.type or change.path
-    return ET.SubElement(suite, "testcase", classname=_clean(group), name=name)
+    return ET.SubElement(suite, "testcase", classname=clean(group), name=name)
 
 
 def _lines(change: Change) -> list[str]:
@@ -56,7 +52,3 @@ def _lines(change: Change) -> list[str]:
         *([change.note] if change.note else []),
         f"rule {change.id}, fingerprint {change.fingerprint}, sent by {wording.senders(change)}",
     ]
-
-
-def _clean(text: str) -> str:
-    return _NO_XML.sub("\ufffd", text)

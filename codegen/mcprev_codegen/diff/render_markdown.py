@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -10,8 +11,11 @@ from mcprev_codegen.diff.histories import History
 from mcprev_codegen.diff.model import Ignored, Report, Verdict
 from mcprev_codegen.diff.rows import Row
 from mcprev_codegen.diff.rules import RuleTable
+from mcprev_codegen.terminal import clean
 
 _SIGNS: Final = {Verdict.BREAKING: "❌", Verdict.DANGEROUS: "⚠️", Verdict.OK: "✅"}
+_SIGNIFICANT: Final = re.compile(r"[\\`*_\[\]<>|&~]|(?<=\w):(?=//)|(?<=www)\.", re.IGNORECASE)
+"""What makes markup, entities, mentions and links of a text."""
 _HEADER: Final = ("| old → new | new → old | where | change | sent by |", "| --- | --- | --- | --- | --- |")
 
 
@@ -52,8 +56,8 @@ def _folded(summary: str, table: Iterable[str]) -> Iterator[str]:
 def _ignored(entries: Iterable[Ignored]) -> Iterator[str]:
     yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
     for entry in entries:
-        change, reason = entry.change, " ".join(entry.reason.split())
-        yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(reason)} |"
+        change = entry.change
+        yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(entry.reason)} |"
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:
@@ -82,14 +86,14 @@ def _change_text(row: Row) -> str:
 
 def code(name: str) -> str:
     """Return a name as code, escaped for a table."""
-    return f"`{name.replace('|', chr(92) + '|')}`"
+    if name.isprintable() and name and not set(name) & set("`\\") and name == name.strip():
+        return f"`{name.replace('|', chr(92) + '|')}`"
+    return f"<code>{text(name)}</code>"  # which ends where it ends, whatever the name is
 
 
 def text(words: str) -> str:
     """Return a text with Markdown characters escaped, also for a table."""
-    for sign in "\\`*_[]<>|":
-        words = words.replace(sign, f"\\{sign}")
-    return words
+    return _SIGNIFICANT.sub(r"\\\g<0>", clean(words)).replace("@", "@<!-- -->")
 
 
 def history_markdown(history: History) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ from mcprev_codegen.diff.histories import History
 from mcprev_codegen.diff.model import Report, Verdict
 from mcprev_codegen.diff.rows import Row, rows
 from mcprev_codegen.diff.rules import RuleTable
+from mcprev_codegen.terminal import clean
 
 _COLOURS: Final = {Verdict.BREAKING: "red", Verdict.DANGEROUS: "yellow", Verdict.OK: "green"}
 _VERDICT: Final = max(len(v) for v in Verdict) + 1
 _INDENT: Final = "  "
 NARROW: Final = 60
+_LONG_WORD: Final = re.compile(r"\S{500}(?=\S)")
+"""Words that are broken before lines are filled: that takes quadratic time in the length of a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,18 @@ class TextStyle:
 
     def paint(self, text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
         """Return a text in colour if colours are used."""
+        text = clean(text)
         return click.style(text, fg=colour, bold=bold, dim=dim) if self.colour else text
 
     def wrapped(self, text: str, indent: str) -> list[str]:
         """Return a text as indented lines of the width."""
         width = max(self.width, NARROW)
         return textwrap.wrap(
-            text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+            _LONG_WORD.sub(r"\g<0> ", clean(text)),
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
 
 
@@ -54,7 +63,8 @@ def _report(report: Report, style: TextStyle) -> Iterator[str]:
         style.paint(f"{number} {verdict}", _COLOURS[verdict], bold=bool(number))
         for verdict, number in report.counts().items()
     )
-    yield f"{report.old.name} → {report.new.name}: {summary}; {wording.name_changes(report)}"
+    names = clean(f"{report.old.name} → {report.new.name}")
+    yield f"{names}: {summary}; {wording.name_changes(report)}"
     if report.changes:
         yield from _dim(style, f"Mixed without negotiation, {wording.pairings(report)}.")
     for line in wording.notes(report):
@@ -93,7 +103,7 @@ def _history(history: History, style: TextStyle) -> Iterator[str]:
     yield style.paint(f"{history.kind} {history.name}", bold=True)
     for entry in history.entries:
         called = f" (as {entry.name})" if entry.name and entry.name != history.name else ""
-        yield f"{entry.revision}: {entry.state}{called}"
+        yield clean(f"{entry.revision}: {entry.state}{called}")
         for row in rows(entry.changes):
             yield from _row(row, style)
 

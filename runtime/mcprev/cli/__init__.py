@@ -5,14 +5,18 @@ A subcommand whose extra is not installed names the extra instead of showing a t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from io import StringIO
+from typing import Any, Final
 
 import click
 from typing_extensions import override
 
 from mcprev import __version__
+from mcprev.cli.table import echo_lines
 
 _READING: Final = ("tree_sitter", "tree_sitter_typescript", "jinja2")
 _DIFF: Final = ("diff", _READING)
@@ -34,6 +38,18 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
 
 class _LazyGroup(click.Group):
     @override
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _printed_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    @override
+    def invoke(self, ctx: click.Context) -> object:
+        with _printed_errors():
+            return super().invoke(ctx)
+
+    @override
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -48,6 +64,19 @@ class _LazyGroup(click.Group):
         command: object = getattr(import_module(module), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
+
+
+@contextmanager
+def _printed_errors() -> Iterator[None]:
+    """Print errors of the command line here, since click prints the arguments that they repeat as they are."""
+    try:
+        yield
+    except click.ClickException as error:
+        shown = StringIO()
+        error.show(shown)
+        usage, label, message = shown.getvalue().partition("Error: ")
+        echo_lines(usage + label + message.removesuffix("\n").replace("\n", "\n  "), err=True)
+        raise click.exceptions.Exit(error.exit_code) from None
 
 
 def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:

@@ -7,7 +7,6 @@ escaped, so that it cannot move the cursor or break a row.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from mcprev.cli.options import revision_option
-from mcprev.cli.table import clean, echo_table
+from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -99,8 +98,7 @@ def inspect_command(
     finally:
         logging.getLogger("mcprev").removeHandler(quiet)
     if as_json:
-        # Escaped, because a server may send text that a terminal or UTF-8 cannot show.
-        click.echo(json.dumps(document, indent=2))
+        echo_json(document)
     else:
         _print(document)
     errors: dict[str, str] = document["errors"]
@@ -137,7 +135,7 @@ def _authorization(url: str) -> Authorization | None:
     from mcprev.oauth.loopback import open_browser
 
     def show(page: str) -> bool:
-        click.echo(f"the server wants you to log in at\n  {clean(page)}", err=True)
+        echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True
 
@@ -230,7 +228,7 @@ def _print(document: dict[str, Any]) -> None:
         items: list[dict[str, Any]] | None = document[name]
         if items is None:
             continue
-        click.echo()
+        echo()
         second = "DESCRIPTION" if key == "name" else "NAME"
         revisions = [(_line(item[key]), _line(_about(item, key))) for item in items]
         echo_table((heading, second), revisions or [("(none)", "")])
@@ -252,4 +250,4 @@ def _capability(name: str, value: object) -> str:
 
 
 def _line(value: object) -> str:
-    return clean(" ".join(str(value).split()))
+    return " ".join(str(value).split())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from importlib import import_module
 
 import click
 
-from mcprev.cli.table import echo_table
+from mcprev.cli.table import echo, echo_json, echo_table
 
 
 @click.command("list")
@@ -23,7 +22,7 @@ def list_command(*, as_json: bool) -> None:
 
     if as_json:
         rows = [dataclasses.asdict(info) | {"latest": name == LATEST} for name, info in REVISIONS.items()]
-        click.echo(json.dumps({"format": 1, "revisions": rows, "to_decide": _to_decide()}, indent=2))
+        echo_json({"format": 1, "revisions": rows, "to_decide": _to_decide()})
         return
     echo_table(
         ("REVISION", "STATUS", "ERA", "REQ", "NOTIF", "TYPES", "COMMIT", "SHA256"),
@@ -43,7 +42,7 @@ def list_command(*, as_json: bool) -> None:
     )
     found = _to_decide()
     for line in ["to decide:", *found] if found else []:
-        click.echo(line)
+        echo(line)
 
 
 def _to_decide() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from mcprev.cli.table import CleanFormatter
 from mcprev.core.callbacks import at_once
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def serve_command(
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
+    if logging.lastResort is not None:  # prints what no handler takes, which can have text of peers
+        logging.lastResort.setFormatter(CleanFormatter())
     server = _find(target)
     given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
     if http is None:

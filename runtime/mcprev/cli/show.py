@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from mcprev.cli.table import echo_table
+from mcprev.cli.table import echo, echo_json, echo_table
 
 _ARROWS: Final = {
     ("client_to_server",): "client → server",
@@ -37,7 +37,7 @@ def show_command(*, revision: str, type_name: str | None, method_name: str | Non
     elif method_name:
         found, show = _find(document, "methods", "method", method_name), _show_method
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_json(found)
     else:
         show(found, document["revision"])
 
@@ -68,14 +68,14 @@ def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[
 
 
 def _show_type(entry: dict[str, Any], revision: str) -> None:
-    click.secho(f"{entry['name']} ({entry['kind']}, {revision}), sent by: {entry['sent_by']}", bold=True)
+    echo(f"{entry['name']} ({entry['kind']}, {revision}), sent by: {entry['sent_by']}", bold=True)
     if entry["fields"]:
         rows = [(f["name"], "optional" if f["optional"] else "required", f["type"]) for f in entry["fields"]]
         echo_table(("FIELD", "PRESENCE", "TYPE"), rows)
 
 
 def _show_method(entry: dict[str, Any], revision: str) -> None:
-    click.secho(f"{entry['method']} ({entry['kind']}, {revision})", bold=True)
+    echo(f"{entry['method']} ({entry['kind']}, {revision})", bold=True)
     results = [entry["result"], *entry["alternate_results"]] if entry["result"] else []
     params = entry["params"] or "none"
     rows = [
@@ -91,8 +91,9 @@ def _show_method(entry: dict[str, Any], revision: str) -> None:
 
 def _show_revision(document: dict[str, Any], revision: str) -> None:
     names = ", ".join(f"{name} = {value!r}" for name, value in document["constants"].items())
-    click.secho(f"MCP {revision} (protocol version {document['protocol_version']})", bold=True)
-    click.echo(f"Constants: {names}\n")
+    echo(f"MCP {revision} (protocol version {document['protocol_version']})", bold=True)
+    echo(f"Constants: {names}")
+    echo()
     methods = [
         (
             m["method"],
@@ -104,6 +105,6 @@ def _show_revision(document: dict[str, Any], revision: str) -> None:
         for m in document["methods"]
     ]
     echo_table(("METHOD", "KIND", "DIRECTION", "CAPABILITY", "RESULT"), methods)
-    click.echo()
+    echo()
     types = [(t["name"], t["kind"], t["sent_by"], str(len(t["fields"]))) for t in document["types"]]
     echo_table(("TYPE", "KIND", "SENT BY", "FIELDS"), types)

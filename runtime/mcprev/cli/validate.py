@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from mcprev.cli.options import revision_option
-from mcprev.cli.table import clean, echo_table
+from mcprev.cli.table import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from mcprev.cli.transcript import TranscriptValidator, Violation
@@ -51,10 +50,10 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
         found = _check(file, checker)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        click.echo(f"Error: cannot read '{clean(file)}': {why}", err=True)
+        echo(f"Error: cannot read '{file}': {why}", err=True)
         sys.exit(UNREADABLE)
     if not checker.messages:
-        click.echo(f"Error: there is no message in '{clean(file)}'", err=True)
+        echo(f"Error: there is no message in '{file}'", err=True)
         sys.exit(UNREADABLE)
     if as_json:
         _print_json(checker, found)
@@ -92,15 +91,14 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
         "unanswered": checker.unanswered,
         "violations": revisions,
     }
-    # Escaped, because a transcript may contain text that a terminal or UTF-8 cannot show.
-    click.echo(json.dumps(document, indent=2))
+    echo_json(document)
 
 
 def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     if found:
-        revisions = [(str(v.line), clean(v.method or ""), clean(v.path), clean(v.message)) for v in found]
+        revisions = [(str(v.line), v.method or "", v.path, v.message) for v in found]
         echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), revisions)
     count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
     against = ", ".join(checker.revisions) or "no revision"
     total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"
-    click.echo(f"{count} in {total} against {against}; {checker.unanswered} unanswered")
+    echo(f"{count} in {total} against {against}; {checker.unanswered} unanswered")
