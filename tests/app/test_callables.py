@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import nullcontext
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Annotated, Any, Final, cast
 
@@ -19,11 +20,12 @@ import pytest
 import mcprev
 from http_in_process import InProcess
 from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.server import asgi
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
 from named import A, D
-from running import run
+from running import run, until
 
 F = Callable[..., Any]
 HERE: Final = "https://mcp.example/mcp"
@@ -265,6 +267,72 @@ def test_the_log_names_the_function_and_the_type_and_nothing_secret(caplog: pyte
     assert "may_see() returned str" in caplog.text
     assert "hunter2" not in caplog.text
     assert "the secret" not in caplog.text.replace('f"the secret', "")
+
+
+def test_a_call_that_is_cancelled_while_it_is_decided_leaves_no_decision(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ended: list[str] = []
+
+    async def check(_: mcprev.Context) -> bool:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("check")
+        return True
+
+    async def main() -> None:
+        app = mcprev.App("a", "1")
+        app.tool(lambda_of(), name="t", visible=check)
+        async with mcprev.connect(app) as client:
+            with pytest.raises(mcprev.RequestTimeout):
+                await client.call_tool("t", {}, timeout=0.05)
+            await until(lambda: bool(ended))
+
+    run(main())
+    assert "says neither True nor False" not in caplog.text
+
+
+def test_middleware_prepares_what_decides_about_a_tool_that_may_run_as_a_task() -> None:
+    user: ContextVar[str] = ContextVar("user", default="nobody")
+
+    async def identify(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        user.set("ann")
+        return await call_next(call)
+
+    def check(_: mcprev.Context) -> bool:
+        return user.get() == "ann"
+
+    async def main() -> None:
+        app = mcprev.App("a", "1", middleware=[identify])
+        app.tool(lambda_of(), name="t", visible=check, task="optional")
+        async with mcprev.connect(app, mode=D) as client:
+            assert (await client.call_tool("t", {})).text == "ok"
+
+    run(main())
+
+
+def test_a_decision_about_a_request_over_http_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> Any:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        access = mcprev.Access("me", audience=HERE, scopes="read")
+        bearer = bearer_with(
+            returning(access, "token"), needs=never, suffices=never, scopes=["x"], timeout=0.01
+        )
+        shown = Headers.of([(b"authorization", b"Bearer me")])
+        for found in (
+            await bearer.admit(shown, b""),
+            await bearer.covers(access, Request(1, "tools/call", {})),
+        ):
+            assert isinstance(found, HttpError)
+            assert found.status == 503
+        with pytest.raises(mcprev.McpError, match="403"):
+            await as_principal(never)
+
+    monkeypatch.setattr(asgi, "IDENTIFY", 0.01)
+    run(main())
 
 
 @pytest.mark.parametrize("task", [None, "optional", "required"])
@@ -645,7 +713,9 @@ def test_what_cannot_be_awaited_is_refused_at_once(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize("answer", [True, "text", [1]])
-def test_a_replacement_that_is_no_object_fails_the_call(answer: Any) -> None:
+def test_a_replacement_that_is_no_object_fails_the_call(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     class Handler(mcprev.ServerHandler):
         async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
             return m.CallToolResult(content=[m.AudioContent(data="AA==", mime_type="audio/wav")])
@@ -656,3 +726,4 @@ def test_a_replacement_that_is_no_object_fails_the_call(answer: Any) -> None:
             assert (await client.call_tool("t", {})).is_error
 
     run(main())
+    assert f"on_downgrade returned {type(answer).__name__}; return a dict or None" in caplog.text

@@ -491,6 +491,7 @@ def test_a_hidden_tool_that_runs_as_a_task_answers_as_one_that_does_not_exist(ro
     app = mcprev.App("a", "1")
     app.tool(lambda_of(), name="seen", task="optional")
     app.tool(lambda_of(), name="hidden", task="required", visible=is_admin)
+    app.tool(lambda_of(), name="secret", task="optional", visible=is_admin)
     app.tool(lambda_of(), name="removed", task="required")
     app.tool(lambda_of(), name="away", task="required")
     app.disable("away")
@@ -499,7 +500,7 @@ def test_a_hidden_tool_that_runs_as_a_task_answers_as_one_that_does_not_exist(ro
         app.remove_tool("removed")
         for call in (client.call_tool, client.start_tool):
             answers: set[str] = set()
-            for name in ("hidden", "removed", "away", "nowhere"):
+            for name in ("hidden", "secret", "removed", "away", "nowhere"):
                 with pytest.raises(McpError) as caught:
                     await call(name, {})
                 answers.add(f"{type(caught.value).__name__} {caught.value}".replace(name, "X"))
@@ -680,6 +681,59 @@ def test_a_change_of_a_resource_is_told_to_those_who_see_it(row: Revision) -> No
             await work(user)
         await served.aclose()
         await connector.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("row", [row_of(D), ROW_E], ids=lambda row: row.name)
+def test_who_unsubscribes_before_it_is_decided_is_told_nothing(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        decided, asked = asyncio.Event(), asyncio.Event()
+
+        async def check(_: mcprev.Context) -> bool:
+            asked.set()
+            return await decided.wait()
+
+        app = mcprev.App("a", "1")
+        app.resource("notes://own", visible=check)(text)
+        async with mcprev.connect(app, mode=row.name) as client:
+            got: list[str] = []
+            async with client.listen(uris="notes://own"):
+                app.server.changed("resource", "notes://own")
+                await asked.wait()
+            await client.ping()
+            protocol = client.session.connection.protocol
+            receive = protocol.receive
+
+            def watch(message: Any, now: float) -> None:
+                got.append(getattr(message, "method", ""))
+                receive(message, now)
+
+            monkeypatch.setattr(protocol, "receive", watch)
+            decided.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await client.ping()
+            assert "notifications/resources/updated" not in got
+
+    run(main())
+
+
+def test_a_change_of_what_everybody_sees_is_told_at_once() -> None:
+    app = watched()
+
+    async def main() -> None:
+        async with (
+            mcprev.connect(app, mode=D) as client,
+            client.listen(uris=["notes://open", "notes://own"], resources=True) as changes,
+        ):
+            for uri in ("notes://own", "notes://open"):
+                app.server.changed("resource", uri)
+            app.server.changed("resources")
+            found = [(await anext(changes)).what for _ in range(2)]
+            assert found == ["resource", "resources"]
 
     run(main())
 

@@ -19,6 +19,7 @@ from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.extras import telemetry as telemetry_module
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.server.questions import form_of
+from mcprev.transports.http.client.connection import network_at
 from mcprev_types.latest import models
 from named import C, rows_since
 
@@ -409,6 +410,19 @@ def test_over_http_the_network_is_recorded_and_the_address_of_the_server_by_clie
                 for key, value in (found or {}).items()
                 if key.startswith(("network.", "server.", "client."))
             } == wanted
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "port"),
+    [
+        ("https://mcp.example/mcp", "mcp.example", 443), ("http://mcp.example/mcp", "mcp.example", 80),
+        ("https://MCP.example:8443/?token=secret", "mcp.example", 8443), ("http://[::1]:8000/mcp", "::1", 8000),
+    ],
+)  # fmt: skip
+def test_the_address_of_a_server_has_no_more_of_its_url(url: str, address: str, port: int) -> None:
+    found = network_at(url)
+    assert (found["server.address"], found["server.port"]) == (address, port)
+    assert "secret" not in str(found)
 
 
 def test_over_pipes_the_network_is_one() -> None:

@@ -349,7 +349,7 @@ class Server:
     def _start_telling(self, connection: Connection, uri: str, check: Check) -> None:
         """Notify the subscribers of a resource that see it; one notification stands for all changes before it."""
         key = connection, uri
-        if connection.error is None and key not in self._telling:
+        if key not in self._telling:
             self._telling.add(key)
             telling = connection.start(self._tell(connection, uri, check))
             telling.add_done_callback(lambda _: self._telling.discard(key))

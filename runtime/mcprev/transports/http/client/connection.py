@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from mcprev.core.connection import HTTP, Connection
+from mcprev.core.connection import HTTP, Connection, Network
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, McpError
@@ -154,6 +154,13 @@ class HttpTransport:
         """End the session on the server, within a bounded time."""
 
 
+def network_at(url: str) -> Network:
+    """Return what is known of the network between this client and a server."""
+    at = urlsplit(url)
+    port = at.port or (443 if at.scheme == "https" else 80)
+    return {**HTTP, "server.address": at.hostname or "", "server.port": port}
+
+
 class HttpConnection(Connection):
     """Connects a client's engine with an HTTP transport."""
 
@@ -169,9 +176,7 @@ class HttpConnection(Connection):
         super().__init__(protocol, handler, logger, linger=0)
         self.client_side = protocol
         self.requests = requests
-        at = urlsplit(requests.url)
-        port = at.port or (443 if at.scheme == "https" else 80)
-        self.network = {**HTTP, "server.address": at.hostname or "", "server.port": port}
+        self.network = network_at(requests.url)
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
