@@ -418,3 +418,14 @@ class ConversionError(McpError):
 _BY_CODE: Final[Mapping[int, type[RpcError]]] = {
     cls.CODE: cls for cls in RpcError.__subclasses__() if cls is not UnknownRpcError
 }
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the type of an exception and the line that raised it, for errors that must not show its text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = type(error).__name__
+    if trace is None:
+        return name
+    return f"{name} in {trace.tb_frame.f_code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{trace.tb_lineno}"

@@ -423,7 +423,9 @@ def test_a_store_that_cannot_be_read_is_an_error_before_anybody_logs_in() -> Non
             store = Failing()
             store.fails = {"read"}
             auth = at.oauth(store=store, client_id="mine")
-            with pytest.raises(mcprev.AuthError, match=r"cannot be read \(OSError\)"):
+            with pytest.raises(
+                mcprev.AuthError, match=r"cannot be read \(OSError in test_client_shared_stores\.py:\d+\)"
+            ):
                 await connecting(at, auth)
             assert at.log == []
 

@@ -124,7 +124,7 @@ def test_values_of_members_that_are_named_like_secrets_are_left_out(name: str, v
 
 
 @req("SEC-6", everywhere=True)
-@pytest.mark.parametrize("name", ["progressToken", "tokens", "secretary", "cursor"])
+@pytest.mark.parametrize("name", ["progressToken", "maxTokens", "token_type", "secretary", "cursor"])
 def test_other_members_are_shown(name: str) -> None:
     assert "value" in redacted(b'{"%s":"value"}' % name.encode())
 

@@ -1,7 +1,8 @@
 """Writes the messages of a client to a file that `mcprev validate` reads (BASE-10, SEC-6).
 
 Messages are written as they are sent, and as they were understood when they were received. HTTP headers, and so tokens,
-are no part of messages; values of members with names of secrets are replaced, as in the log of payloads.
+are no part of messages; secrets in them are masked as in the log of payloads, and the answers to properties that a
+schema says are passwords.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import Final
 
 from typing_extensions import override
 
+from mcprev.json_schema.redaction import Redactor
 from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, encode
-from mcprev.wire.payloads import without_secrets
 from mcprev_types import Direction
 
 MOST: Final = 256 * 1024 * 1024
@@ -35,7 +36,7 @@ class Recording:
 
         Recording ends, with a warning, where the file would be larger than `most` bytes or cannot be written.
         """
-        self._path = Path(path)
+        self._path, self._redactor = Path(path), Redactor()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._room = most - os.fstat(descriptor).st_size
@@ -43,7 +44,7 @@ class Recording:
     def write(self, session: str, direction: Direction, message: bytes) -> None:
         """Write a message. Does not raise."""
         line = b'{"session":"%b","direction":"%b","message":%b}\n' % (
-            session.encode(), direction.value.encode(), without_secrets(message),
+            session.encode(), direction.value.encode(), self._redactor.message(message),
         )  # fmt: skip
         if self._file.closed:
             return

@@ -70,8 +70,10 @@ def target_of(given: object) -> Target:
     """Return the target for a URL, a server or a target. Raises `TypeError` for any other value."""
     if isinstance(given, str):
         if not given.lower().startswith(("http://", "https://")):
+            from mcprev.transports.http.urls import mask_url
+
             raise TypeError(
-                f"{given!r:.100} is not a URL; to start a command, pass mcprev.stdio('python', 'server.py')"
+                f"{mask_url(given)!r:.100} is not a URL; to start a command, pass mcprev.stdio('python', 'server.py')"
             )
         from mcprev.transports.http.client.target import http
 

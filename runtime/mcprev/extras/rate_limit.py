@@ -16,6 +16,7 @@ from mcprev.core.callbacks import finished
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.transports.http.urls import mask_url
 
 TOOLS: Final = ("tools/call",)
 
@@ -88,7 +89,7 @@ class RateLimit:
             found = storage_from_string(storage)
             if not isinstance(found, Storage):
                 raise ValueError(
-                    f"the storage '{storage}' blocks; use its async form, such as 'async+{storage}'"
+                    f"the storage '{mask_url(storage)}' blocks; use its async form, such as 'async+{mask_url(storage)}'"
                 )
             self._limiter = MovingWindowRateLimiter(found)
 

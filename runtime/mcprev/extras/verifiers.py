@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 
 from mcprev.errors import Json, MissingExtra
 from mcprev.transports.http.server.access import Access
-from mcprev.transports.http.urls import check_issuer, is_secure
+from mcprev.transports.http.urls import check_issuer, is_secure, mask_url
 
 try:
     import aiohttp
@@ -103,7 +103,7 @@ class JwtVerifier:
         if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
             if self._reading is None or self._reading.done():
                 if monotonic() - self._failed_at < COOLDOWN:
-                    raise ValueError(f"the keys at {self._url} could not be read a moment ago")
+                    raise ValueError(f"the keys at {mask_url(self._url)} could not be read a moment ago")
                 self._reading = asyncio.create_task(self._read())
             # A cancelled caller does not cancel the request that the others wait for.
             failure = await asyncio.shield(self._reading)
@@ -128,7 +128,7 @@ class JwtVerifier:
         document = await _json(self._session, "GET", self._url)
         keys: Json = document.get("keys")
         if keys.__class__ is not list or len(keys) > MAX_KEYS:
-            raise ValueError(f"{self._url} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
+            raise ValueError(f"{mask_url(self._url)} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
         found: list[Any] = []
         for key in keys:
             try:
@@ -193,7 +193,7 @@ def _access(claims: Mapping[str, Json], audience: tuple[str, ...]) -> Access:
 
 def _checked(url: str) -> str:
     if not is_secure(url):
-        raise ValueError(f"{url!r} is neither an https URL nor one of this machine")
+        raise ValueError(f"{mask_url(repr(url))} is neither an https URL nor one of this machine")
     return url
 
 
@@ -217,10 +217,10 @@ async def _json(
         async for chunk in response.content.iter_chunked(64 * 1024):
             body += chunk
             if len(body) > MAX_BODY:
-                raise ValueError(f"{url} answers with more than {MAX_BODY} bytes")
+                raise ValueError(f"{mask_url(url)} answers with more than {MAX_BODY} bytes")
         if response.status != 200:
-            raise ValueError(f"{url} answers with status {response.status}")
+            raise ValueError(f"{mask_url(url)} answers with status {response.status}")
     found: Json = json.loads(body)
     if isinstance(found, dict):
         return cast("dict[str, Json]", found)
-    raise ValueError(f"{url} answers with JSON that is no object")
+    raise ValueError(f"{mask_url(url)} answers with JSON that is no object")

@@ -18,8 +18,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -29,10 +28,11 @@ from typing_extensions import override
 
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, TokenRejected
 from mcprev.oauth import flow
+from mcprev.oauth.active_token import ActiveToken, Source, is_good
 from mcprev.oauth.credentials import Credentials, check_server
 from mcprev.oauth.discovery import Challenge, ProtectedServer, challenge_of, parse_challenges, wanted_scopes
 from mcprev.oauth.store import Registration, TokenKey, Tokens
-from mcprev.oauth.tokens import FORGET, PROOF, USE_NONCE, TokenResponse, request_token
+from mcprev.oauth.tokens import FORGET, USE_NONCE, TokenResponse, request_token
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
 from mcprev.transports.http.security import is_loopback
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from mcprev.oauth.runner import FlowRunner
-    from mcprev.oauth.signatures import DpopSigner
 
-AUTHORIZATION: Final = "Authorization"
-EARLY: Final = 30.0
-"""The maximum number of seconds before its expiry at which a token is refreshed."""
 DISCOVERY: Final = 4
 """The timeout of discovery, as a multiple of the timeout of one request."""
 STEPS: Final = 2
@@ -65,47 +61,6 @@ _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _MORE: Final = "insufficient_scope"
 logger: Final = logging.getLogger("mcprev.auth")
-
-
-class Source(IntEnum):
-    """The source of a token; decides whether a refusal of it is retried."""
-
-    STORED = 0
-    REFRESHED = 1
-    GIVEN = 2
-
-
-@dataclass(slots=True, eq=False)
-class ActiveToken:
-    """The token in use."""
-
-    tokens: Tokens
-    source: Source
-    place: ProtectedServer
-    client: Registration
-    dpop_signer: DpopSigner | None = None
-    """Signs DPoP proofs if the token is bound to a key."""
-    refresh_at: float = field(init=False, default=inf)
-    """The time at which to refresh the token, in seconds since 1970; never without a refresh token or an expiry."""
-    proved: bool = False
-    """Whether the server has accepted it."""
-
-    def __post_init__(self) -> None:
-        ends, now = self.tokens.expires_at, time.time()
-        if ends is not None and self.tokens.refresh_token is not None:
-            self.refresh_at = ends - min(EARLY, max(0, ends - now) / 4)
-
-    @property
-    def key(self) -> TokenKey:
-        """The key of this token in the store."""
-        return TokenKey(self.place.server.issuer, self.place.resource, self.client.client_id)
-
-    def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers that authorize a request."""
-        token = self.tokens.access_token
-        if self.dpop_signer is None:
-            return {AUTHORIZATION: f"Bearer {token}"}
-        return {AUTHORIZATION: f"{PROOF} {token}", PROOF: self.dpop_signer.prove(verb, url, token)}
 
 
 @dataclass(slots=True)
@@ -300,11 +255,11 @@ class Authorizer(Authorization):
         """Return the stored token of a client, refreshed if it has expired or was refused."""
         records, key = self._auth.records, TokenKey(place.server.issuer, place.resource, client.client_id)
         found = await self._tokens(key, used)
-        if found is None or _is_good(found, used):
+        if found is None or is_good(found, used):
             return None if found is None else ActiveToken(found, Source.STORED, place, client)
         async with self._lock(key.issuer):
             found = await self._tokens(key, used)  # another process may have refreshed it meanwhile
-            if found is None or _is_good(found, used):
+            if found is None or is_good(found, used):
                 return None if found is None else ActiveToken(found, Source.STORED, place, client)
             refused = used is not None and used.tokens.access_token == found.access_token
             if found.refresh_token is None or (
@@ -318,7 +273,7 @@ class Authorizer(Authorization):
                     raise
                 logger.debug("a refresh token is good no more: %s", error)
                 newer = await self._tokens(key, used)
-                if newer is not None and newer != found and _is_good(newer, used):
+                if newer is not None and newer != found and is_good(newer, used):
                     return ActiveToken(newer, Source.STORED, place, client)  # of a process without the lock
                 await records.forget_tokens(key, found)
                 if error.error in FORGET:
@@ -413,12 +368,6 @@ class Authorizer(Authorization):
         if dpop_signer is None:
             await self._auth.records.keep_tokens(active.key, tokens, replaces=replaced)
         return active
-
-
-def _is_good(tokens: Tokens, used: ActiveToken | None) -> bool:
-    """Return whether a stored access token has neither expired nor been refused."""
-    expired = tokens.expires_at is not None and tokens.expires_at <= time.time()
-    return not expired and (used is None or used.tokens.access_token != tokens.access_token)
 
 
 def _use_of(request: AuthorizedRequest) -> TokenUse:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack, override
 
-from mcprev.errors import AuthError, LocalProtocolError, TokenRejected
+from mcprev.errors import AuthError, LocalProtocolError, TokenRejected, raised_at
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
@@ -169,8 +169,10 @@ async def _visit(call: BrowserOpener, url: str) -> str:
         back = cast("object", await settled(call(url)))
     except (AuthError, TimeoutError):
         raise
-    except Exception as error:
-        raise AuthError(f"the login failed: `open` raised {type(error).__name__}") from error
+    except Exception as error:  # noqa: BLE001 - reported without its text, which may contain secrets
+        back = AuthError(f"the login failed: `open` raised {raised_at(error)}")
+    if isinstance(back, AuthError):
+        raise back
     if not isinstance(back, str):
         raise LocalProtocolError("`open` must return the redirect URL as a string")
     return back

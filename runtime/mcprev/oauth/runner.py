@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import mcprev
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.oauth.steps import Answer, Flow, HttpFetch, HttpReply
-from mcprev.transports.http.urls import REDIRECTS, check_fetch, fetch_redirected, is_public
+from mcprev.transports.http.urls import REDIRECTS, check_fetch, fetch_redirected, is_public, mask_url
 
 try:
     import aiohttp
@@ -104,7 +104,7 @@ class FlowRunner:
         except RemoteProtocolError as error:
             return HttpReply(0, why=str(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return HttpReply(0, why=f"{type(error).__name__}: {str(error).partition('?')[0][:200]}")
+            return HttpReply(0, why=f"{type(error).__name__}: {mask_url(str(error))[:200]}")
 
     async def _follow(self, ask: HttpFetch) -> HttpReply:
         url, count = ask.url, 0

@@ -12,9 +12,9 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
-from mcprev.errors import AuthError
+from mcprev.errors import AuthError, raised_at
 from mcprev.oauth.steps import settled
 from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.transports.http.urls import printable
@@ -61,7 +61,7 @@ class SharedStore:
         except Exception as error:  # noqa: BLE001 - the user's store may raise anything
             logger.warning(
                 "the token store cannot be locked (%s): processes that share it may use a refresh token twice",
-                type(error).__name__,
+                raised_at(error),
             )
         try:
             yield
@@ -69,7 +69,7 @@ class SharedStore:
             try:
                 await held.aclose()
             except Exception as error:  # noqa: BLE001 - as above; the tokens in hand are good
-                logger.warning("the token store cannot be unlocked (%s)", type(error).__name__)
+                logger.warning("the token store cannot be unlocked (%s)", raised_at(error))
 
     async def tokens(self, key: TokenKey) -> Tokens | None:
         """Return the latest tokens. Raises `AuthError` if they cannot be read, and none are known."""
@@ -112,15 +112,17 @@ class SharedStore:
 
 async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[R | None]]) -> R | None:
     """Return what a store has, or what is known if that is newer or the store fails. Raises `AuthError`."""
-    last = known.get(key)
+    last, found, failure = known.get(key), None, ""
     try:
         async with asyncio.timeout(STORE):
             found = await settled(read())
         found = None if found is None else _comparable(found)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the user's store may raise anything
+        failure = f"the token store cannot be read ({raised_at(error)})"
+    if failure:
         if last is None or last.record is None:
-            raise AuthError(f"the token store cannot be read ({type(error).__name__})") from error
-        logger.warning("the token store cannot be read (%s)", type(error).__name__)
+            raise AuthError(failure)
+        logger.warning("%s", failure)
         return last.record
     if last is not None and not last.is_stored and found in (None, last.stale):
         return last.record
@@ -141,7 +143,7 @@ async def _write(
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
         logger.warning(
             "the token store cannot be written (%s): the next process may have to log in",
-            type(error).__name__,
+            raised_at(error),
         )
         return False
     known[key] = _Known(record, None, is_stored=True)
@@ -150,6 +152,9 @@ async def _write(
 
 def _comparable(record: R) -> R:
     """Return a record with tuples, as stores may return lists."""
-    if isinstance(record, Tokens):
-        return replace(record, scopes=None if record.scopes is None else tuple(record.scopes))
-    return replace(record, redirect_uris=tuple(record.redirect_uris))
+    found: Tokens | Registration = record
+    if isinstance(found, Tokens):
+        found = replace(found, scopes=None if found.scopes is None else tuple(found.scopes))
+    else:
+        found = replace(found, redirect_uris=tuple(found.redirect_uris))
+    return cast("R", found)

@@ -37,6 +37,8 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
 """Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+_USER: Final = re.compile(r"(?<=//)[^/?#\s\"'<>]*@")
+_QUERY: Final = re.compile(r"(://[^?#\s\"'<>]*+)(?:([?#])[^\s\"'<>]++)?+")
 _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
 """Characters that count as dots in host names (RFC 3490, section 3.1)."""
 
@@ -176,9 +178,18 @@ def _joined(base: str, reference: str) -> str | None:
     return urlunsplit(parts._replace(fragment=""))
 
 
+def mask_url(text: str) -> str:
+    """Return a URL, or a text with URLs, without the users, passwords, queries and fragments of URLs."""
+    if "//" not in text:
+        return text
+    return _QUERY.sub(
+        lambda found: found[1] + (f"{found[2]}..." if found[2] else ""), _USER.sub("...@", text)
+    )
+
+
 def printable(said: str) -> str:
-    """Return a peer's text for an error message: at most 200 characters, printable, without the query of a URL."""
-    head, question, _ = said[:200].partition("?")
+    """Return a peer's text for an error message: at most 200 characters, printable, without the user and query of a URL."""
+    head, question, _ = mask_url(said)[:200].partition("?")
     return "".join(c if c.isprintable() else " " for c in head) + (
         "?..." if question and "://" in head else question
     )
@@ -224,4 +235,6 @@ def in_lower_case(parts: SplitResult) -> str:
 def check_issuer(issuer: str) -> None:
     """Raise `ValueError` for an issuer that is not an https URL, or http on loopback."""
     if not is_secure(issuer) or urlsplit(issuer).query:
-        raise ValueError(f"{issuer!r} is not the URL of an authorization server: use https and a host")
+        raise ValueError(
+            f"'{printable(issuer)}' is not the URL of an authorization server: use https and a host"
+        )

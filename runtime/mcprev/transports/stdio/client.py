@@ -21,6 +21,7 @@ from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.transports.lines import LineConnection
+from mcprev.wire.payloads import mask_arguments, mask_text
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
@@ -106,9 +107,11 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            text = f"cannot start '{self._command[0]}': {error}"
+            text = f"cannot start '{mask_text(self._command[0])}': {mask_text(str(error))}"
             if len(self._command) == 1 and len(words := self._command[0].split()) > 1:
-                text += f"; pass each word by itself: mcprev.stdio({', '.join(map(repr, words))})"
+                text += (
+                    f"; pass each word by itself: mcprev.stdio({', '.join(map(repr, mask_arguments(words)))})"
+                )
             raise ProcessExited(text, returncode=None, stderr="") from error
 
     async def close(self) -> None:
@@ -132,7 +135,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
 
     @override
     def __repr__(self) -> str:
-        return f"<stdio {' '.join(self._command)}>"
+        return f"<stdio {' '.join(mask_arguments(self._command))}>"
 
 
 class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
@@ -223,8 +226,8 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         code = None if self._process is None else self._process.get_returncode()
         if code is None:
             return ConnectionLost("the server closed its end", in_flight=True, retry_safe=False)
-        stderr = self._tail.decode(errors="replace")
-        text = f"'{self._command}' exited with {code}"
+        stderr = mask_text(self._tail.decode(errors="replace"))
+        text = f"'{mask_text(self._command)}' exited with {code}"
         return ProcessExited(text, returncode=code, stderr=stderr, in_flight=True)
 
     # -- stdin and stdout ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
+from mcprev.transports.http.urls import mask_url
 from mcprev.wire import media
 
 FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
@@ -79,7 +80,8 @@ class HttpResponse:
         try:
             return await self._response.content.readany()
         except FAILURES as error:
-            raise lost(error, self.url, sent=True) from error
+            failure = lost(error, self.url, sent=True)
+        raise failure
 
     def release(self) -> None:
         """Finish with the response; its connection is reused if the body was read. May be called twice, like `close`."""
@@ -91,14 +93,22 @@ class HttpResponse:
 
 
 def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
-    """Return the error for an aiohttp exception. `sent` says that the whole request was sent."""
-    why = str(error) or type(error).__name__
-    place = url.partition("?")[0]  # queries may contain secrets
+    """Return the error for an aiohttp exception. `sent` says that the whole request was sent.
+
+    The exception is its cause, unless its text shows the query of a URL. Raise the error outside of the `except` clause,
+    because an exception also shows the one that was handled when it was raised.
+    """
+    text = str(error) or type(error).__name__
+    place, why = mask_url(url), mask_url(text)
+    found: McpError
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
-        return ConnectionLost(f"cannot connect to {place}: {why}", in_flight=False, retry_safe=True)
-    if isinstance(error, aiohttp.ClientError | OSError) or sent:
-        return ConnectionLost(f"the connection to {place} broke: {why}", in_flight=True, retry_safe=False)
-    return LocalProtocolError(f"the request cannot be sent: {why}")
+        found = ConnectionLost(f"cannot connect to {place}: {why}", in_flight=False, retry_safe=True)
+    elif isinstance(error, aiohttp.ClientError | OSError) or sent:
+        found = ConnectionLost(f"the connection to {place} broke: {why}", in_flight=True, retry_safe=False)
+    else:
+        found = LocalProtocolError(f"the request cannot be sent: {why}")
+    found.__cause__ = error if why == text else None
+    return found
 
 
 def answer_too_large(limit: int) -> RemoteProtocolError:

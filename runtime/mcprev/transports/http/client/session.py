@@ -29,14 +29,16 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
     TokenRejected,
+    raised_at,
 )
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
-from mcprev.transports.http.urls import REDIRECTS, redirected
+from mcprev.transports.http.urls import REDIRECTS, mask_url, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
 from mcprev.wire.jsonrpc import ErrorResponse
+from mcprev.wire.payloads import mask_text
 
 try:
     import aiohttp
@@ -206,8 +208,10 @@ class HttpSession:
                 timeout=self._timeout,
             )
         except FAILURES as error:
-            raise lost(error, url) from error
-        return HttpResponse(response, inflates=session.auto_decompress, max_message=self._max_message)
+            failure = lost(error, url)
+        else:
+            return HttpResponse(response, inflates=session.auto_decompress, max_message=self._max_message)
+        raise failure
 
     async def _call_header_source(self) -> Pairs:
         """Return the user's headers; a function may return a new token each time."""
@@ -216,8 +220,9 @@ class HttpSession:
             return _checked((await finished(self._source())).items())
         except McpError:
             raise
-        except Exception as error:
-            raise LocalProtocolError(f"the `headers` function raised {error!r}") from error
+        except Exception as error:  # noqa: BLE001 - reported without its text, which may contain secrets
+            failure = LocalProtocolError(f"the `headers` function raised {raised_at(error)}")
+        raise failure
 
     async def close(self) -> None:
         """Close the connections."""
@@ -249,22 +254,26 @@ class HttpSession:
 @contextmanager
 def _auth_errors() -> Generator[None, None, None]:
     """Convert the exceptions of the user's `auth` to `AuthError`, without their texts, which may contain secrets."""
+    failure: AuthError | None = None
     try:
         yield
     except McpError:
         raise
-    except asyncio.CancelledError as error:
+    except asyncio.CancelledError:
         if is_cancelled():
             raise
-        raise AuthError("authorization failed, because what it waited for was cancelled") from error
-    except Exception as error:
-        raise AuthError(f"authorization failed, with {type(error).__name__}") from error
+        failure = AuthError("authorization failed, because what it waited for was cancelled")
+    except Exception as error:  # noqa: BLE001 - reported without its text, and not as the cause either
+        failure = AuthError(f"authorization failed, with {raised_at(error)}")
+    if failure is not None:
+        raise failure
 
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
     """Return the error for an HTTP status."""
     text = raw[: EXCERPT * 4].decode(errors="replace")
     text = "".join(c if c.isprintable() else " " for c in text)[:EXCERPT].strip()
+    text = mask_text(mask_url(text))
     shown = f"HTTP {response.status} {response.reason or ''}".rstrip()
     said = why or text
     return HttpStatusError(

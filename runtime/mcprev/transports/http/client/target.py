@@ -20,7 +20,7 @@ from mcprev.transports.http.client.authorization import Authorization
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.session import HeaderSource, HttpSession
 from mcprev.transports.http.client.streamable import StreamableHttp
-from mcprev.transports.http.urls import check_server_url
+from mcprev.transports.http.urls import check_server_url, mask_url
 from mcprev.wire.jsonrpc import MAX_LINE
 
 if TYPE_CHECKING:
@@ -119,4 +119,4 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
 
     @override
     def __repr__(self) -> str:
-        return f"<http {self.url}>"
+        return f"<http {mask_url(self.url)}>"

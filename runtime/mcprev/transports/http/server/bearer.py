@@ -41,6 +41,7 @@ from mcprev.transports.http.urls import (
     canonical_resource,
     check_issuer,
     in_lower_case,
+    mask_url,
     split_resource,
 )
 from mcprev.wire.headers import Headers
@@ -123,7 +124,7 @@ class Bearer:
         parts = split_resource(resource)
         if parts is None or "?" in resource:
             raise ValueError(
-                f"{resource!r} is not a resource: pass an https or http URL with a host and no query"
+                f"{mask_url(repr(resource))} is not a resource: pass an https or http URL with a host and no query"
             )
         self.resource: str = in_lower_case(parts)
         if not authorization_servers or isinstance(authorization_servers, str):

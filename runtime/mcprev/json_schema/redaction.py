@@ -1,0 +1,100 @@
+"""Masks the secrets in recorded messages; schemas in them show which values are secrets (SEC-6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, cast
+
+from mcprev.errors import Json
+from mcprev.wire.payloads import MASK, is_secret, mask_text
+
+MAX_LEARNED: Final = 1000
+"""The maximum number of names that a `Redactor` learns from schemas."""
+_SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
+_FREE: Final = frozenset(
+    {"arguments", "structuredContent", "content", "_meta", "inputResponses", "data", "metadata"}
+)
+"""Members with values of users, in which no member is a schema."""
+_PROPERTIES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_EXAMPLES: Final = frozenset({"default", "const", "enum", "examples", "example"})
+
+
+class Redactor:
+    """Masks the secrets of messages that belong together: schemas name some of the secrets of later messages."""
+
+    def __init__(self) -> None:
+        self._learned: set[str] = set()
+        """The names of properties that are passwords, or only written."""
+
+    def message(self, message: bytes) -> bytes:
+        """Return JSON with its secrets masked; what is valid JSON stays valid, and without secrets it stays the same."""
+        try:
+            found: Json = json.loads(message)
+            masked = self.json(found)
+        except (ValueError, RecursionError):
+            return mask_text(message.decode(errors="replace")).encode(errors="replace")
+        return message if masked == found else json.dumps(masked, separators=(",", ":")).encode()
+
+    def json(self, value: Json) -> Json:
+        """Return a JSON value with its secrets masked, and learn from the schemas in it."""
+        return self._mask(value, is_free=False)
+
+    def _mask(self, value: Json, *, is_free: bool) -> Json:
+        found: object = value
+        if isinstance(found, str):
+            return mask_text(found)
+        if isinstance(found, list):
+            return [self._mask(item, is_free=is_free) for item in cast("list[object]", found)]
+        if isinstance(found, dict):
+            members = cast("dict[str, Json]", found).items()
+            return {name: self._member(name, item, is_free=is_free) for name, item in members}
+        return value
+
+    def _member(self, name: str, value: Json, *, is_free: bool) -> Json:
+        if not is_free and name in _SCHEMAS:
+            return self._schema(value, is_hidden=False)
+        if is_secret(name) or (is_free and name in self._learned):
+            return _hidden(value)
+        return self._mask(value, is_free=is_free or name in _FREE)
+
+    def _schema(self, value: Json, *, is_hidden: bool) -> Json:
+        """Return a JSON schema; its properties have names of secrets, but no values except for examples."""
+        found: object = value
+        if isinstance(found, list):
+            return [self._schema(item, is_hidden=is_hidden) for item in cast("list[object]", found)]
+        if not isinstance(found, dict):
+            return self._mask(value, is_free=True)
+        shown: dict[str, Json] = {}
+        for name, item in cast("dict[str, Json]", found).items():
+            if name in _PROPERTIES and isinstance(item, dict):
+                shown[name] = {
+                    each: self._property(each, item[each]) for each in cast("dict[str, Json]", item)
+                }
+            elif name in _EXAMPLES:
+                shown[name] = _hidden(item) if is_hidden else self._mask(item, is_free=True)
+            elif isinstance(item, dict | list):
+                shown[name] = self._schema(cast("Json", item), is_hidden=is_hidden)
+            else:
+                shown[name] = self._member(name, item, is_free=True)
+        return shown
+
+    def _property(self, name: str, schema: Json) -> Json:
+        if not isinstance(schema, dict):
+            return self._member(name, schema, is_free=True)
+        is_hidden = _is_write_only(cast("dict[str, Json]", schema))
+        if is_hidden and len(self._learned) < MAX_LEARNED:
+            self._learned.add(name)
+        return self._schema(cast("Json", schema), is_hidden=is_hidden or is_secret(name))
+
+
+def _is_write_only(schema: Mapping[str, Json]) -> bool:
+    return schema.get("format") == "password" or schema.get("writeOnly") is True
+
+
+def _hidden(value: Json) -> Json:
+    """Return a mask of the same kind as a value; empty values, null and booleans are no secrets."""
+    found: object = value
+    if found is None or isinstance(found, bool) or found in ("", [], {}):
+        return value
+    return {MASK: MASK} if isinstance(found, dict) else [MASK] if isinstance(found, list) else MASK
