@@ -768,6 +768,52 @@ def test_a_refresh_that_fails_early_costs_nothing_but_one_try(row: Revision) -> 
     run(main())
 
 
+@req("AUTH-18", everywhere=True)
+@pytest.mark.parametrize(
+    ("status", "over"),
+    [
+        (200, True),
+        (400, True),
+        (401, True),
+        (408, False),
+        (425, False),
+        (429, False),
+        (500, False),
+        (503, False),
+    ],
+)
+@pytest.mark.parametrize("word", ["invalid_grant", "bad_refresh_token"])
+def test_a_refresh_token_is_given_up_for_an_error_that_is_about_it(
+    status: int, over: bool, word: str
+) -> None:
+    """Some servers send errors with status 200. A server that is busy may take the token later."""
+
+    async def main() -> None:
+        async with world(DEFAULT[-1], {"tools/call": text("hi")}) as at:
+            at.refreshes = True
+
+            async def broken(exchange: Exchange) -> None:
+                at.tokens = at.token
+                at.log.append("broken")
+                await exchange.json({"error": word}, status)
+
+            async with connect(at) as client:
+                at.good.clear()
+                at.log.clear()
+                at.tokens = broken
+                if over:
+                    await client.call_tool("any", {})
+                    assert at.log == ["broken", "authorize", "authorization_code"]
+                else:
+                    with pytest.raises(mcprev.TokenRejected) as caught:
+                        await client.call_tool("any", {})
+                    assert caught.value.error == ""
+                    await client.call_tool("any", {})
+                    assert at.log == ["broken", "refresh_token"]
+
+    run(main())
+
+
 # -- lifetimes ---------------------------------------------------------------------------------------------
 
 BOUND: Final = 20.0
