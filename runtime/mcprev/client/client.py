@@ -50,8 +50,12 @@ class Client(Methods):
     request takes the options of `call_tool`, and raises its errors.
     """
 
-    def __init__(self, session: ClientSession, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, session: ClientSession, close: Callable[[], Awaitable[None]], server_name: str | None = None
+    ) -> None:
         """Create the client of an open session; `mcprev.connect` calls this. `close` releases the target."""
+        self.server_name: str | None = server_name
+        """The name of the server in the configuration of `connect_all`; None for a client of `connect`."""
         self.session = session
         """The connection and the calls of this client, as JSON."""
         self._server_cache = session.server_cache

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from typing_extensions import override
 
@@ -67,12 +67,35 @@ OPEN: Final = 60.0
 LAST_WORDS: Final = 0.5
 """Seconds to wait until the other calls of an expired session have failed by themselves."""
 logger: Final = logging.getLogger("mcprev.client")
+T = TypeVar("T")
+
+
+class OpenBlocks(Generic[T]):
+    """What the `async with` blocks of one object opened that have not ended; several tasks may be inside at once."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[asyncio.Task[Any] | None, T]] = []
+
+    def enter(self, opened: T) -> T:
+        """Keep and return what a block of the current task opened."""
+        self._open.append((asyncio.current_task(), opened))
+        return opened
+
+    def leave(self) -> T:
+        """Return what the last block of the current task opened.
+
+        A task without a block, such as one that ends an `AsyncExitStack` of another, gets that of a task that is done.
+        """
+        here, blocks = asyncio.current_task(), enumerate(self._open)
+        at = max((task is here, task is None or task.done(), at) for at, (task, _) in blocks)[-1]
+        return self._open.pop(at)[1]
 
 
 class connect:  # noqa: N801 - called like a function
     """Connects to a server: `async with connect(stdio("command")) as client`, or `client = await connect(...)`.
 
-    The client negotiates the revision. After `await connect(...)`, close it with `await client.aclose()`.
+    The client negotiates the revision. After `await connect(...)`, close it with `await client.aclose()`. Several tasks
+    may be inside `async with` of one object at once; each has a client of its own.
     """
 
     def __init__(
@@ -178,14 +201,13 @@ class connect:  # noqa: N801 - called like a function
         self._verdict = verdict
         self._on_change = on_change
         self._record = record
-        self._entered: list[Client] = []
-        """The clients of the `async with` blocks that have not ended."""
+        self.server_name: str | None = None
+        """`Client.server_name` of the clients."""
+        self._entered: OpenBlocks[Client] = OpenBlocks()
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, `TransportError`, `AuthError`, or `OSError` for the file of `record`."""
-        client = await self._connect()
-        self._entered.append(client)
-        return client
+        return self._entered.enter(await self._connect())
 
     async def _connect(self) -> Client:
         cache, now = self._server_cache, asyncio.get_running_loop().time
@@ -206,13 +228,13 @@ class connect:  # noqa: N801 - called like a function
             cache.introduced(opened.discovery, now())
         settings = self._new_settings(handler.answer_input, opener.reopen)
         new_session = ClientSession if telemetry is None else telemetry.session
-        client = handler.client = Client(new_session(settings, opened), opener.close)
+        client = handler.client = Client(new_session(settings, opened), opener.close, self.server_name)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
     async def __aexit__(self, *_: object) -> None:
-        await self._entered.pop().aclose()
+        await self._entered.leave().aclose()
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self._connect().__await__()

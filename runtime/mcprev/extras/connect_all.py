@@ -1,58 +1,93 @@
 """Several servers as one: connects to those of the `mcpServers` configuration of hosts (PAGE-1, SEAM-1).
 
-The names of tools and prompts and the URIs of resources begin with the name of their server.
+The names of tools and prompts and all URIs begin with the name of their server, so that what one server returns leads
+back to it and to no other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import logging
 import os
 import re
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from functools import partial as with_arguments
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from pydantic.alias_generators import to_camel
 from typing_extensions import Unpack, override
 
-from mcprev.client.calls import result_reader
-from mcprev.client.connect import connect
+from mcprev.client.callbacks import Elicited, Roots
+from mcprev.client.calls import result_reader, until
+from mcprev.client.client import Client
+from mcprev.client.connect import OpenBlocks, connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
-from mcprev.client.targets import Target, target_of
+from mcprev.client.subscriptions import Change
+from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
+from mcprev_types import Model
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from mcprev.client.callbacks import Elicitation, LogMessage, OnChange, Roots, Sampling
-    from mcprev.client.client import Client
     from mcprev.client.request_handler import ClientHandler
     from mcprev.client.server_cache import Policy
     from mcprev.client.session import SessionFactory
     from mcprev.core.reconnect_policy import ReconnectPolicy
     from mcprev.protocol.cache import ResultCache
     from mcprev.revisions import Era
-    from mcprev_types import Model
+    from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
 
 SEPARATOR: Final = "__"
+LIST_TIMEOUT: Final = 30.0
+"""Seconds that a server has for a whole list, unless a call has `total_timeout`."""
+Entry: TypeAlias = "Mapping[str, Json] | Target | PipeServer | HasServer | str"
+"""An entry of the configuration: JSON, or any target of `connect`."""
+Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Entry]"
+RootsOf: TypeAlias = "Roots | Callable[[str], Roots]"
+SamplingOf: TypeAlias = (
+    "Callable[[str, models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
+)
+ElicitationOf: TypeAlias = "Callable[[str, models.ElicitRequestParams], Awaitable[Elicited] | Elicited]"
+LogMessageOf: TypeAlias = "Callable[[str, models.LoggingMessageNotificationParams], Awaitable[None] | None]"
+OnChangeOf: TypeAlias = Callable[[str, Change], Awaitable[None] | None]
 Failure: TypeAlias = McpError | OSError
 """Why a server is missing: it cannot be reached, or the file for `record` cannot be written."""
+T = TypeVar("T")
+_logger: Final = logging.getLogger("mcprev.client")
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
-_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
-"""A string, which is kept, or what hosts allow in addition to JSON: a comment, or a comma after the last value."""
-_LISTS: Final[Mapping[str, tuple[str, str]]] = {
-    # by method: the member with the list, and the member of its items that bears the prefix
-    "tools/list": ("tools", "name"),
-    "prompts/list": ("prompts", "name"),
-    "resources/list": ("resources", "uri"),
-    "resources/templates/list": ("resource_templates", "uri_template"),
+_COMMENT: Final = re.compile(
+    r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
+)
+"""A string, which is kept, or what hosts allow in addition to JSON: a comment, or a comma after the last value.
+
+What does not end is kept to the end, so that nothing is looked for twice.
+"""
+_LISTS: Final[Mapping[str, str]] = {
+    # by method: the member with the list
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resource_templates",
 }
+_LISTS_OF_NAMES: Final = frozenset({"tools/list", "prompts/list"})
+_LINKS: Final = frozenset({"uri", "uri_template"})
+"""The members of the models of a result that can be followed."""
 _CALLS: Final[Mapping[str, str]] = {
     # by method: the param that bears the prefix, or the reference whose name or URI does
     "tools/call": "name",
@@ -63,14 +98,14 @@ _CALLS: Final[Mapping[str, str]] = {
 
 
 class ConnectOptions(TypedDict, total=False):
-    """The options of `mcprev.connect`, which describes them."""
+    """The options of `mcprev.connect`, which describes them; its functions get the name of the server first."""
 
     handler: ClientHandler | None
-    roots: Roots | None
-    sampling: Sampling | None
-    elicitation: Elicitation | None
-    logging: LogMessage | None
-    on_change: OnChange | None
+    roots: RootsOf | None
+    sampling: SamplingOf | None
+    elicitation: ElicitationOf | None
+    logging: LogMessageOf | None
+    on_change: OnChangeOf | None
     name: str
     version: str
     title: str | None
@@ -99,18 +134,29 @@ class ConnectOptions(TypedDict, total=False):
 class Clients(Methods):
     """Open connections to several servers, with the methods of a client; `clients["name"]` is the client of one server.
 
-    Names of tools and prompts, and URIs, have the prefix `<server>__`; lists contain the entries of all servers.
+    Names of tools and prompts have the prefix `<server>__`, and so has every URI of a result: those of resources,
+    templates, contents and links. Lists contain the entries of all servers. What the client of one server returns has
+    no prefixes, and leads nowhere but to this client.
     """
 
     def __init__(
-        self, clients: Mapping[str, Client], errors: Mapping[str, Failure], separator: str = SEPARATOR
+        self,
+        clients: Mapping[str, Client],
+        errors: Mapping[str, Failure],
+        separator: str = SEPARATOR,
+        *,
+        partial: bool = False,
     ) -> None:
         """Join open clients; `mcprev.connect_all` calls this."""
         self.clients: Mapping[str, Client] = MappingProxyType({**clients})
         """The clients by the names of their servers, in the order of the configuration."""
         self.errors: Mapping[str, Failure] = MappingProxyType({**errors})
         """The errors of servers that could not be reached, by name; empty unless `partial` is True."""
+        self.list_errors: Mapping[str, dict[str, McpError]] = {method: {} for method in _LISTS}
+        """By method, such as `tools/list`: the errors of the servers whose entries the last list lacks, by name; empty
+        unless `partial` is True."""
         self._separator = separator
+        self._partial = partial
 
     def __getitem__(self, name: str) -> Client:
         """Return the client of a server. Raises `ServersFailed` if it could not be reached, `KeyError` if it is unknown."""
@@ -123,7 +169,8 @@ class Clients(Methods):
         """Call a method of the server whose prefix the name or URI in the params has; lists are of all servers in turn.
 
         Raises `LocalProtocolError` for a name without the prefix of a server, `ServersFailed` for a server that could
-        not be reached, and the errors of `Client.call`. For methods of a single server, use its client.
+        not be reached or does not return its list, and the errors of `Client.call`. For methods of a single server, use
+        its client.
         """
         if method in _LISTS:
             return await self._page(method, params, options)
@@ -140,28 +187,94 @@ class Clients(Methods):
             raise LocalProtocolError(
                 f"'{params.get(member, server)}' does not begin with the name of a server; the prefixes are {known}"
             )
-        return await self[server].call(method, sent, **options)
+        return prefixed_links(await self[server].call(method, sent, **options), server + self._separator)
 
     async def _page(self, method: str, params: Mapping[str, Json], options: Options) -> object:
         """Return a page of one server; its cursor leads to the next page or the next server."""
+        member, given = _LISTS[method], params.get("cursor")
         names = [name for name, client in self.clients.items() if _offers(client, method)]
-        number, _, cursor = str(params.get("cursor") or "0:").partition(":")
-        member, bearer = _LISTS[method]
-        if not number.isdecimal() or (names and int(number) >= len(names)):
-            raise LocalProtocolError(f"'{params.get('cursor')}' is not a cursor of this client")
-        if not names:
-            return result_reader(method)({to_camel(member): []})
-        name = names[int(number)]
-        page: Any = await self.clients[name].call(method, {"cursor": cursor} if cursor else {}, **options)
-        items = [_renamed(item, bearer, f"{name}{self._separator}") for item in getattr(page, member)]
-        following = f"{int(number) + 1}:" if int(number) + 1 < len(names) else None
+        name, separator, rest = str(given).partition(self._separator)
+        if given is not None and (not separator or name not in self.clients or rest[:1] not in {"", ":"}):
+            raise LocalProtocolError(f"'{given}' is not a cursor of this client")
+        if given is None and names:
+            name = names[0]
+        empty, page = result_reader(method)({to_camel(member): []}), None
+        if name in names:
+            options = {"total_timeout": LIST_TIMEOUT, **options}
+            sent = {"cursor": rest[1:]} if rest else {}
+            try:
+                page = cast("Any", await self.clients[name].call(method, sent, **options))
+                self.list_errors[method].pop(name, None)
+            except McpError as error:
+                if not self._partial:
+                    raise ServersFailed({name: error}) from error
+                self._note(method, {name: error})
+        order = [*self.clients]
+        later = order[order.index(name) + 1 :] if name in order else []
+        following = next((f"{each}{self._separator}" for each in later if each in names), None)
+        if page is None:
+            return empty.model_copy(update={"next_cursor": following})
         if page.next_cursor is not None:
-            following = f"{number}:{page.next_cursor}"
+            following = f"{name}{self._separator}:{page.next_cursor}"
+        items = [self._entry(method, name, item) for item in getattr(page, member)]
         return page.model_copy(update={member: items, "next_cursor": following})
+
+    @override
+    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+        """Iterate over the entries of all servers in the order of the configuration.
+
+        All servers are asked at once, and each has a time for its whole list, so that one that does not answer holds
+        up the others for this time at most. The errors of servers are raised after the entries of the others.
+        """
+        seconds, text = (
+            options.get("total_timeout", LIST_TIMEOUT),
+            f"total timeout: '{method}' was not complete",
+        )
+        lists = {
+            name: _within(seconds, getattr(client, member)(**options), text)
+            for name, client in self.clients.items()
+            if _offers(client, method)
+        }
+        first = {name: asyncio.create_task(_next(entries)) for name, entries in lists.items()}
+        errors: dict[str, McpError] = {}
+        try:
+            for name, entries in lists.items():
+                try:
+                    entry = await first[name]
+                    while entry is not None:
+                        yield self._entry(method, name, entry)
+                        entry = await _next(entries)
+                except McpError as error:
+                    errors[name] = error
+        finally:
+            for task in first.values():
+                task.cancel()
+            await asyncio.gather(*first.values(), return_exceptions=True)
+        if errors and not self._partial:
+            raise ServersFailed(errors)
+        self.list_errors[method].clear()
+        self._note(method, errors)
+
+    def _note(self, method: str, errors: Mapping[str, McpError]) -> None:
+        """Keep the errors of a list that continues without some servers."""
+        self.list_errors[method].update(errors)
+        for name in errors:
+            _logger.warning("'%s' lacks the entries of the server '%s'", method, name)
+
+    def _entry(self, method: str, server: str, entry: Model) -> Model:
+        """Return an entry of a list with the prefix of its server."""
+        prefix = server + self._separator
+        if method in _LISTS_OF_NAMES:
+            entry = entry.model_copy(update={"name": prefix + str(cast("Any", entry).name)})
+        return prefixed_links(entry, prefix)
 
     async def aclose(self) -> None:
         """Close all connections; may be called more than once."""
-        await asyncio.gather(*(client.aclose() for client in self.clients.values()))
+        await _close(self.clients.values())
+
+
+async def _close(clients: Iterable[Client]) -> None:
+    await asyncio.gather(*(client.aclose() for client in clients))
 
 
 def _offers(client: Client, method: str) -> bool:
@@ -169,13 +282,41 @@ def _offers(client: Client, method: str) -> bool:
     return getattr(client.capabilities, method.partition("/")[0]) is not None
 
 
-def _renamed(item: Model, member: str, prefix: str) -> Model:
-    return item.model_copy(update={member: prefix + str(getattr(item, member))})
+async def _next(entries: AsyncIterator[Any]) -> Model | None:
+    return await anext(entries, None)
 
 
-def targets_of(
-    config: str | os.PathLike[str] | Mapping[str, Json], separator: str = SEPARATOR
-) -> dict[str, Target]:
+async def _within(seconds: float | None, entries: AsyncIterator[Any], text: str) -> AsyncGenerator[Any, None]:
+    """Yield entries; raise `RequestTimeout` when all waits for them together took as many seconds."""
+    now = asyncio.get_running_loop().time
+    while True:
+        began = now()
+        async with until(None if seconds is None else began + seconds, text):
+            entry = await _next(entries)
+        if entry is None:
+            return
+        if seconds is not None:
+            seconds -= now() - began
+        yield entry
+
+
+def prefixed_links(value: T, prefix: str) -> T:
+    """Return a value with a prefix at the URIs of the models in it, however deep; JSON values stay as they are."""
+    if not isinstance(value, Model):
+        found: object = value
+        items = cast("list[object]", found if isinstance(found, list) else ())
+        if not (items and isinstance(items[0], Model)):
+            return value
+        return cast("T", [prefixed_links(item, prefix) for item in items])
+    changed: dict[str, object] = {}
+    for name, item in vars(value).items():
+        new = prefix + item if name in _LINKS and isinstance(item, str) else prefixed_links(item, prefix)
+        if new is not item:
+            changed[name] = new
+    return value.model_copy(update=changed) if changed else value
+
+
+def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
     """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):
@@ -242,7 +383,39 @@ def _filled(text: Json) -> str:
             raise ValueError(f"the variable {match[0][2:-1]} is not set in the environment")
         return variables.get(match[2], match[3])
 
-    return _VARIABLE.sub(value, text)
+    # No variable ends after the last brace, so that none is looked for there again and again.
+    last = text.rfind("}") + 1
+    return _VARIABLE.sub(value, text[:last]) + text[last:]
+
+
+_FUNCTIONS: Final = ("sampling", "elicitation", "logging", "on_change")
+
+
+def _options_of(server: str, separator: str, options: ConnectOptions) -> dict[str, Any]:
+    """Return the options of `connect` for one server, with functions that tell the user's which server asks.
+
+    Raises `TypeError` for a function that cannot be called with the name of the server and the params.
+    """
+    found: dict[str, Any] = {**options}
+    for name in _FUNCTIONS:
+        function = found.get(name)
+        if function is None:
+            continue
+        with suppress(ValueError):  # it has no signature
+            try:
+                inspect.signature(function).bind(server, None)
+            except TypeError as error:
+                raise TypeError(
+                    f"`{name}` of several servers is called as f(server, params): {error}"
+                ) from None
+        found[name] = with_arguments(_tell, function, server, server + separator)
+    if callable(found.get("roots")):
+        found["roots"] = found["roots"](server)
+    return found
+
+
+def _tell(function: Callable[[str, Any], Any], server: str, prefix: str, params: object) -> object:
+    return function(server, prefixed_links(params, prefix))
 
 
 class connect_all:  # noqa: N801 - called like a function
@@ -250,7 +423,7 @@ class connect_all:  # noqa: N801 - called like a function
 
     def __init__(
         self,
-        config: str | os.PathLike[str] | Mapping[str, Json],
+        config: Config,
         *,
         partial: bool = False,
         separator: str = SEPARATOR,
@@ -262,48 +435,60 @@ class connect_all:  # noqa: N801 - called like a function
         An entry of a mapping may also be any target of `connect`, such as an app of this process. `${NAME}` and
         `${NAME:-default}` are replaced by environment variables.
 
-        - `partial=True` continues without servers that cannot be reached; `Clients.errors` has their errors. False, the
-          default: all connections are closed, and `ServersFailed` has the error of each such server.
+        - `partial=True` continues without servers that cannot be reached, and whose lists fail; `Clients.errors` and
+          `Clients.list_errors` have their errors. False, the default: `ServersFailed` has the error of each such
+          server; if one cannot be reached, all connections are closed.
         - `separator` is the text between the name of a server and that of a tool or prompt, or a URI.
-        - `options` are those of `connect`; they hold for each server.
+        - `options` are those of `connect`; they hold for each server. The functions `sampling`, `elicitation`,
+          `logging` and `on_change` get the name of the server first, as in `elicitation(server, params)`; `roots` may
+          be a function of that name. A `handler` finds it as `ctx.client.server_name`; the params that it gets lead to
+          `ctx.client`, and have no prefixes.
 
         Raises `OSError` for a file that cannot be read, `ValueError` for an invalid configuration, and the errors of
         `connect` for its options.
         """
-        targets = targets_of(config, separator)
-        self._connecting = {name: connect(target, **options) for name, target in targets.items()}
+        self._connecting: dict[str, connect] = {}
+        for name, target in targets_of(config, separator).items():
+            self._connecting[name] = connecting = connect(target, **_options_of(name, separator, options))
+            connecting.server_name = name
         self._partial, self._separator = partial, separator
-        self._open: Clients | None = None
+        self._entered: OpenBlocks[Clients] = OpenBlocks()
 
     async def __aenter__(self) -> Clients:
         """Connect to all servers at once. Raises `ServersFailed`."""
-        async with AsyncExitStack() as stack:
-            async with asyncio.TaskGroup() as group:
-                tasks = {
-                    name: group.create_task(_open(stack, each)) for name, each in self._connecting.items()
-                }
-            ends = {name: task.result() for name, task in tasks.items()}
-            errors = {name: end for name, end in ends.items() if isinstance(end, Failure)}
-            if errors and not self._partial:
-                raise ServersFailed(errors)
-            stack.pop_all()
-        clients = {name: end for name, end in ends.items() if not isinstance(end, Failure)}
-        self._open = Clients(clients, errors, self._separator)
-        return self._open
+        return self._entered.enter(await self._connect())
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open is not None:
-            await self._open.aclose()
+    async def _connect(self) -> Clients:
+        tasks = {name: asyncio.create_task(_open(each)) for name, each in self._connecting.items()}
+        clients, errors = dict[str, Client](), dict[str, Failure]()
+        try:
+            for name, task in tasks.items():
+                end = await task
+                if isinstance(end, Failure):
+                    errors[name] = end
+                else:
+                    clients[name] = end
+        except BaseException:
+            for task in tasks.values():
+                task.cancel()
+            ends = await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await _close(end for end in ends if not isinstance(end, BaseException))
+            raise
+        if errors and not self._partial:
+            await _close(clients.values())
+            raise ServersFailed(errors)
+        return Clients(clients, errors, self._separator, partial=self._partial)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._entered.leave().aclose()
 
     def __await__(self) -> Generator[Any, None, Clients]:
-        return self.__aenter__().__await__()
+        return self._connect().__await__()
 
 
-async def _open(stack: AsyncExitStack, connecting: connect) -> Client | Failure:
-    """Return the client, which `stack` closes, or why there is none."""
+async def _open(connecting: connect) -> Client | Failure:
+    """Return the client, or why there is none."""
     try:
-        return await stack.enter_async_context(connecting)
+        return await connecting
     except (McpError, OSError) as error:
         return error
