@@ -9,11 +9,12 @@ import datetime as dt
 import enum
 import functools
 import math
+import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -23,9 +24,11 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 import mcprev
+from linear import Text, assert_linear
+from mcprev.app import uri_templates
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
-from mcprev.app.uri_templates import MAX_URI, Template
+from mcprev.app.uri_templates import Template
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from support import check_metaschema, same
@@ -593,10 +596,42 @@ def test_what_is_put_into_a_template_is_found_in_the_uri(one: str, other: str) -
     assert Template("x://{one}/and/{other}").match(uri) == {"one": one, "other": other}
 
 
+TEMPLATES: Final = (
+    "a:{x}-{y}-{z}!", "a:{+x}-{y}-{z}!", "a:{x}-{+y}-{z}!", "a:{x}-{y}-{+z}!", "a:{+x}", "a:{+x}aa{y}a-a{z}",
+    "a:{x}/{+y}--{z}", "a:{+x}/{y}.{z}", "a:{x}?q={y}&{+z}", "a:-",
+)  # fmt: skip
+
+
+def by_regular_expression(template: str, uri: str) -> dict[str, str] | None:
+    """What a URI says by a regular expression that tries every place for `{+name}`."""
+    pattern = re.escape(template)
+    pattern = re.sub(r"\\{\\\+(\w+)\\}", r"(?P<\1>.+)", pattern)
+    pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/?#&]+?)", pattern)
+    found = re.fullmatch(pattern, uri, re.DOTALL)
+    return None if found is None else found.groupdict()
+
+
 @req("RES-4", everywhere=True)
-@pytest.mark.parametrize("template", ["a:{x}-{y}-{z}!", "a:{+x}-{y}-{z}!", "a:{x}-{+y}-{z}!"])
-@pytest.mark.parametrize(
-    "uri", ["a:" + "-" * (MAX_URI - 2), "a:" + "-a" * (MAX_URI // 2 - 1), "a:" + "a" * 10**6]
+@pytest.mark.parametrize("template", TEMPLATES)
+@given(st.text("a-/?.!&q=", max_size=12))
+def test_a_uri_matches_as_a_regular_expression_does_that_takes_long(template: str, rest: str) -> None:
+    assert Template(template).match(f"a:{rest}") == by_regular_expression(template, f"a:{rest}")
+
+
+@req("RES-4", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("template", TEMPLATES)
+@settings(max_examples=25)
+@given(
+    again=st.lists(st.sampled_from(["a", "-", "a-", "/", "?q=", "&", ".", "!"]), min_size=1, max_size=3).map(
+        "".join
+    ),
+    end=st.sampled_from(["", "!", "-a!", "/a.b", "\n"]),
 )
-def test_no_uri_takes_long(template: str, uri: str) -> None:
-    assert Template(template).match(uri) is None
+def test_the_steps_of_a_match_grow_with_the_uri(template: str, again: str, end: str) -> None:
+    match = Template(template).match
+    assert_linear(match, lambda size: Text("a:" + again * size + end), uri_templates)
+
+
+@req("RES-4", everywhere=True)
+def test_a_long_uri_matches() -> None:
+    assert Template("a:{+x}-{y}").match("a:" + "-a" * 10**6) == {"x": ("-a" * 10**6)[:-2], "y": "a"}

@@ -13,10 +13,8 @@ from urllib.parse import unquote
 
 from mcprev.protocol.uris import is_uri
 
-MAX_URI: Final = 2048
-"""The maximum length of a matching URI, because the time of a match grows with the square of the length."""
 _EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
-_PART: Final = "[^/?#&]+?"
+_DELIMITERS: Final = frozenset("/?#&")
 
 
 class Template:
@@ -41,18 +39,34 @@ class Template:
             raise ValueError(f"'{text}' has more than one {{+variable}}, so their values are ambiguous")
         if not all(literals[1:-1]):
             raise ValueError(f"'{text}' has no text between two variables, so their values are ambiguous")
-        self._pattern = re.compile(_pattern(literals, names, pluses), re.DOTALL)
+        self._literals = literals
+        self._plus = pluses.index("+") if "+" in pluses else len(names)
+        """The index of the variable that matches any text; if there is none, the number of variables."""
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the variables of a matching URI; None if it does not match."""
-        found = self._pattern.fullmatch(uri) if len(uri) <= MAX_URI else None
-        return None if found is None else {name: unquote(text) for name, text in found.groupdict().items()}
+        """Return the variables of a matching URI; None if it does not match.
 
-
-def _pattern(literals: list[str], names: list[str], pluses: list[str]) -> str:
-    """Return a regular expression of lazy, atomic groups, so that matching never takes long."""
-    pattern, ends = re.escape(literals[0]), [re.escape(literal) for literal in literals[1:]]
-    ends[-1:] = [end + r"\Z" for end in ends[-1:]]
-    for name, plus, end in zip(names, pluses, ends, strict=True):
-        pattern += f"(?P<{name}>.+){end}" if plus else f"(?>(?P<{name}>{_PART}){end})"
-    return pattern
+        `{+name}` matches as much as possible, and other variables as little. Each literal is looked for once from either
+        end, so that the time grows with the length of the URI.
+        """
+        first, *inner, last = self._literals if self.names else (self.text, "")
+        begin, end = len(first), len(uri) - len(last)
+        if not uri.startswith(first) or not uri.endswith(last):
+            return None
+        if not self.names:
+            return {} if begin == end else None
+        rest = end  # where the text after `{+name}` begins
+        for literal in reversed(inner[self._plus :]):
+            rest = uri.rfind(literal, begin, rest - 1)
+            if rest < 0:
+                return None
+        values: list[str] = []
+        for index, literal in enumerate(inner):
+            at = rest if index == self._plus else uri.find(literal, begin + 1, end)
+            values.append(uri[begin : max(at, 0)])
+            begin = at + len(literal)
+        values.append(uri[begin:end])
+        for index, value in enumerate(values):
+            if not value or (index != self._plus and not _DELIMITERS.isdisjoint(value)):
+                return None
+        return {name: unquote(value) for name, value in zip(self.names, values, strict=True)}
