@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen import ir
@@ -52,7 +53,13 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
 
 def print_inline(type_: ir.TypeExpr) -> str:
     """Return the text of a type on one line, without tags, for tables and messages."""
-    return re.sub(r"\s+", " ", re.sub(r"/\*\*.*?\*/", "", print_type(type_))).replace("; }", " }")
+
+    def without_tags(node: ir.Node) -> ir.Node:
+        return (
+            replace(node, tags=ir.NO_TAGS) if isinstance(node, ir.Field) and node.tags != ir.NO_TAGS else node
+        )
+
+    return re.sub(r"\s+", " ", print_type(ir.map_nodes(type_, without_tags))).replace("; }", " }")
 
 
 def _parenthesised(type_: ir.TypeExpr, indent: int) -> str:

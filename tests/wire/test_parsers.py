@@ -1,5 +1,7 @@
 """SEC-6: what reads headers, streams and URLs of peers takes steps that grow no faster than what it reads."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,11 +15,14 @@ from hypothesis import given, settings, strategies as st
 import mcprev
 from auth.test_client_discovery import place
 from linear import Octets, Text, assert_linear
+from mcprev.app import openapi_calls, registry
 from mcprev.errors import AuthError
+from mcprev.json_schema import bounds as schemabounds
 from mcprev.oauth import discovery, flow, tokens
+from mcprev.protocol import uris
 from mcprev.revisions import LATEST
-from mcprev.transports.http import urls
-from mcprev.transports.http.server import bearer
+from mcprev.transports.http import security, urls
+from mcprev.transports.http.server import bearer, sessions
 from mcprev.wire import headers, media, param_headers, sse
 from requirements import req
 
@@ -56,7 +61,7 @@ def read_redirect(text: str) -> None:
 
 def read_authorization(text: str) -> None:
     pairs = headers.Headers.of([(b"authorization", octets(text))])
-    BEARER._token(pairs, b"")  # pyright: ignore[reportPrivateUsage]
+    BEARER._token(pairs, b"")
 
 
 def read_annotation(text: str) -> None:
@@ -80,10 +85,19 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "what the browser comes back with": (read_redirect, (flow, urls, discovery)),
     "a lifetime": (tokens.seconds, (tokens,)),
     "words of another": (urls.printable, (urls,)),
+    "a Host": (lambda text: security._HOST.fullmatch(text), (security,)),
+    "the id of an event": (lambda text: sessions._EVENT_ID.fullmatch(text), (sessions,)),
+    "a URI": (uris.is_uri, (uris,)),
+    "the repetitions of a pattern": (schemabounds._repetitions, (schemabounds,)),
+    "the type of an answer of an API": (
+        lambda text: openapi_calls.JSON_TYPE.fullmatch(text),
+        (openapi_calls,),
+    ),
+    "the prefix of a resource": (lambda text: registry.unprefixed("resources", "a", text), (registry,)),
 }
 PIECES = (
     "a", "a=", 'a="', '"', "\\", ",", ";", "a/b", ";a=b", '; a="b', " ", "\t", "=", "a=b,", "0", "e", ".", "-", "%41", "&",
-    "?", "#", "/", ":", "[", "\n", "\r\n", "data: a\n", "id: 1\n", "retry: 1\n", "=?base64?", "QQ==", "\x00", "é",
+    "?", "#", "{", "{ ", "{1,", "}", "a:", "/", ":", "[", "\n", "\r\n", "data: a\n", "id: 1\n", "retry: 1\n", "=?base64?", "QQ==", "\x00", "é",
 )  # fmt: skip
 STARTS = ("", "a/b", "Bearer ", 'a/b;a="', "=?base64?", "https://a.example/", "data:", "?state=state&", "0.")
 

@@ -6,9 +6,10 @@ declares. Recursive types are compared under the assumption that the comparison 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.model import Effect
@@ -61,7 +62,7 @@ class Subtyping:
             if wanted is not None:
                 return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
             if isinstance(expected, ir.Template):
-                return isinstance(value, str) and re.search(expected.pattern, value) is not None
+                return isinstance(value, str) and _matches(expected, value)
             return isinstance(expected, ir.Prim) and expected.name in _kinds(value)
         match sent, expected:
             case ir.Prim("integer"), ir.Prim("number"):
@@ -106,6 +107,15 @@ class Subtyping:
         if not within(sent.tags, wanted.tags):
             return False
         return self.accepts(self.sender.effective(sent), self.receiver.effective(wanted))
+
+
+def _matches(template: ir.Template, value: str) -> bool:
+    """Return whether a template literal type has a value, in linear time; no if its expression is too large."""
+    try:
+        schema = core_schema.str_schema(pattern=template.pattern, regex_engine="rust-regex", strict=True)
+        return SchemaValidator(schema).isinstance_python(value)
+    except SchemaError:
+        return False
 
 
 def _kinds(value: ir.Literal) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ MAX_PATTERN: Final = 1_000
 """The maximum number of characters of a regular expression."""
 MAX_STEPS: Final = 300_000_000
 """The maximum number of steps that a match may take in the worst case; some hundred million take a second."""
-_REPETITION: Final = re.compile(r"\{\s*([0-9]*)\s*(?:,\s*([0-9]*)\s*)?\}")
+_REPETITION: Final = re.compile(r"\{\s*+([0-9]*+)\s*+(?:,\s*+([0-9]*+)\s*+)?\}")
 _VERBOSE: Final = re.compile(r"\(\?[a-zA-Z-]*x")
 _limit: ContextVar[tuple[Callable[[], float], float]] = ContextVar(
     "mcprev_schema_limit", default=(time.monotonic, float("inf"))
