@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
+import html
 import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 import aiohttp
 import pytest
 from aiohttp import web
+from hypothesis import given, strategies as st
 
 import mcprev
-from mcprev.app import openapi_calls
+from linear import Text, assert_linear
+from mcprev.app import openapi_calls, openapi_secrets
 from mcprev.app.openapi import Select
 from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
+from mcprev.app.openapi_secrets import Secrets
 from mcprev.revisions import DEFAULT, Revision
+from requirements import req
 from running import run
 
 BASE: Final = "http://api.example"
@@ -247,9 +256,11 @@ async def respond(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def served() -> AsyncGenerator[str, None]:
+async def served(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = respond,
+) -> AsyncGenerator[str, None]:
     api = web.Application()
-    api.router.add_route("*", "/{path:.*}", respond)
+    api.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(api, shutdown_timeout=1, handler_cancellation=True)
     await runner.setup()
     try:
@@ -262,13 +273,22 @@ async def served() -> AsyncGenerator[str, None]:
 SECRETS: Final = {"X-Key": "key-of-ours", "Auth": "Bearer token-of-ours"}
 
 
-def call(operation: Mapping[str, Any], arguments: Mapping[str, Any], path: str = "/x", *, mode: str = "auto", method: str = "post") -> Any:  # fmt: skip
+def call(
+    operation: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    path: str = "/x",
+    *,
+    mode: str = "auto",
+    method: str = "post",
+    headers: Mapping[str, str] = SECRETS,
+    **more: Any,
+) -> Any:
     """The result of one call of an operation that a real server answers."""
 
     async def main() -> Any:
         async with served() as url:
-            given = document({path: {method: {"operationId": "it", "responses": OK, **operation}}})
-            app = mcprev.App.from_openapi(given, base_url=url, headers=SECRETS)
+            given = document({path: {method: {"operationId": "it", "responses": OK, **operation}}}, **more)
+            app = mcprev.App.from_openapi(given, base_url=url, headers=headers)
             async with mcprev.connect(app, mode=mode) as client:
                 return await client.call_tool("it", dict(arguments))
 
@@ -301,6 +321,7 @@ def test_a_call_at_each_revision(row: Revision) -> None:
 
 LISTS: Final = {"type": "array"}
 OBJECTS: Final = {"type": "object"}
+FIELDS: Final[dict[str, Any]] = {"type": "object", "properties": {"a": {}, "b": {}}}
 TARGETS: Final[list[tuple[dict[str, Any], Any, str]]] = [
     (parameter("q"), "a&b=c #/é", "?q=a%26b%3Dc%20%23%2F%C3%A9"),
     (parameter("q", schema={"type": "boolean"}), True, "?q=true"),
@@ -308,7 +329,9 @@ TARGETS: Final[list[tuple[dict[str, Any], Any, str]]] = [
     (parameter("q", schema=LISTS, explode=False), ["a", "b,c"], "?q=a,b%2Cc"),
     (parameter("q", schema=LISTS, style="spaceDelimited"), ["a", "b"], "?q=a%20b"),
     (parameter("q", schema=LISTS, style="pipeDelimited", explode=False), ["a", "b"], "?q=a%7Cb"),
-    (parameter("q", schema=OBJECTS), {"a": 1, "b": "c"}, "?a=1&b=c"),
+    (parameter("q", schema=FIELDS), {"a": 1, "b": "c"}, "?a=1&b=c"),
+    (parameter("q", schema=OBJECTS | {"additionalProperties": TEXT}), {"a": "1", "q": "c"}, "?a=1&q=c"),
+    (parameter("q", schema={"allOf": [{"$ref": "#/components/schemas/Fields"}]}), {"a": 1}, "?a=1"),
     (parameter("q", schema=OBJECTS, explode=False), {"a": 1, "b": "c"}, "?q=a,1,b,c"),
     (parameter("q", schema=OBJECTS, style="deepObject", explode=True), {"a": 1}, "?q%5Ba%5D=1"),
     ({"name": "q", "in": "query", "content": {"application/json": {}}}, {"a": 1}, "?q=%7B%22a%22%3A%201%7D"),
@@ -317,7 +340,8 @@ TARGETS: Final[list[tuple[dict[str, Any], Any, str]]] = [
 
 @pytest.mark.parametrize(("given", "value", "expected"), TARGETS)
 def test_how_values_are_written_in_a_query(given: Any, value: Any, expected: str) -> None:
-    assert answer_of(call({"parameters": [given]}, {"q": value}))["target"] == f"/v1/x{expected}"
+    found = call({"parameters": [given]}, {"q": value}, components={"schemas": {"Fields": FIELDS}})
+    assert answer_of(found)["target"] == f"/v1/x{expected}"
 
 
 def test_values_in_paths_headers_and_cookies() -> None:
@@ -406,16 +430,332 @@ def test_an_answer_that_does_not_come_is_an_error_in_time(monkeypatch: pytest.Mo
 
 def test_a_session_of_the_caller_is_used_and_not_closed() -> None:
     async def main() -> None:
-        async with served() as url, aiohttp.ClientSession(headers={"X-H": "of the session"}) as session:
+        async with served() as url, aiohttp.ClientSession(headers={"X-H": "ours"}) as session:
             app = mcprev.App.from_openapi(document({"/x": {"get": {}}}), base_url=url, session=session)
             async with mcprev.connect(app) as client:
                 for _ in range(2):
-                    assert answer_of(await client.call_tool("get_x", {}))["headers"] == {
-                        "X-H": "of the session"
-                    }
+                    assert answer_of(await client.call_tool("get_x", {}))["headers"] == {"X-H": "ours"}
             assert not session.closed
 
     run(main())
+
+
+ANY: Final = {"type": "object", "additionalProperties": True}
+LEADS_OUT: Final[Mapping[str, tuple[list[Any], Any]]] = {
+    "a declared parameter": ([parameter("o", schema=ANY), parameter("admin")], {"o": {"admin": "1"}}),
+    "a declared parameter, otherwise spelled": (
+        [parameter("o", schema=ANY), parameter("is_admin")], {"o": {"Is.Admin": "1"}},
+    ),
+    "a part of a declared parameter": ([parameter("o", schema=ANY), parameter("user")], {"o": {"user[admin]": "1"}}),
+    "a declared member": ([parameter("o", schema=ANY), parameter("p", schema=FIELDS)], {"o": {"a": "1"}}),
+    "a member that is declared as a parameter": ([parameter("o", schema=FIELDS), parameter("b")], {"o": {"b": 1}}),
+    "any members of two objects": ([parameter("o", schema=ANY), parameter("p", schema=ANY)], {"o": {"x": "1"}}),
+    "what nobody declares": ([parameter("o", schema=OBJECTS)], {"o": {"admin": "1"}}),
+    "an empty name": ([parameter("o", schema=ANY)], {"o": {"": "1"}}),
+    "a name that ends early": ([parameter("o", schema=ANY), parameter("a")], {"o": {"a\x00b": "1"}}),
+    "a name with a separator": ([parameter("o", schema=ANY)], {"o": {"x&admin=1": "1"}}),
+    "the key of the API": ([parameter("o", schema=ANY)], {"o": {"Api-Key": "1"}}),
+    "a member that is the key of the API": (
+        [parameter("o", schema=OBJECTS | {"properties": {"api_key": TEXT}})], {"o": {"api_key": "1"}},
+    ),
+    "brackets": ([parameter("o", schema=ANY, style="deepObject", explode=True)], {"o": {"a][b": "1"}}),
+    "a declared parameter with brackets": (
+        [parameter("o", schema=ANY, style="deepObject"), parameter("o[a]")], {"o": {"a": "1"}},
+    ),
+    "a cookie that nobody declares": ([parameter("c", "cookie", ANY)], {"c": {"session": "1"}}),
+    "a declared cookie": (
+        [parameter("c", "cookie", OBJECTS | {"properties": {"d": TEXT}}), parameter("d", "cookie")], {"c": {"d": "1"}},
+    ),
+    "a member that is a cookie of ours": (
+        [parameter("c", "cookie", OBJECTS | {"properties": {"session": TEXT}})], {"c": {"session": "1"}},
+    ),
+}  # fmt: skip
+KEYS: Final = {
+    "securitySchemes": {"k": {"$ref": "#/components/x"}},
+    "x": {"type": "apiKey", "in": "query", "name": "api_key"},
+}
+
+
+@pytest.mark.parametrize("case", LEADS_OUT)
+def test_an_object_sets_no_parameter_of_another_name(case: str) -> None:
+    parameters, arguments = LEADS_OUT[case]
+    headers = {"Cookie": "session=of-ours"}
+    result = call({"parameters": parameters}, arguments, components=KEYS, headers=headers)
+    assert result.is_error
+    assert re.search("is not declared or belongs to another|of the session that calls", text_of(result))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        parameter("Cookie", "header"), parameter("proxy-authorization", "header"), parameter("x-key", "header"),
+        parameter("session", "cookie"), parameter("Session", "cookie"), parameter("x-default", "header"),
+        parameter("jar", "cookie"),
+    ],
+)  # fmt: skip
+def test_what_the_caller_sends_is_no_argument(given: Any) -> None:
+    async def main() -> None:
+        async with aiohttp.ClientSession(headers={"X-Default": "a"}, cookies={"jar": "b"}) as session:
+            headers = {"X-Key": "a", "cookie": "a=b; session=c"}
+            app = mcprev.App.from_openapi(
+                with_operation({"parameters": [given]}), base_url=BASE, headers=headers, session=session
+            )
+            async with mcprev.connect(app) as client:
+                [tool] = (await client.list_tools()).tools
+                assert tool.input_schema.to_wire()["properties"] == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize("place", ["cookie", "header"])
+def test_what_a_session_gets_later_is_no_argument(place: str) -> None:
+    async def main() -> None:
+        async with (
+            served() as url,
+            aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+        ):
+            given = with_operation({"parameters": [parameter("late", place)]})
+            app = mcprev.App.from_openapi(given, base_url=url, session=session)
+            async with mcprev.connect(app) as client:
+                assert not (await client.call_tool("get_a", {"late": "1"})).is_error
+                session.headers["Late"] = "ours"
+                session.cookie_jar.update_cookies({"late": "ours"})
+                result = await client.call_tool("get_a", {"late": "1"})
+                assert f"sets a {place} of the session" in text_of(result)
+
+    run(main())
+
+
+# -- credentials -----------------------------------------------------------------------------------------
+
+SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {
+    "as it is": str,
+    "in upper case": str.upper,
+    "percent-encoded": lambda text: quote(text, safe=""),
+    "percent-encoded in whole": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "percent-encoded twice": lambda text: quote(quote(text, safe=""), safe=""),
+    "of a form": quote_plus,
+    "JSON": lambda text: json.dumps(text)[1:-1],
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "escaped": lambda text: "".join(f"\\u{ord(letter):04X}" for letter in text),
+    "escaped with braces": lambda text: "".join(f"\\u{{{ord(letter):x}}}" for letter in text),
+    "escaped bytes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode("latin-1")),
+    "of escape()": lambda text: "".join(f"%u{ord(letter):04x}" for letter in text),
+    "HTML": html.escape,
+    "HTML in whole": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
+    "HTML in hexadecimal": lambda text: "".join(f"&#x{ord(letter):X};" for letter in text),
+    "named letters of HTML": lambda text: text.replace("-", "&hyphen;").replace(":", "&colon;"),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "within base64": lambda text: base64.b64encode(f"a: {text}, b".encode()).decode(),
+    "within base64, later": lambda text: base64.b64encode(f"ab: {text}, b".encode()).decode(),
+    "within base64, last": lambda text: base64.b64encode(f"abc: {text}".encode()).decode(),
+    "base64 in lines": lambda text: re.sub("(.{7})", r"\1\r\n", base64.b64encode(text.encode()).decode()),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "hexadecimal in groups": lambda text: text.encode().hex(":"),
+    "divided by blanks": " ".join,
+    "divided by lines": lambda text: text[:5] + "\n" + text[5:],
+    "divided by escaped lines": lambda text: text[:5] + "\\n" + text[5:],
+    "divided by quotes": lambda text: text[:5] + '" + "' + text[5:],
+}
+SAMPLES: Final = (
+    "key-of+our/own==",
+    "Zq8.r-:tok_en&<9>",
+    'pass word%41"x\\y',
+    "0123456789",
+    "üñï-c0de-9",
+    "hunter2",
+)
+
+
+@pytest.mark.parametrize("how", SPELLINGS)
+@pytest.mark.parametrize("secret", SAMPLES)
+def test_a_secret_is_hidden_however_it_is_spelled(how: str, secret: str) -> None:
+    if how == "escaped bytes" and not secret.isascii():
+        pytest.skip("they are not those of UTF-8")
+    spelled, secrets = SPELLINGS[how](secret), Secrets([secret])
+    for text in (spelled, f"first line\ntoken: {spelled}; rest\nlast line", f"<a>{spelled}</a>"):
+        hidden = secrets.hide(text)
+        assert "***" in hidden
+        assert not any(word in hidden for word in spelled.split() if len(word) > 3)
+        if "\n" in text and "\n" not in spelled:
+            assert hidden.startswith("first line\n")
+            assert hidden.endswith("\nlast line")
+    value: Any = secrets.hide_in({"a": [spelled, {spelled: True}], "b": 5, "c": None, "d": "other"})
+    assert value == {"a": [value["a"][0], {value["a"][0]: True}], "b": 5, "c": None, "d": "other"}
+    assert "***" in value["a"][0]
+
+
+@given(st.text(max_size=60))
+def test_what_is_no_secret_stays(text: str) -> None:
+    secrets = Secrets(["key-of-ours", "Zq8.r-:tok_en"])
+    assert secrets.hide(text) == text
+    assert secrets.hide_in({text: [text, 1.5]}) == {text: [text, 1.5]}
+    assert Secrets([]).hide(text) == text
+
+
+@pytest.mark.parametrize(
+    "again", ["%41", "\\u0041", "&#65;", "&#0", "&", "\\", "%", "key-of-our", "%u00", "&amp;"]
+)
+@req("SEC-6", everywhere=True)
+def test_the_steps_of_hiding_secrets_grow_with_the_answer(again: str) -> None:
+    secrets = Secrets(["key-of-ours"])
+    for text in (again, again + "key-of-our%73\n"):
+        assert_linear(secrets.hide, lambda size, text=text: Text(text * size), openapi_secrets, sizes=(32, 64, 128))  # type: ignore[misc]
+
+
+BASIC: Final = base64.b64encode(b"alice:hunter2").decode()
+SENT: Final[Mapping[str, tuple[dict[str, str], set[str]]]] = {
+    "a scheme": ({"Authorization": "Bearer abc.def"}, {"Bearer abc.def", "abc.def"}),
+    "a password": ({"Authorization": f"Basic {BASIC}"}, {f"Basic {BASIC}", BASIC, "alice:hunter2", "hunter2"}),
+    "a key as the user": (
+        {"Authorization": "Basic c2tfbGl2ZV8xMjM6"}, {"Basic c2tfbGl2ZV8xMjM6", "c2tfbGl2ZV8xMjM6", "sk_live_123:", "sk_live_123"},
+    ),
+    "no base64": ({"Authorization": "Basic !"}, {"Basic !"}),
+    "cookies": ({"Cookie": "sid=abcd; theme=dark; lang=en; v=12345678; mine=12345678"}, {"abcd", "12345678"}),
+    "no secrets": (
+        {"Accept": "application/json", "User-Agent": "some-agent/1.0", "Host": "api.example.com", "X-Mine": "my-argument",
+         "X-GitHub-Api-Version": "2022-11-28", "X-Env": "prod", "Content-Type": "application/json", "X-Key": "a", "E": ""},
+        set(),
+    ),
+    "others": ({"X-Tenant": "tenant-name", "X-Key": "four"}, {"tenant-name", "four"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SENT)
+def test_what_of_a_request_is_secret(case: str) -> None:
+    headers, expected = SENT[case]
+    given = {"x-mine", "mine=12345678"} if case == "no secrets" else {"mine=12345678"}
+    assert {*openapi_secrets.credentials(headers, given)} == expected
+
+
+SOURCES: Final[Mapping[str, Callable[[str], tuple[str, dict[str, Any], dict[str, str]]]]] = {
+    # what makes the URL, the options of the session and the headers
+    "headers": lambda url: (url, {}, {"X-Key": "key-of-ours"}),
+    "default headers of the session": lambda url: (url, {"headers": {"X-Key": "key-of-ours"}}, {}),
+    "cookies of the session": lambda url: (url, {"cookies": {"a": "key-of-ours"}}, {}),
+    "auth of the session": lambda url: (url, {"auth": aiohttp.BasicAuth("alice", "key-of-ours")}, {}),
+    "the URL": lambda url: (url.replace("://", "://alice:key-of-ours@"), {}, {}),
+}
+KINDS: Final = ("text/plain", "application/json", "application/problem+json", "text/html")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("status", [200, 401])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_model_reads_no_credentials(source: str, kind: str, status: int) -> None:
+    """They come from the headers or the session of the caller, and are in the body in any spelling."""
+
+    async def main() -> None:
+        spelled = [SPELLINGS[how]("key-of-ours") for how in SPELLINGS if "JSON" not in how]
+        told: Any = {"a": spelled, **dict.fromkeys(spelled, "x"), "number": 12}
+        text = json.dumps(told) if "json" in kind else "\n".join(["begin", *spelled, "end"])
+
+        async def answer(request: web.Request) -> web.Response:
+            sent = repr(request.headers) + repr(request.cookies)
+            assert "key-of-ours" in sent or base64.b64encode(b"alice:key-of-ours").decode() in sent
+            return web.Response(text=text, content_type=kind, status=status)
+
+        async with served(answer) as url:
+            base, options, headers = SOURCES[source](url)
+            jar = aiohttp.CookieJar(unsafe=True)
+            async with aiohttp.ClientSession(cookie_jar=jar, **options) as session:
+                app = mcprev.App.from_openapi(
+                    document({"/x": {"get": {}}}), base_url=base, session=session, headers=headers
+                )
+                async with mcprev.connect(app) as client:
+                    result = await client.call_tool("get_x", {})
+        wire = json.dumps(result.to_wire(), ensure_ascii=False)
+        assert "***" in wire
+        assert bool(result.is_error) is (status >= 400)
+        if "json" in kind and status < 400:
+            assert result.data["number"] == 12
+        for each in spelled:
+            assert max((len(part) for part in re.split(r"\s", each) if part in wire), default=0) < 4
+        assert not Secrets(["key-of-ours"])._has(wire)  # pyright: ignore[reportPrivateUsage]
+
+    run(main())
+
+
+def test_a_secret_that_json_holds_twice_or_as_a_number_is_hidden() -> None:
+    async def main() -> None:
+        bodies = {
+            '{"a": "key-of-ours", "a": 1}': {"a": 1},
+            '{"a": 1234567890, "b": 1.5}': {"a": "***", "b": 1.5},
+            '{"a": true, "b": null, "c": "\\u006bey-of-ours"}': {"a": True, "b": None, "c": "***"},
+        }
+
+        async def answer(request: web.Request) -> web.Response:
+            return web.Response(text=[*bodies][int(request.query["n"])], content_type="application/json")
+
+        async with served(answer) as url:
+            given = document({"/x": {"get": {"parameters": [parameter("n")]}}})
+            headers = {"X-Key": "key-of-ours", "X-Id": "1234567890"}
+            app = mcprev.App.from_openapi(given, base_url=url, headers=headers)
+            async with mcprev.connect(app) as client:
+                for number, expected in enumerate(bodies.values()):
+                    result = await client.call_tool("get_x", {"n": str(number)})
+                    assert result.structured_content == expected
+
+    run(main())
+
+
+@pytest.mark.parametrize("text", ["{", '{"key-of-ours": 3}'])
+def test_no_error_about_an_answer_tells_a_secret(text: str) -> None:
+    async def main() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return web.Response(body=text.encode(), headers={"Content-Type": "application/key-of-ours+json"})
+
+        output = {"type": "object", "additionalProperties": {"type": "string"}}
+        async with served(answer) as url:
+            given = document({"/x": {"get": {"responses": {"200": body(output)}}}})
+            app = mcprev.App.from_openapi(given, base_url=url, headers={"X-Key": "key-of-ours"})
+            async with mcprev.connect(app) as client:
+                result = await client.call_tool("get_x", {})
+                assert result.is_error
+                assert "key-of-ours" not in json.dumps(result.to_wire())
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("image/key-of-ours", "GET /x answered image/***, which is no text"),
+        ("text/plain", "GET /x answered 500: a ***"),
+    ],
+)
+def test_texts_of_errors_are_without_secrets(kind: str, expected: str) -> None:
+    async def main() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            status = 500 if kind == "text/plain" else 200
+            content = b"a key-of-ours" if status == 500 else b"\xff"
+            return web.Response(body=content, headers={"Content-Type": kind}, status=status)
+
+        async with served(answer) as url:
+            app = mcprev.App.from_openapi(
+                document({"/x": {"get": {}}}), base_url=url, headers={"X-Key": "key-of-ours"}
+            )
+            async with mcprev.connect(app) as client:
+                assert text_of(await client.call_tool("get_x", {})) == expected
+
+    run(main())
+
+
+def test_what_an_argument_sets_is_no_secret() -> None:
+    parameters = [parameter("X-H", "header"), parameter("c", "cookie")]
+    found = answer_of(call({"parameters": parameters}, {"X-H": "long-enough", "c": "long-enough-too"}))
+    assert found["headers"] == {"X-H": "long-enough", "Cookie": "c=long-enough-too"}
+
+
+@pytest.mark.parametrize("end", ["", "?", " ", "{", "/?"])
+@req("SEC-6", everywhere=True)
+def test_the_steps_of_reading_the_url_of_an_api_grow_with_it(end: str) -> None:
+    start = time.process_time()
+    with contextlib.suppress(ValueError):
+        openapi_calls.Backend("http://" + "a" * 2_000_000 + end, None, {})
+    assert time.process_time() - start < 5
 
 
 def test_a_failed_call_has_the_status_and_an_excerpt_without_secrets() -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation
+from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation, plain_name
 from mcprev.app.openapi_document import (
     Document,
     Schemas,
@@ -45,9 +46,29 @@ _ANNOTATIONS: Final[Mapping[str, models.ToolAnnotations | None]] = {
 """The methods of operations, and what they say of a tool."""
 _PATH: Final = re.compile(r"/[^\x00-\x20\x7f-\U0010ffff?#\\]*")
 _NOT_ARGUMENTS: Final = frozenset(
-    {"accept", "authorization", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+    {
+        *(
+            "accept",
+            "authorization",
+            "connection",
+            "content-length",
+            "content-type",
+            "cookie",
+            "expect",
+            "host",
+        ),
+        *(
+            "keep-alive",
+            "proxy-authorization",
+            "proxy-connection",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+        ),
+    }
 )
-"""Headers that are no parameters by the specification, or belong to the connection."""
+"""Headers that are no parameters by the specification, belong to the connection, or hold the cookies."""
 _COMBINED: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "dependentSchemas", "minProperties", "maxProperties",
      "dependentRequired", "unevaluatedProperties", "propertyNames"}
@@ -172,7 +193,10 @@ class Api:
         if not schema["required"]:
             del schema["required"]
         schema = schemas.finish(schema)
-        called = Operation(self._backend, method, path, named, body=body)
+        named = {key: self._with_members(argument, schemas) for key, argument in named.items()}
+        if sum(argument.more for argument in named.values()) > 1:  # whose members would meet
+            named = {key: replace(argument, more=False) for key, argument in named.items()}
+        called = Operation(self._backend, method, path, named, body=body, keys=self._keys())
         output = None if method == "head" else self._output(operation, at)
         check = _compiled(schema, at)
         if output is not None:
@@ -196,13 +220,14 @@ class Api:
         self, schemas: Schemas, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
     ) -> list[Argument]:
         found: dict[tuple[str, str], Argument] = {}
-        own = {name.lower() for name in self._backend.headers} | _NOT_ARGUMENTS
+        own = self._backend.parameters_of_ours() | {("header", name) for name in _NOT_ARGUMENTS}
         of_path = at.rpartition("/")[0]
         for owner, where in ((item, of_path), (operation, at)):
             for index, node in enumerate(array_at(owner.get("parameters", []), below(where, "parameters"))):
                 given, place = self.document.resolve(node, below(where, "parameters", index))
                 argument = self._parameter(schemas, given, place)
-                if argument.place != "header" or argument.name.lower() not in own:
+                name = plain_name(argument.name) if argument.place == "cookie" else argument.name.lower()
+                if (argument.place, name) not in own:
                     found[argument.name, argument.place] = argument
         variables = set(re.findall(r"\{([^{}]*)\}", path))
         for name in variables ^ {name for name, place in found if place == "path"}:
@@ -235,6 +260,41 @@ class Api:
         return Argument(
             name, str(place), schema, required, style, explode, given.get("allowReserved") is True
         )
+
+    def _with_members(self, argument: Argument, schemas: Schemas) -> Argument:
+        """Return an argument with the members that its schema declares."""
+        names, more, seen = set[str](), False, set[str]()
+        pending: list[Json] = [argument.schema]
+        while pending:
+            schema = pending.pop()
+            if not isinstance(schema, OBJECT):
+                continue
+            names.update(schema.get("properties", ()))
+            # Without the keyword, any members are allowed, but no one says that the API reads them.
+            more = more or schema.get("additionalProperties", False) is not False
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                pending += schema.get(keyword, ())
+            name = str(schema.get("$ref", "")).rpartition("/")[2]
+            if name in schemas.defs and name not in seen:
+                seen.add(name)
+                pending.append(schemas.defs[name])
+        exploded = argument.style == "form" and argument.explode and argument.place in {"query", "cookie"}
+        if not exploded:
+            return argument
+        return replace(argument, members=frozenset(names), more=more and argument.place == "query")
+
+    def _keys(self) -> set[tuple[str, str]]:
+        """Return the places and names of the keys that the document declares as credentials."""
+        at = "#/components/securitySchemes"
+        schemes = object_at(self.document.root.get("components", {}), "#/components").get(
+            "securitySchemes", {}
+        )
+        found = (
+            self.document.resolve(node, below(at, name))[0] for name, node in object_at(schemes, at).items()
+        )
+        return {
+            (str(each.get("in")), str(each.get("name"))) for each in found if each.get("type") == "apiKey"
+        }
 
     def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str] | None:
         """Return the schema of the JSON in a parameter, body or response; None if it is not JSON."""

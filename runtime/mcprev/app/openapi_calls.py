@@ -1,21 +1,23 @@
 """Requests of the HTTP API behind an OpenAPI document: an operation, its arguments and its answers.
 
-An argument never leaves its place: it stays within its segment of the path, its part of the query, and its header. The
-time and size of answers are bounded, and no redirection leads to another host.
+An argument never leaves its place: it stays within its segment of the path, its part of the query, and its header, and
+sets no parameter of another name. The time and size of answers are bounded, no redirection leads to another host, and the
+model reads no credentials of the requests.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
 from pydantic_core import from_json
 
+from mcprev.app.openapi_secrets import Secrets, credentials
 from mcprev.errors import Json, MissingExtra, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT, Validator
 from mcprev.json_schema.validation import describe
@@ -41,6 +43,9 @@ SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
 """The styles of parameters by their place, with what stands between several values. The first of a place is its default."""
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_BRACKETS: Final = re.compile(r"[\[\]\x00-\x1f\x7f]")
+_FREE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9][A-Za-z0-9_.-]*")
+"""A name of a parameter that no document declares, and that every server reads alike."""
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
 
 
@@ -58,6 +63,34 @@ class Argument:
     explode: bool = False
     reserved: bool = False
     """Whether a value in the path may have several segments; many servers decode `%2F` before they route."""
+    members: frozenset[str] = frozenset()
+    """The names of parameters that the members of an exploded object set: those that its schema declares."""
+    more: bool = False
+    """Whether the members of the object set parameters of other names, too."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the parameters that are set by this argument and no other."""
+        return self.members | {self.name}
+
+    def check(self, name: str, value: Json, others: Collection[str]) -> None:
+        """Raise `ToolError` for an object whose members would set parameters of other names, such as `others`."""
+        deep = self.style == "deepObject"
+        if not isinstance(value, OBJECT) or not (deep or (self.style == "form" and self.explode)):
+            return
+        taken = {plain_name(other) for other in others}
+        for key in value:
+            if deep:
+                wrong = _BRACKETS.search(key) or f"{self.name}[{key}]" in others
+            elif key in self.members:
+                wrong = key in others
+            else:
+                wrong = not (self.more and _FREE_NAME.fullmatch(key)) or plain_name(key) in taken
+            if wrong:
+                raise ToolError(
+                    f"'{name}' cannot have the member {key!r:.100}, which is not declared or belongs to another "
+                    "parameter; leave it out"
+                )
 
     def pairs(self, value: Json, safe: str = "") -> list[tuple[str, str]]:
         """Return the names and values in a request, percent-encoded."""
@@ -83,14 +116,38 @@ class Argument:
         return [(name, told(value))]
 
 
+def plain_name(name: str) -> str:
+    """Return what servers may take for the name of a parameter: some ignore case, punctuation or what is in brackets."""
+    return re.sub(r"[\W_]+", "", name.partition("[")[0]).casefold()
+
+
 class Operation:
     """One operation: a tool that sends a request of the HTTP API."""
 
     def __init__(
-        self, api: Backend, method: str, path: str, arguments: Mapping[str, Argument], *, body: bool
+        self,
+        api: Backend,
+        method: str,
+        path: str,
+        arguments: Mapping[str, Argument],
+        *,
+        body: bool,
+        keys: Collection[tuple[str, str]] = (),
     ) -> None:
+        """`keys` are the places and names of the credentials that the document declares."""
         self._api, self._method, self._path = api, method.upper(), path
         self._arguments, self._body = arguments, body
+        self._others = {
+            name: [key for place, key in keys if place == one.place]
+            + [
+                key
+                for each in arguments.values()
+                if each.place == one.place and each is not one
+                for key in each.names
+            ]
+            for name, one in arguments.items()
+        }
+        """The names of the parameters that each argument must not set."""
         self.answer: Validator | None = None
         """Checks the object that the API answers, if the tool has an output schema."""
         self.__name__: str = f"{self._method} {path}"
@@ -99,6 +156,7 @@ class Operation:
         """Send the request and return the answer. Raises `ToolError`."""
         path, query, cookies, body, whole = self._path, list[str](), list[str](), dict[str, Json](), False
         headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.1", **self._api.headers}
+        given, ours = set[str](), self._api.parameters_of_ours()
         members: Json = body
         for name, value in arguments.items():
             argument = self._arguments[name]
@@ -110,9 +168,14 @@ class Operation:
                 path = path.replace(f"{{{argument.name}}}", _segment(name, argument, value))
             elif argument.place == "header":
                 headers[argument.name] = _header(name, unquote(argument.pairs(value, " ")[0][1]))
+                given.add(argument.name.lower())
+                _refuse_ours(name, "header", [argument.name.lower()], ours)
             else:
-                pairs = ["=".join(pair) for pair in argument.pairs(value)]
-                (query if argument.place == "query" else cookies).extend(pairs)
+                found = argument.pairs(value)
+                argument.check(name, value, self._others[name])
+                _refuse_ours(name, argument.place, (plain_name(unquote(key)) for key, _ in found), ours)
+                (query if argument.place == "query" else cookies).extend(map("=".join, found))
+        given.update(cookies)
         if any(part in {".", ".."} for part in re.split(r"[/\\]", unquote(path))):
             raise ToolError("the path would have the segment '.' or '..'; pass other values")
         if cookies:
@@ -123,7 +186,7 @@ class Operation:
             content = json.dumps(members, allow_nan=False).encode()
             headers["Content-Type"] = "application/json"
         url = URL(self._api.base_url + path + ("?" + "&".join(query) if query else ""), encoded=True)
-        return await self._api.send(self, self._method, url, headers, content)
+        return await self._api.send(self, self._method, url, headers, content, given)
 
 
 def _segment(name: str, argument: Argument, value: Json) -> str:
@@ -133,6 +196,22 @@ def _segment(name: str, argument: Argument, value: Json) -> str:
     if not text or {".", ".."} & set(parts) or (len(parts) > 1 and not argument.reserved):
         raise ToolError(f"'{name}' is empty or leads out of its place in the path; pass another value")
     return text
+
+
+def _refuse_ours(name: str, place: str, keys: Iterable[str], ours: Collection[tuple[str, str]]) -> None:
+    """Raise `ToolError` for an argument that sets a header or cookie of the session."""
+    if any((place, key) in ours for key in keys):
+        raise ToolError(f"'{name}' sets a {place} of the session that calls the API; leave it out")
+
+
+def _without(secrets: Secrets, text: str, kind: str) -> str:
+    """Return an answer without secrets; JSON stays JSON if it can."""
+    hidden = secrets.hide(text)
+    if hidden != text and JSON_TYPE.fullmatch(kind):
+        with suppress(ValueError):
+            value = secrets.hide_in(from_json(text, allow_inf_nan=False))
+            return secrets.hide(json.dumps(value, ensure_ascii=False))
+    return hidden
 
 
 def _header(name: str, text: str) -> str:
@@ -151,20 +230,53 @@ class Backend:
         self.base_url: str = base_url
         self.headers: Mapping[str, str] = headers
         self._session = session
-        if not re.fullmatch(r"https?://[^/?#\s{}]+[^?#\s{}]*", self.base_url):
+        if not re.fullmatch(r"https?://[^/?#\s{}]++(?:/[^?#\s{}]*+)?", self.base_url):
             raise ValueError(
                 "the API has no absolute http or https URL without a query and variables; pass one as `base_url`"
             )
         for name, value in self.headers.items():
             if not TOKEN.fullmatch(name) or _CONTROL.search(value):
                 raise ValueError(f"`headers` has an invalid name or value at {name!r}; remove line breaks")
-        words = {word for value in self.headers.values() for word in (value, *value.split())}
-        self._secrets = sorted((word for word in words if len(word) > 3), key=len, reverse=True)
+
+    def parameters_of_ours(self) -> set[tuple[str, str]]:
+        """Return the places and lower-case names of headers, and the plain names of cookies, that are no arguments."""
+        session = self._session
+        found = {("header", name.lower()) for name in (*self.headers, *(session.headers if session else ()))}
+        own = next((value for name, value in self.headers.items() if name.lower() == "cookie"), "")
+        cookies = [each.partition("=")[0] for each in own.split(";") if "=" in each]
+        cookies += [cookie.key for cookie in session.cookie_jar] if session else []
+        return found | {("cookie", plain_name(name)) for name in cookies}
 
     async def send(
-        self, operation: Operation, method: str, url: URL, headers: Mapping[str, str], content: bytes | None
+        self,
+        operation: Operation,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        given: Collection[str],
     ) -> models.CallToolResult:
-        """Send a request and return its answer. Raises `ToolError`."""
+        """Send a request and return its answer, without the credentials of the request. Raises `ToolError`.
+
+        `given` are the names of the headers, and the cookies, that come from arguments.
+        """
+        found = {*credentials(self.headers)}
+        try:
+            return await self._send(operation, method, url, headers, content, given, found)
+        except ToolError as error:
+            raise ToolError(Secrets(found).hide(str(error))) from None
+
+    async def _send(
+        self,
+        operation: Operation,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        given: Collection[str],
+        found: set[str],
+    ) -> models.CallToolResult:
+        """Send a request; add the credentials that it is sent with to `found`."""
         name, origin = operation.__name__, url.origin()
         opened = aiohttp.ClientSession() if self._session is None else nullcontext(self._session)
         try:
@@ -179,20 +291,23 @@ class Backend:
                         raise_for_status=False,
                         timeout=TIMEOUT,
                     ) as response:
+                        found.update(credentials(response.request_info.headers, given))
                         location = response.headers.get("Location")
                         if location and response.status in REDIRECTS and method in {"GET", "HEAD"}:
                             url = url.join(URL(location))
                             if url.origin() != origin:
                                 raise ToolError(f"{name} redirects to another host, which is not followed")
                             continue
-                        return await self._result(operation, response)
+                        return await self._result(operation, response, Secrets(found))
                 raise ToolError(f"{name} redirects more than {MAX_REDIRECTS} times")
         except TimeoutError:
             raise ToolError(f"{name} did not answer within {TIMEOUT.total:g} s; try again later") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
             raise ToolError(f"{name} failed: {type(error).__name__}; the API cannot be reached") from None
 
-    async def _result(self, operation: Operation, response: aiohttp.ClientResponse) -> models.CallToolResult:
+    async def _result(
+        self, operation: Operation, response: aiohttp.ClientResponse, secrets: Secrets
+    ) -> models.CallToolResult:
         name, body, failed = operation.__name__, bytearray(), not 200 <= response.status < 300
         async for chunk in response.content.iter_chunked(65_536):
             body += chunk
@@ -207,9 +322,8 @@ class Backend:
             text = bytes(body).decode(charset, "replace" if failed else "strict")
         except (LookupError, UnicodeError):
             raise ToolError(f"{name} answered {kind}, which is no text") from None
+        text = _without(secrets, text, kind)
         if failed:
-            for secret in self._secrets:
-                text = text.replace(secret, "***")
             raise ToolError(f"{name} answered {response.status}: {text[:MAX_EXCERPT]}".rstrip(": "))
         value: Json = None
         if text and JSON_TYPE.fullmatch(kind):
