@@ -4,19 +4,23 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 import logging
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import given, strategies as st
 
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
 from mcprev.convert import PayloadKind, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
+from mcprev.protocol import result_rules
 from mcprev.protocol.uris import file_path, is_uri
 from mcprev.revisions import LATEST, Revision
 from mcprev_codegen import ir
@@ -147,9 +151,7 @@ def test_what_is_structured_is_there_as_text(row: Revision, structured: Json) ->
 def test_names_of_tools_that_may_not_work_are_told_the_author_once(
     row: Revision, name: str, good: bool, logged: Records
 ) -> None:
-    from mcprev.protocol import result_rules as results
-
-    results._advise.cache_clear()
+    result_rules._advise.cache_clear()
     tool = m.Tool(name=name, input_schema=m.ToolInputSchema())
 
     async def main() -> None:
@@ -311,6 +313,21 @@ def test_a_missing_resource_is_an_error_and_never_empty(row: Revision) -> None:
             assert len((await client.ask("resources/read", {"uri": "a:b"})).result["contents"]) == 2
 
     run(main())
+
+
+@given(
+    st.text("Aa0+/=_ \n\x00ü", max_size=9) | st.binary(max_size=9).map(lambda raw: b64encode(raw).decode())
+)
+def test_base64_is_told_without_decoding_it(data: str) -> None:
+    """What is not told is decoded, which says what is wrong."""
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+        valid = True
+    except ValueError:
+        valid = False
+    told = result_rules._is_base64(data)
+    assert told <= valid
+    assert told or not valid or b64encode(binascii.a2b_base64(data)).decode() != data
 
 
 BROKEN: Final = ("not base64", "AAA", "AA==AA==", "_-8=", "ü", "AA=\n=")

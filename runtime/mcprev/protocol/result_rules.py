@@ -24,6 +24,7 @@ CALL: Final = "tools/call"
 MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCompletion.values"]
 """The maximum number of completions in a result."""  # COMP-1
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -52,12 +53,20 @@ def _wrong(message: str, path: str) -> ConversionError:
 
 def _check_base64(holder: object, member: str, path: str) -> None:
     data = _member(holder, member)
-    if not isinstance(data, str):
+    if not isinstance(data, str) or _is_base64(data):
         return
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
         raise _wrong(f"binary data has to be base64: {error}", f"{path}.{member}") from None
+
+
+def _is_base64(data: str) -> bool:
+    """Return whether data is base64, without decoding it."""
+    if len(data) % 4 or not data.isascii():
+        return False
+    padding = data.encode().translate(None, _BASE64)
+    return padding in {b"", b"=", b"=="} and data.endswith(padding.decode())
 
 
 def _check_block(block: object, path: str) -> None:
