@@ -1,4 +1,4 @@
-"""The garbage collection policy of a process that only serves: collect rarely, and skip long-lived objects."""
+"""The memory policy of a process that only serves: collect garbage rarely, and keep the memory of large messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ SETTLED: Final = 2.0
 GC: Final = (10_000, 20, 50)
 """The thresholds of the three generations, as for `gc.set_threshold`."""
 
+LARGE: Final = 31 * 1024 * 1024
+"""Twice this many freed bytes, at most, are kept for the next large message."""
+
 
 @contextmanager
 def reduced_collection() -> Generator[None, None, None]:
-    """Collect rarely, and exclude from it what is alive after `SETTLED` seconds."""
+    """Collect rarely, and exclude from it what is alive after `SETTLED` seconds.
+
+    Also makes glibc keep freed memory. To give that of a large message back to the system and get it again for the next
+    one takes as long as handling it. The limit is twice the largest block that was ever freed.
+    """
+    bytes(LARGE)  # freed at once, and never touched
     before = gc.get_threshold()
     # A thousand calls in progress are not garbage, so collect less often than the default.
     gc.set_threshold(*GC)
