@@ -206,7 +206,9 @@ def main() -> None:
         Peer("mcprev", [sys.executable, "-c", programs.OURS], programs.OURS_CLIENT),
         Peer("mcprev App", [sys.executable, "-c", programs.APP]),
     ]
-    peers += [Peer(f"sdk {python}", [python, "-c", programs.SDK], programs.SDK_CLIENT) for python in options.peer]
+    peers += [
+        Peer(f"sdk {python}", [python, "-c", programs.SDK], programs.SDK_CLIENT) for python in options.peer
+    ]
     peers += [
         Peer(f"FastMCP {python}", [python, "-c", programs.FASTMCP], programs.FASTMCP_CLIENT)
         for python in options.fastmcp

@@ -25,10 +25,13 @@ def content(name, a):
         return {"type": "resource", "resource": {"uri": "a:b", "blob": a["data"]}}
     return {"type": a["kind"], "data": a["data"], "mimeType": "image/png" if a["kind"] == "image" else "audio/wav"}
 """
-FLOOR: Final = """
+FLOOR: Final = (
+    """
 import asyncio, sys
 from pydantic_core import from_json, to_json
-""" + _CONTENT + """
+"""
+    + _CONTENT
+    + """
 def answer(message):
     if message["method"] == "initialize":
         r = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
@@ -60,7 +63,9 @@ async def app(scope, receive, send):
     status = 200 if data else 202 if parts else 405
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data})
-""" + _UVICORN
+"""
+    + _UVICORN
+)
 _SCHEMAS: Final = """
 def schema(*names):
     return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
@@ -74,11 +79,15 @@ else:
     json_response = {"json_response": True} if sys.argv[1] == "session" else {}
     server.run_http(port=int(sys.argv[2]), **LIMITS, **json_response)
 """
-OURS: Final = """
+OURS: Final = (
+    """
 import sys
 import mcprev
 from mcprev_types.latest import models as m
-""" + _SCHEMAS + _CONTENT + """
+"""
+    + _SCHEMAS
+    + _CONTENT
+    + """
 TOOLS = [m.Tool(name=n, input_schema=m.ToolInputSchema.model_validate(s)) for n, s in SCHEMAS.items()]
 class Echo(mcprev.ServerHandler):
     async def list_tools(self, ctx, params):
@@ -86,12 +95,17 @@ class Echo(mcprev.ServerHandler):
     async def call_tool(self, ctx, params):
         return m.CallToolResult(content=[content(params.name, params.arguments)])
 server = mcprev.Server(Echo(), "echo", "1")
-""" + _SERVE
-APP: Final = """
+"""
+    + _SERVE
+)
+APP: Final = (
+    """
 import sys
 import mcprev
 from mcprev_types.latest import models as m
-""" + _CONTENT + """
+"""
+    + _CONTENT
+    + """
 server = mcprev.App("echo", "1")
 @server.tool
 async def echo(text: str) -> str:
@@ -99,13 +113,19 @@ async def echo(text: str) -> str:
 @server.tool
 async def show(kind: str, data: str) -> m.CallToolResult:
     return m.CallToolResult(content=[content("show", {"kind": kind, "data": data})])
-""" + _SERVE
-SDK: Final = """
+"""
+    + _SERVE
+)
+SDK: Final = (
+    """
 import sys, anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 import mcp.types as t
-""" + _SCHEMAS + _CONTENT + """
+"""
+    + _SCHEMAS
+    + _CONTENT
+    + """
 TOOLS = [t.Tool(name=n, inputSchema=s) for n, s in SCHEMAS.items()]
 async def call(ctx, params):
     return t.CallToolResult(content=[content(params.name, params.arguments)])
@@ -119,13 +139,18 @@ if sys.argv[1] == "stdio":
     sys.exit()
 lifespan = "on"
 app = server.streamable_http_app(json_response=True, max_request_body_size=1 << 25)
-""" + _UVICORN
-FASTMCP: Final = """
+"""
+    + _UVICORN
+)
+FASTMCP: Final = (
+    """
 import sys
 from fastmcp import FastMCP
 from fastmcp.tools import ToolResult
 import mcp.types as t
-""" + _CONTENT + """
+"""
+    + _CONTENT
+    + """
 server = FastMCP("echo")
 @server.tool
 async def echo(text: str) -> str:
@@ -139,7 +164,9 @@ if sys.argv[1] == "stdio":
     sys.exit()
 lifespan = "on"
 app = server.http_app(json_response=True)
-""" + _UVICORN
+"""
+    + _UVICORN
+)
 _MEASURE: Final = """
 import asyncio, json, sys, time
 revision, tool, times = sys.argv[1], sys.argv[2], int(sys.argv[4])

@@ -349,7 +349,9 @@ CONVERTED: list[Any] = [
     bytes, dt.date, Any, list[Any], dict[str, Any], list, Color, Point, Box, Literal["a"], int | str, set[str], Tree,
     tuple[str, str], Annotated[str, AfterValidator(str.upper)], dict[str, dt.date], dt.date | None,
 ]  # fmt: skip
-ODD: Any = st.sampled_from([math.inf, -math.inf, math.nan, "\ud800", 10**400, 1e300, True, "1", {"\udfff": 1}, {"1": "x"}])
+ODD: Any = st.sampled_from(
+    [math.inf, -math.inf, math.nan, "\ud800", 10**400, 1e300, True, "1", {"\udfff": 1}, {"1": "x"}]
+)
 
 
 @req("TOOL-3", everywhere=True)
@@ -364,7 +366,9 @@ def test_only_types_whose_json_text_says_no_more_than_the_value_are_validated_as
 @settings(max_examples=400)
 @given(hint=st.sampled_from(AS_IT_IS), data=st.data())
 def test_arguments_that_are_validated_as_they_are_arrive_as_from_their_text(hint: Any, data: Any) -> None:
-    odd = st.one_of(ODD, ANYTHING, st.lists(ODD, max_size=2), st.dictionaries(st.sampled_from(["a", "1"]), ODD))
+    odd = st.one_of(
+        ODD, ANYTHING, st.lists(ODD, max_size=2), st.dictionaries(st.sampled_from(["a", "1"]), ODD)
+    )
     value = data.draw(odd if hint in (dict[int, str], AS_IT_IS[-1]) else st.one_of(values_of(hint), odd))
     function = one(hint)
     found = []

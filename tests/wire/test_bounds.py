@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gc
 import json
+import math
+import re
 import tracemalloc
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from typing import Final
+from unittest import mock
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from pydantic_core import from_json
 
 from linear import assert_linear
@@ -16,8 +21,16 @@ from mcprev.errors import INVALID_REQUEST
 from mcprev.transports.http.server import body_budget
 from mcprev.transports.http.server.body_budget import SMALL, parsed_weight
 from mcprev.wire import bounds, jsonrpc, unread
-from mcprev.wire.bounds import MAX_NAMES, UNCHECKED, json_bounds, without_strings
+from mcprev.wire.bounds import (
+    MAX_NAMES,
+    UNCHECKED,
+    OutOfBoundsError,
+    check_values,
+    json_bounds,
+    without_strings,
+)
 from requirements import req
+from support import same
 
 SIZE: Final = 1024 * 1024
 
@@ -122,7 +135,7 @@ def test_steps_grow_with_the_bytes_only(
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
     assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
-    assert_linear(parsed_weight, make, bounds, body_budget, sizes=(256, 512, 1024))  # all above or all below `max_values`
+    assert_linear(parsed_weight, make, bounds, body_budget, sizes=(256, 512, 1024))
     assert_linear(lambda data: unread.find_id(data, data), make, unread)
 
 
@@ -162,3 +175,116 @@ def test_long_names_or_many_values_are_read(name: str, values: int, text: str) -
 def test_what_is_not_counted_is_below_every_bound() -> None:
     """A text has at most so many bytes of one name and of values, each of which takes two."""
     assert max(name * (UNCHECKED - name) // 2 for name in range(UNCHECKED)) <= MAX_NAMES
+
+
+# -- the same bounds, found with less work ----------------------------------------------------------------
+
+TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[,:\[{]')
+NAME: Final = re.compile(rb'("(?:[^"\\]|\\.)*")(?=\s*:)|"(?:[^"\\]|\\.)*"')
+NUMBER: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?[0-9][0-9.eE+-]*)')
+TEXT: Final = st.text(st.sampled_from('a"\\,:[{}]\n\x00e9é語😀')) | st.sampled_from(
+    ["1e999", '":', '\\"', "x" * 40, "\x00" * 20, "😀" * 20]
+)
+ANY_NUMBER: Final = st.sampled_from(
+    ["1e308", "1e309", "-1E+400", "1e-999", "9" * 400, "9" * 400 + ".0", "0.1e310", "1.0", "7"]
+)
+ESCAPED: Final = st.booleans()
+
+
+@st.composite
+def texts(draw: st.DrawFn, depth: int = 3) -> str:
+    """A JSON text, in which a name may come twice, with white space and escapes."""
+    space = draw(st.sampled_from(["", " ", "\t\n"]))
+    kind = draw(st.integers(0, 4 if depth else 2))
+    if kind == 0:
+        return space + draw(ANY_NUMBER)
+    if kind == 1:
+        return draw(st.sampled_from(["null", "true", "false"])) + space
+    if kind == 2:
+        return json.dumps(draw(TEXT), ensure_ascii=draw(ESCAPED))
+    inner = draw(st.lists(texts(depth=depth - 1), max_size=5))
+    if kind == 3:
+        return f"[{space}{f'{space},'.join(inner)}]"
+    members = [f"{json.dumps(draw(TEXT), ensure_ascii=draw(ESCAPED))}{space}:{item}" for item in inner]
+    return "{" + f",{space}".join(members) + space + "}"
+
+
+def count_in(data: bytes) -> int:
+    """The definition of the number of values."""
+    return 1 + sum(token[:1] != b'"' for token in TOKEN.findall(data))
+
+
+def refusal_of(data: bytes, values: int, names: int) -> str | None:
+    """Why a text is refused, by the definitions of the bounds."""
+    if count_in(data) > values:
+        return "JSON values"
+    longest = max((len(name) - 2 for name in NAME.findall(data) if name), default=0)
+    if longest * count_in(data) > names:
+        return "names too long"
+    if any(math.isinf(float(n)) for n in NUMBER.findall(data) if n and not n.lstrip(b"-").isdigit()):
+        return "beyond the range of a double"
+    return None
+
+
+@req("SEC-6", "BASE-1", "BASE-10", everywhere=True)
+@settings(max_examples=600)
+@given(text=texts(), values=st.integers(1, 60), names=st.sampled_from([50, 1_000, 10**9]), data=st.data())
+def test_a_large_message_is_refused_for_what_the_bounds_say_and_nothing_else(
+    text: str, values: int, names: int, data: st.DataObject
+) -> None:
+    """However it is looked at: mark by mark or all at once, by its values or by its text."""
+    raw = f'{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":{text}}}}}'.encode()
+    with ExitStack() as stack:
+        for module, name, value in (
+            (json_bounds, "max_values", values),
+            (bounds, "MAX_NAMES", names),
+            (bounds, "FEW", data.draw(st.sampled_from([0, 10, 1000]))),
+            (jsonrpc, "UNCHECKED", 0),
+            (jsonrpc, "_STRINGS", data.draw(st.sampled_from([1, 20, 1024]))),
+        ):
+            stack.enter_context(mock.patch.object(module, name, value))
+        found = jsonrpc.parse(raw, batch=False)
+        bare = text.encode()
+        refused = refusal_of(bare, values, names) in {"JSON values", "names too long"}
+        with pytest.raises(OutOfBoundsError) if refused else nullcontext():
+            check_values(bare)
+    why = refusal_of(raw, values, names)
+    if why is None:
+        assert isinstance(found, jsonrpc.Request)
+        assert same(found.params, json.loads(raw)["params"])
+    else:
+        assert isinstance(found, jsonrpc.Malformed)
+        assert why in found.message
+        assert found.id == 1
+
+
+@req("HTTP-31", everywhere=True)
+@settings(max_examples=200)
+@given(text=texts(), few=st.sampled_from([0, 10, 1000]))
+def test_a_large_body_weighs_no_less_than_by_its_parts_and_little_more(text: str, few: int) -> None:
+    data = b'["' + b"x" * 64 + b'",' + text.encode() + b"]"
+    with mock.patch.object(body_budget, "SMALL", 0), mock.patch.object(body_budget, "MAX_OPENING", len(data)):
+        exact = parsed_weight(data)
+    rough = [mock.patch.object(body_budget, "MAX_OPENING", 0), mock.patch.object(bounds, "FEW", few)]
+    with mock.patch.object(body_budget, "SMALL", 0), rough[0], rough[1]:
+        assert (
+            exact
+            <= parsed_weight(data)
+            <= max(4 * body_budget.LOOSE * len(data), exact, 97 * (few + 1) + 4 * len(data))
+        )
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize(
+    "text", ["x" * SIZE, "a, b: " * (SIZE // 6), 'say "x",\n' * (SIZE // 9)], ids=["x", "prose", "quotes"]
+)
+def test_a_long_text_is_copied_once_at_a_time(text: str) -> None:
+    """Nothing that is made of the text on the way stays beside what it becomes."""
+    data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "a", "params": {"text": text}}).encode()
+    jsonrpc.parse(data, batch=False)
+    tracemalloc.start()
+    found = jsonrpc.parse(data, batch=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(found, jsonrpc.Request)
+    assert peak <= len(data) * 1.1

@@ -154,3 +154,19 @@ def test_stdio_9_time_grows_with_the_bytes_only() -> None:
         assert not buffer.feed(chunk)
     assert len(buffer.feed(b"\n")) == 1
     assert time.process_time() - started < 5
+
+
+@req("STDIO-9", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("piece", [1, 100, 65_536, 10**6])
+def test_stdio_9_a_long_line_takes_little_more_than_its_size_whatever_its_pieces(piece: int) -> None:
+    line = b"x" * 300_000
+    pieces = [line[at : at + piece] for at in range(0, len(line), piece)]
+    buffer = LineBuffer()
+    tracemalloc.start()
+    for one in pieces:
+        assert buffer.feed(one) == []
+    (found,) = buffer.feed(b"\n")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == line
+    assert peak <= 1.2 * len(line)

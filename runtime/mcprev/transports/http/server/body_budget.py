@@ -12,7 +12,7 @@ from typing import Final
 
 from mcprev.errors import InternalError, InvalidRequest, TransportError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
-from mcprev.wire.bounds import NO_STRUCTURE, without_strings
+from mcprev.wire.bounds import NO_STRUCTURE, few_marks, without_strings
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId
 
@@ -133,6 +133,8 @@ def parsed_weight(data: bytes | bytearray) -> int:
     Bytes that are not JSON get an estimate too; they raise no error.
     """
     width = 1 if data.isascii() and _BACKSLASH not in data else _character_width(data)
+    if len(data) > MAX_OPENING and (few := few_marks(data)) is not None:
+        return len(data) * width + (few + 1) * _OBJECT  # at most: no mark takes more memory
     exact = len(data) < SMALL
     text = data if exact else data.translate(None, _NO_MARKS)
     while True:
