@@ -133,8 +133,9 @@ tests/conformance/node_modules/.ready: tests/conformance/package-lock.json
 	cd tests/conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Beside the official SDK where `make interop` has installed it; QUICK=1 only sees that everything works.
+# Beside the official SDK and FastMCP where `make interop` has installed it; QUICK=1 only sees that everything works.
 bench: PEER := $(if $(wildcard .interop/2.3.0/.ready),--peer .interop/2.3.0/bin/python) $(if $(QUICK),--quick)
+bench: FASTMCP := $(if $(wildcard .interop/fastmcp-4.1.2/.ready),--fastmcp .interop/fastmcp-4.1.2/bin/python)
 bench: setup
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/generate.py
@@ -142,6 +143,7 @@ bench: setup
 	$(BIN)/python benchmarks/client.py $(PEER)
 	$(BIN)/python benchmarks/over_http.py $(PEER)
 	$(BIN)/python benchmarks/connections.py $(PEER)
+	$(BIN)/python benchmarks/large.py $(PEER) $(FASTMCP)
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -371,7 +371,7 @@ def test_arguments_that_are_validated_as_they_are_arrive_as_from_their_text(hint
     )
     value = data.draw(odd if hint in (dict[int, str], AS_IT_IS[-1]) else st.one_of(values_of(hint), odd))
     function = one(hint)
-    found = []
+    found: list[object] = []
     for function._plain in (True, False):
         try:
             found.append(function.read({"x": value}))
