@@ -1,4 +1,4 @@
-"""Bounds on the size of parsed JSON, checked on its bytes before any object is built (BASE-10, HTTP-31, STDIO-9).
+"""Bounds on the size of parsed JSON (BASE-10, HTTP-31, STDIO-9). The number of values is checked before any is built.
 
 `jsonrpc.parse` applies them to every message that arrives, for every transport and both roles:
 
@@ -11,7 +11,8 @@
 
 The transport bounds the number of bytes of a message (`max_line`, `max_body`, `max_message`).
 
-Every function here makes a fixed number of passes over the bytes, each in C; no Python loop runs over the input.
+Every function here makes a fixed number of passes over the bytes, each in C; a Python loop runs over few values or
+marks only. A long text is the usual large message, so little is done for each byte of it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ json_bounds: Final = JsonBounds()
 
 
 class OutOfBoundsError(ValueError):
-    """A JSON text exceeds a bound. Nothing of it was parsed."""
+    """A JSON text exceeds a bound. Nothing of it is used."""
 
 
 def check_values(data: bytes | bytearray) -> None:

@@ -32,6 +32,7 @@ from mcprev.wire.bounds import (
     UNCHECKED,
     OutOfBoundsError,
     check_names,
+    check_values,
     count_values,
     few_values,
     json_bounds,
@@ -188,10 +189,9 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
 
 def _reread(data: bytes, error: ValueError) -> Json:
     """Parse valid JSON that the fast parser refuses, or return the error."""
-    if isinstance(error, OutOfBoundsError):
-        return unread(INVALID_REQUEST, f"Invalid Request: {error}", data, data)
     try:
-        if data.startswith(_BOM) or _SURROGATE.search(data):
+        if not isinstance(error, OutOfBoundsError) and (data.startswith(_BOM) or _SURROGATE.search(data)):
+            check_values(data)
             data = data.removeprefix(_BOM)
             value = _read_slowly(data)
             if _within(value, MAX_DEPTH):
@@ -199,6 +199,8 @@ def _reread(data: bytes, error: ValueError) -> Json:
             error = ValueError(f"nested deeper than {MAX_DEPTH}")
     except (ValueError, RecursionError) as second:
         error = second if isinstance(second, ValueError) else ValueError(f"nested deeper than {MAX_DEPTH}")
+    if isinstance(error, OutOfBoundsError):
+        return unread(INVALID_REQUEST, f"Invalid Request: {error}", data, data)
     # The message goes to the peer; it does not name internal codecs.
     why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     if "recursion" in why:
