@@ -31,7 +31,7 @@ ROW: Final = revision_named(D)
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]
 LEFT: Final = "x/left"
 """A notification that depends on an order, as far as anybody knows, and that the server leaves unanswered."""
-SECRET: Final = "hunter2"
+PAYLOAD: Final = "a secret of the user"
 
 
 async def leave(exchange: Exchange) -> None:
@@ -56,14 +56,14 @@ def sent(raw: Raw, *methods: str) -> list[Any]:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged about messages that the server did not take."""
-    assert SECRET not in caplog.text
+    assert PAYLOAD not in caplog.text
     found = [record for record in caplog.records if record.getMessage().startswith("the server did not take")]
     assert {record.levelno for record in found} <= {logging.WARNING}
     return [record.getMessage() for record in found]
 
 
 def notify(client: mcprev.Client, method: str, number: int) -> None:
-    client.session.notify(method, {"number": number, "requestId": number, "secret": SECRET})
+    client.session.notify(method, {"number": number, "requestId": number, "secret": PAYLOAD})
 
 
 @req("CANC-7", "HTTP-5", at=D)
@@ -255,7 +255,7 @@ def test_answers_that_a_server_does_not_take_are_bounded_and_stay_out_of_the_log
 
     class Handler(mcprev.ClientHandler):
         async def list_roots(self, ctx: Any, params: Any) -> Any:
-            return m.ListRootsResult(roots=[m.Root(uri=f"file:///{SECRET}")])
+            return m.ListRootsResult(roots=[m.Root(uri="file:///x", name=PAYLOAD)])
 
     async def ask(exchange: Exchange) -> None:
         await exchange.stream()
