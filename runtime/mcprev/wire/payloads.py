@@ -31,70 +31,31 @@ if payloads.level == logging.NOTSET:
     payloads.setLevel(logging.WARNING)
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET_WORDS: Final = frozenset(
-    {"token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential", "cookie"}
-    | {"authorization", "assertion", "jwt", "apikey"}
-)
-_COMPOUNDS: Final = tuple(
-    [
-        f"{word}key"
-        for word in ("api", "private", "secret", "access", "signing", "encryption", "auth", "account")
-    ]
-    + ["codeverifier", "requeststate"]
-)
-_ABOUT: Final = frozenset(
-    [
-        "type",
-        "count",
-        "limit",
-        "budget",
-        "expiry",
-        "expires",
-        "expiration",
-        "at",
-        "in",
-        "endpoint",
-        "url",
-        "uri",
-        "name",
-        "required",
-        "supported",
-        "enabled",
-        "method",
-        "length",
-        "size",
-        "ttl",
-        "policy",
-        "usage",
-        "id",
-        "error",
-        "exception",
-        "failed",
-    ]
-)
+_SECRET_WORDS: Final = frozenset({
+    "token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential", "cookie",
+    "authorization", "assertion", "jwt", "apikey",
+})  # fmt: skip
+_COMPOUNDS: Final = (
+    "apikey", "privatekey", "secretkey", "accesskey", "signingkey", "encryptionkey", "authkey", "accountkey",
+    "codeverifier", "requeststate",
+)  # fmt: skip
+_ABOUT: Final = frozenset({
+    "type", "count", "limit", "budget", "expiry", "expires", "expiration", "at", "in", "endpoint", "url",
+    "uri", "name", "required", "supported", "enabled", "method", "length", "size", "ttl", "policy", "usage",
+    "id", "error", "exception", "failed",
+})  # fmt: skip
 """Last words of names that are about a secret, such as `token_type`."""
-_AMOUNTS: Final = frozenset(
-    [
-        "max",
-        "min",
-        "input",
-        "output",
-        "total",
-        "prompt",
-        "completion",
-        "cached",
-        "reasoning",
-        "thinking",
-        "budget",
-        "num",
-        "used",
-    ]
-)
+_AMOUNTS: Final = frozenset({
+    "max", "min", "input", "output", "total", "prompt", "completion", "cached", "reasoning", "thinking",
+    "budget", "num", "used",
+})  # fmt: skip
 """First words of names of numbers, such as `maxTokens`."""
 _WHOLE: Final = frozenset({"pass", "pw"})
-_IN_QUERIES: Final = frozenset(
-    {"sig", "signature", "code", "state", "key", "auth", "session", "sid", "ticket"}
-)
+"""Names that are secrets as a whole."""
+_IN_QUERIES: Final = frozenset({
+    "sig", "signature", "code", "state", "key", "auth", "session", "sid", "ticket",
+})  # fmt: skip
+"""Names that are secrets in the query of a URL."""
 
 # Possessive quantifiers, and starts that exclude each other: no text is read more than a few times.
 _PAIR: Final = re.compile(
