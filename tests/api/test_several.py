@@ -18,8 +18,9 @@ import pytest
 import mcprev
 from api.authors import form
 from linear import Text, assert_linear
-from mcprev.extras import connect_all as several
-from mcprev.extras.connect_all import LIST_TIMEOUT, targets_of
+from mcprev.extras import connect_all as several, host_config
+from mcprev.extras.connect_all import LIST_TIMEOUT
+from mcprev.extras.host_config import targets_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req
@@ -256,14 +257,14 @@ def test_the_options_are_those_of_connect() -> None:
 @pytest.mark.parametrize("end", ["", "}", '"'])
 def test_the_steps_of_reading_a_configuration_grow_with_it(start: str, again: str, end: str) -> None:
     def strip(text: str) -> None:
-        several._COMMENT.sub(r"\1", text)
+        host_config._COMMENT.sub(r"\1", text)
 
     def fill(text: str) -> None:
         with suppress(ValueError):
-            several._filled(text)
+            host_config._filled(text)
 
     for work in (strip, fill):
-        assert_linear(work, lambda size: Text(start + again * size + end), several, sizes=(32, 64, 128))
+        assert_linear(work, lambda size: Text(start + again * size + end), host_config, sizes=(32, 64, 128))
 
 
 # -- what one server returns leads back to it ----------------------------------------------------------------

@@ -1,0 +1,102 @@
+"""The `mcpServers` configuration of hosts: the servers by name, as targets of `connect` (STDIO-1, HTTP-1)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.errors import Json
+
+if TYPE_CHECKING:
+    from mcprev.transports.memory import PipeServer
+
+SEPARATOR: Final = "__"
+"""What stands between the name of a server and that of a tool or prompt, or a URI."""
+Entry: TypeAlias = "Mapping[str, Json] | Target | PipeServer | HasServer | str"
+"""An entry of the configuration: JSON, or any target of `connect`."""
+Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Entry]"
+_VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
+_COMMENT: Final = re.compile(
+    r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
+)
+"""A string, which is kept, or what hosts allow in addition to JSON: a comment, or a comma after the last value.
+
+What does not end is kept to the end, so that nothing is looked for twice.
+"""
+
+
+def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
+    """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
+    found: Json = config if isinstance(config, Mapping) else _parsed(config)
+    for key in ("mcpServers", "servers"):
+        if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
+            found = cast("Mapping[str, Json]", found)[key]
+    if not isinstance(found, Mapping):
+        raise ValueError(  # noqa: TRY004 - a file may say anything
+            "the configuration is not an object with servers by name, such as {'mcpServers': {...}}"
+        )
+    targets: dict[str, Target] = {}
+    for name, entry in cast("Mapping[str, Json]", found).items():
+        if not name or f"{name}{separator}".find(separator) != len(name):
+            raise ValueError(
+                f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
+            )
+        try:
+            if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled")):
+                targets[name] = _target(entry)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the server '{name}' of the configuration: {error}") from error
+    return targets
+
+
+def _parsed(path: str | os.PathLike[str]) -> Json:
+    # The second pass finds commas that were followed by a comment.
+    return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
+
+
+def _target(entry: Json) -> Target:
+    if not isinstance(entry, Mapping):
+        return target_of(entry)
+    members = cast("Mapping[str, Json]", entry)
+    if "url" in members:
+        from mcprev.transports.http.client.target import http
+
+        return http(_filled(members["url"]), headers=_texts(members, "headers"))
+    if "command" not in members:
+        raise ValueError("it has neither `command` nor `url`")
+    arguments: Json = members.get("args") or []
+    if not isinstance(arguments, list):
+        raise TypeError("`args` is not a list")
+    from mcprev.transports.stdio.client import stdio
+
+    words = [_filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
+    cwd: Json = members.get("cwd")
+    return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else _filled(cwd))
+
+
+def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
+    found: Json = members.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise TypeError(f"`{name}` is not an object")
+    return {key: _filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
+
+
+def _filled(text: Json) -> str:
+    """Replace the environment variables that a text names. Raises `TypeError` and `ValueError`."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r:.100} is not a string")
+
+    def value(match: re.Match[str]) -> str:
+        variables: Mapping[str, str] = os.environ if match[1] in (None, "env") else {}
+        if match[2] not in variables and match[3] is None:
+            raise ValueError(f"the variable {match[0][2:-1]} is not set in the environment")
+        return variables.get(match[2], match[3])
+
+    # No variable ends after the last brace, so that none is looked for there again and again.
+    last = text.rfind("}") + 1
+    return _VARIABLE.sub(value, text[:last]) + text[last:]
