@@ -57,7 +57,7 @@ def credentials(headers: Mapping[str, str], given: Collection[str] = ()) -> Iter
         for key, text in pairs:
             least = SHORT if _CREDENTIAL.search(key.lower()) else LONG
             scheme, *rest = text.split(maxsplit=1) or [""]
-            words = {text.strip('"'), *text.split()}
+            words = {text, *text.split()}
             if scheme.lower() in _SCHEMES and rest:
                 words -= {scheme}
                 words |= {*_basic(rest[0])} if scheme.lower() == "basic" else set[str]()
@@ -126,7 +126,7 @@ def _spellings(secret: str) -> Iterator[str]:
     """Yield a secret, and what it is in hexadecimal and in base64, at each place of a longer text."""
     yield secret
     yield _decoded(secret)  # which is what is found where the secret itself looks like an escaped text
-    raw = secret.encode(errors="surrogateescape")
+    raw = secret.encode(errors="replace")
     yield raw.hex()
     for before in range(3):
         # The characters at both ends also depend on what stands before and behind.
