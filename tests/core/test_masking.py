@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -280,6 +281,23 @@ def test_no_error_of_a_connection_shows_the_query(how: str) -> None:
         assert f"http://{host}:{port}/mcp" in everything(caught.value)
 
     run(main())
+
+
+@req("SEC-6", everywhere=True)
+def test_what_a_program_prints_is_shown_without_its_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    """A line that is no message is logged, and an error shows what was written to stderr."""
+    code = f"import sys; print('API_KEY={SECRET}'); sys.exit('DB_PASSWORD={SECRET}')"
+
+    async def main() -> None:
+        with pytest.raises(mcprev.McpError) as caught:
+            await mcprev.connect(mcprev.stdio(sys.executable, "-c", code))
+        assert f"DB_PASSWORD={MASK}" in str(caught.value)
+        assert not is_shown(everything(caught.value))
+
+    with caplog.at_level("DEBUG", logger="mcprev"):
+        run(main())
+    assert f"API_KEY={MASK}" in caplog.text
+    assert not is_shown(caplog.text)
 
 
 @req("SEC-6", everywhere=True)

@@ -24,6 +24,7 @@ from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
 from mcprev.wire.meta_keys import VERSION
+from mcprev.wire.payloads import mask_text
 
 
 class EndpointProtocol:
@@ -79,7 +80,7 @@ class EndpointProtocol:
 def _noise(message: Malformed) -> str:
     """Describe a malformed line; quote its beginning unless it looks like JSON, which may hold arguments."""
     begins_like_json = message.excerpt.lstrip().startswith(("{", "["))
-    return message.message if begins_like_json else f"{message.message}: {message.excerpt!r}"
+    return message.message if begins_like_json else f"{message.message}: {mask_text(message.excerpt)!r}"
 
 
 class ServerProtocol(EndpointProtocol):
