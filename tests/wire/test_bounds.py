@@ -289,3 +289,21 @@ def test_a_long_text_is_copied_once_at_a_time(text: str) -> None:
     tracemalloc.stop()
     assert isinstance(found, jsonrpc.Request)
     assert peak <= len(data) * 1.1
+
+
+@req("SEC-6", "BASE-1", everywhere=True)
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_a_number_beside_a_long_text_is_refused_beyond_a_double(number: str) -> None:
+    text = "x" * SIZE
+    params = f'{{"n":[{number}],"text":"{text}"}}'
+    found = jsonrpc.parse(f'{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}'.encode(), batch=False)
+    assert isinstance(found, jsonrpc.Malformed)
+    assert "beyond the range of a double" in found.message
+
+
+@req("SEC-6", everywhere=True)
+def test_a_name_counts_with_the_bytes_of_its_escapes() -> None:
+    name = r"\ud83d\ude00" * 20_000
+    raw = f'{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"{name}":[{"0," * 600}"{"x" * SIZE}"]}}}}'
+    assert isinstance(found := jsonrpc.parse(raw.encode(), batch=False), jsonrpc.Malformed)
+    assert "name" in found.message
