@@ -19,8 +19,9 @@ from typing import Any, Final, cast
 import pytest
 from typing_extensions import override
 
+import mcprev
 from lanes import each_loop, turns
-from mcprev.transports.http.server import accepting
+from mcprev.transports.http.server import accepting, running
 from mcprev.transports.http.server.accepting import BACK_OFF, BATCH, Acceptor
 from mcprev.transports.http.server.running import BACKLOG, bind
 from requirements import req
@@ -359,6 +360,31 @@ def test_a_loop_that_cannot_watch_a_socket_looks_again_and_again(monkeypatch: py
         assert sum(door.made()) == 3
 
     with_door(test, limit=2)
+
+
+@req("SEC-6", everywhere=True)
+@each_loop
+def test_a_server_has_as_many_connections_as_its_option_says() -> None:
+    """The newest have half a second for their first request, so that nothing makes room for the others."""
+
+    async def main() -> None:
+        server = running._server(mcprev.Server(mcprev.ServerHandler(), "few", "1").asgi(max_connections=3))
+        with bind("127.0.0.1", 0) as listening, ExitStack() as stack:
+            serving = asyncio.create_task(running._serve(server, listening, None))
+            for _ in range(5):
+                stack.enter_context(socket.create_connection(listening.getsockname()))
+            most = 0
+            while most < 3:
+                await asyncio.sleep(0)
+                most = max(most, len(server.server_state.connections))
+            for _ in range(100):
+                await asyncio.sleep(0)
+                most = max(most, len(server.server_state.connections))
+            assert most == 3
+            server.should_exit = True
+            await serving
+
+    run(main())
 
 
 class Unwatched:

@@ -146,6 +146,23 @@ def test_no_notification_overtakes_the_confirmation(method: str) -> None:
     run(main(), has_both_ends=True)
 
 
+@req("LIFE-8", "SEC-6", at=D)
+def test_however_many_wait_for_it_the_confirmation_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
+
+    async def main() -> None:
+        async with leaving("notifications/initialized") as (client, raw, _):
+            await until(lambda: bool(raw.asked(method="notifications/initialized")))
+            for number in range(9):
+                notify(client, CANCELLED, number)
+            await asyncio.sleep(0.05)
+            (confirmation,) = raw.asked(method="notifications/initialized")
+            assert not confirmation.gone.is_set()
+            assert sent(raw, CANCELLED) == []
+
+    run(main(), has_both_ends=True)
+
+
 @req("SEC-6", at=D)
 @pytest.mark.parametrize("method", [*UNORDERED, LEFT])
 def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
@@ -185,6 +202,7 @@ def test_the_wait_for_an_answer_has_a_bound(
             await until(lambda: bool(sent(raw, method)))
             await asyncio.sleep(0.05)
             assert len(connection._asides) == 2
+            began = connection.now()
             pass_time(seconds - 1)
             await asyncio.sleep(0.05)
             assert len(connection._asides) == 2
