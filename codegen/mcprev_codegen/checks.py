@@ -18,6 +18,8 @@ from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import attribute, class_name
 from mcprev_codegen.resolve import Schema
 
+_MAX_WRITTEN_OUT: Final = 20_000
+"""The maximum number of types in an alias, those of its aliases included each time."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
@@ -29,6 +31,7 @@ def check_names(schema: Schema, reserved: frozenset[str]) -> None:
     """
     if not schema.types:
         raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
+    _check_cycles(schema)
     for name, decl in schema.types.items():
         python = class_name(name)
         if not _TYPE_NAME.fullmatch(python) or keyword.iskeyword(python):
@@ -40,9 +43,49 @@ def check_names(schema: Schema, reserved: frozenset[str]) -> None:
                 decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
             )
         if isinstance(decl, ir.Alias):
+            _check_size(schema, decl)
             _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, name, decl)
+
+
+def _check_cycles(schema: Schema) -> None:
+    """Raise `SchemaError` for aliases that refer to each other in several ways: all are written as the first one."""
+    aliases = {n: schema.references[n] for n, d in schema.types.items() if isinstance(d, ir.Alias)}
+    cycles = ir.cycles(aliases)
+    first = {cycle: name for name, cycle in reversed([(n, cycles[n]) for n in aliases if n in cycles])}
+    others = ir.cycles({n: used for n, used in aliases.items() if n in cycles and first[cycles[n]] != n})
+    for name in others:
+        raise schema.fail(
+            schema.types[name],
+            f"'{name}' is one of several aliases that refer to each other in several ways; make one of them an interface",
+        )
+
+
+def _check_size(schema: Schema, decl: ir.Alias) -> None:
+    """Raise `SchemaError` for an alias that is too large if the aliases in it are written out."""
+    pending: list[tuple[ir.TypeExpr, frozenset[str]]] = [(ir.Ref(decl.name), frozenset())]
+    for _ in range(_MAX_WRITTEN_OUT):
+        if not pending:
+            return
+        type_, inside = pending.pop()
+        if isinstance(type_, ir.Ref):
+            if type_.name in inside or not isinstance(schema.types[type_.name], ir.Alias):
+                continue
+            inside |= {type_.name}
+        match schema.follow(type_):
+            case ir.Union():
+                pending += [(member, inside) for member in schema.members(type_)]
+            case ir.Tuple(items):
+                pending += [(item, inside) for item in items]
+            case ir.Array(item) | ir.Record(item) | ir.Obj(_, ir.IndexSig(value=item)):
+                pending.append((item, inside))
+            case _:
+                pass
+    raise schema.fail(
+        decl,
+        f"'{decl.name}' has more than {_MAX_WRITTEN_OUT} parts with the aliases in it written out; make some of them interfaces",
+    )
 
 
 def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:

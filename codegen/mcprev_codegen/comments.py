@@ -16,7 +16,7 @@ from mcprev_codegen.ir import CONSTRAINTS, NO_DOC, NO_TAGS, Doc, Tags
 
 _PROSE_TAGS: Final = frozenset({"see", "example", "deprecated", "since", "remarks"})
 _TAG: Final = re.compile(r"^@([A-Za-z-]+)\s*(.*)$")
-_LINK: Final = re.compile(r"\{@link\s++([^\s|{}]++)\s*+\|?+([^{}]*+)\}")
+_LINK: Final = re.compile(r"\{@link\s++([^\s|{}]++)\s*+(?:\|\s*+)?([^{}]*+)\}")
 
 
 class BadTag(Exception):

@@ -332,9 +332,46 @@ def walk(node: Node) -> Iterator[Node]:
                 yield from walk(cast("Node", item))
 
 
+def distinct(types: Iterable[TypeExpr]) -> tuple[TypeExpr, ...]:
+    """Return types without duplicates, in order; `1`, `1.0` and `true`, which Python takes as equal, are different."""
+    return tuple({repr(type_): type_ for type_ in types}.values())
+
+
 def references(node: Node) -> list[str]:
     """Return the names of the types that a node refers to, in order, duplicates included."""
     return [found.name for found in walk(node) if isinstance(found, Ref)]
+
+
+def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return for each node that is on a cycle all nodes that it reaches and that reach it (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    done: set[str] = set()
+    found: dict[str, frozenset[str]] = {}
+    for root in graph:
+        work = [] if root in index else [(root, iter(graph[root]))]
+        while work:
+            node, following = work[-1]
+            if node not in index:
+                index[node] = low[node] = len(index)
+                path.append(node)
+            other = next((n for n in following if n in graph and n not in done), None)
+            if other is not None and other not in index:
+                work.append((other, iter(graph[other])))
+            elif other is not None:
+                low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    group = path[path.index(node) :]
+                    del path[-len(group) :]
+                    done.update(group)
+                    if len(group) > 1 or node in graph[node]:
+                        found |= dict.fromkeys(group, frozenset(group))
+    return found
 
 
 def reachable(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:

@@ -91,7 +91,10 @@ def _limits(tags: ir.Tags) -> str:
 def _type(
     schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str], inside: frozenset[str] = frozenset()
 ) -> Shape:
-    """Return the normal form of a type; a recursive reference becomes the name of the type."""
+    """Return the normal form of a type; a recursive reference becomes the name of the type.
+
+    Aliases in it are written out; `checks` bounds what that takes.
+    """
     if _is_anything(schema, type_):
         return _ANYTHING
     if isinstance(type_, ir.Ref):
@@ -313,32 +316,34 @@ def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[st
     return (f.name for f in schema.flat(name).fields if not f.field.optional and f.name not in others)
 
 
-def _objects(
-    schema: Schema, type_: ir.TypeExpr, through: tuple[str, ...] = (), inside_of: frozenset[str] = frozenset()
-) -> Iterator[tuple[tuple[str, ...], str]]:
+def _objects(schema: Schema, type_: ir.TypeExpr) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the object types in a type, each with the path of lists and maps to it.
 
     The path of a tuple item or of a recursive type contains `_NO_PATH`, since a `Child` cannot express it.
     """
-    if isinstance(type_, ir.Ref):
-        if type_.name in inside_of:
-            held = (
-                name for name in ir.references(schema.types[type_.name]) if schema.is_object(ir.Ref(name))
-            )
-            yield from (((*through, _NO_PATH), name) for name in held)
-            return
-        inside_of |= {type_.name}
-    type_ = _followed(schema, type_)
-    if (inside := _inside(schema, type_)) is not None:
-        yield from _objects(schema, inside[1], (*through, inside[0]), inside_of)
-    elif isinstance(type_, ir.Tuple):
-        for item in type_.items:
-            yield from _objects(schema, item, (*through, _NO_PATH), inside_of)
-    elif isinstance(type_, ir.Union):
-        for option in type_.members:
-            yield from _objects(schema, option, through, inside_of)
-    elif isinstance(type_, ir.Ref) and schema.is_object(type_):
-        yield through, type_.name
+    pending: list[tuple[ir.TypeExpr, tuple[str, ...], frozenset[str]]] = [(type_, (), frozenset())]
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    while pending:
+        type_, through, inside_of = pending.pop()
+        if isinstance(type_, ir.Ref):
+            if type_.name in inside_of:
+                for name in schema.references[type_.name]:
+                    if schema.is_object(ir.Ref(name)):
+                        yield (*through, _NO_PATH), name
+                continue
+            if (type_.name, through) in seen:
+                continue
+            seen.add((type_.name, through))
+            inside_of |= {type_.name}
+        type_ = _followed(schema, type_)
+        if (inside := _inside(schema, type_)) is not None:
+            pending.append((inside[1], (*through, inside[0]), inside_of))
+        elif isinstance(type_, ir.Tuple):
+            pending += [(item, (*through, _NO_PATH), inside_of) for item in type_.items[::-1]]
+        elif isinstance(type_, ir.Union):
+            pending += [(option, through, inside_of) for option in type_.members[::-1]]
+        elif isinstance(type_, ir.Ref) and schema.is_object(type_):
+            yield through, type_.name
 
 
 def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | None:

@@ -110,8 +110,12 @@ class ModelPlanner:
         """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""
         schema = self.schema
         found: dict[str, None] = {}
+        visited: set[str] = set()
 
         def visit(type_name: str) -> None:
+            if type_name in visited:
+                return
+            visited.add(type_name)
             decl = schema.types[type_name]
             for base in decl.bases if isinstance(decl, ir.Interface) else ():
                 if isinstance(base, ir.Derived):
@@ -178,18 +182,12 @@ class ModelPlanner:
 
     def _cycle(self, name: str) -> frozenset[str]:
         """Return the aliases of the cycle that an alias is part of; empty if it is in none."""
-        reached = self._aliases_from(name)
-        return (
-            frozenset(n for n in reached if name in self._aliases_from(n)) if name in reached else frozenset()
-        )
+        return self._cycles.get(name, frozenset())
 
-    def _aliases_from(self, name: str) -> set[str]:
-        """Return the aliases that an alias refers to, directly or through other aliases."""
-
-        def within(alias: str) -> list[str]:
-            return [other for other in ir.references(self.schema.types[alias]) if other not in self.classes]
-
-        return ir.reachable(within(name), within)
+    @cached_property
+    def _cycles(self) -> Mapping[str, frozenset[str]]:
+        references = self.schema.references.items()
+        return ir.cycles({name: used for name, used in references if name not in self.classes})
 
     # -- template data -------------------------------------------------------------------------------------
 

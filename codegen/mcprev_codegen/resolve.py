@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
+
+_MAX_BASES: Final = 50
+"""The maximum number of types that extend one another, one after the other."""
+_MAX_FIELDS: Final = 200_000
+"""The maximum number of members of all objects, inherited ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class FlatField:
         return self.field.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlatType:
     """An object type with all its members; an inherited member keeps the position of its first declaration."""
 
@@ -38,7 +45,11 @@ class FlatType:
 
     def get(self, name: str) -> ir.Field | None:
         """Return the member with a wire name; None if there is none."""
-        return next((f.field for f in self.fields if f.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, ir.Field]:
+        return {f.name: f.field for f in self.fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,24 @@ class Schema:
     def _flat(self) -> dict[str, FlatType]:
         return {}
 
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """The number of members of all objects so far, after each of them."""
+        return []
+
+    @cached_property
+    def _members(self) -> dict[str, tuple[ir.TypeExpr, ...]]:
+        return {}
+
+    @cached_property
+    def _behind(self) -> dict[str, ir.TypeExpr]:
+        return {}
+
+    @cached_property
+    def references(self) -> Mapping[str, tuple[str, ...]]:
+        """The types that each type refers to, each once."""
+        return {name: tuple(dict.fromkeys(ir.references(decl))) for name, decl in self.types.items()}
+
     def fail(self, decl: ir.Decl, message: str) -> SchemaError:
         """Return an error at a declaration."""
         line = decl.span.line
@@ -80,23 +109,27 @@ class Schema:
 
     def check_aliases(self) -> None:
         """Raise `SchemaError` for an alias that refers only to itself."""
-        for decl in self.types.values():
-            if isinstance(decl, ir.Alias):
-                self._check_alias(decl, decl.type, frozenset())
+        direct = {
+            name: [n for n in self._direct(decl.type) if isinstance(self.types[n], ir.Alias)]
+            for name, decl in self.types.items()
+            if isinstance(decl, ir.Alias)
+        }
+        try:
+            TopologicalSorter(direct).prepare()
+        except CycleError as error:
+            cycle: list[str] = error.args[1]
+            name = next(name for name in direct if name in cycle)
+            raise self.fail(self.types[name], f"the alias '{name}' refers only to itself") from None
 
-    def _check_alias(self, decl: ir.Alias, type_: ir.TypeExpr, seen: frozenset[str]) -> None:
-        match type_:
-            case ir.Union(members) | ir.Intersection(members):
-                for member in members:
-                    self._check_alias(decl, member, seen)
-            case ir.Ref(name):
-                other = self.types[name]
-                if name == decl.name:
-                    raise self.fail(decl, f"the alias '{name}' refers only to itself")
-                if isinstance(other, ir.Alias) and name not in seen:
-                    self._check_alias(decl, other.type, seen | {name})
-            case _:
-                pass
+    def _direct(self, type_: ir.TypeExpr) -> Iterator[str]:
+        """Yield the names that a type consists of, alone or in unions and intersections."""
+        pending = [type_]
+        while pending:
+            found = pending.pop()
+            if isinstance(found, ir.Union | ir.Intersection):
+                pending += found.members
+            elif isinstance(found, ir.Ref):
+                yield found.name
 
     # -- values and aliases --------------------------------------------------------------------------
 
@@ -117,21 +150,40 @@ class Schema:
 
     def follow(self, type_: ir.TypeExpr) -> ir.TypeExpr:
         """Return the type behind a chain of aliases; a `Ref` in the result names an interface."""
+        passed: list[str] = []
         while isinstance(type_, ir.Ref):
             decl = self.types[type_.name]
             if isinstance(decl, ir.Interface):
                 break
-            type_ = decl.type
+            passed.append(type_.name)
+            type_ = self._behind.get(type_.name, decl.type)
+        if passed:
+            self._behind.update(dict.fromkeys(passed, type_))
         return type_
 
-    def members(self, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
-        """Yield the members of a union, with nested and aliased unions opened; any other type yields itself."""
-        followed = self.follow(type_)
-        if isinstance(followed, ir.Union):
-            for member in followed.members:
-                yield from self.members(member)
-        else:
-            yield type_
+    def members(self, type_: ir.TypeExpr) -> tuple[ir.TypeExpr, ...]:
+        """Return the members of a union, nested and aliased unions opened, each once; any other type is its member."""
+        if isinstance(type_, ir.Ref) and type_.name in self._members:
+            return self._members[type_.name]
+        if not isinstance(self.follow(type_), ir.Union):
+            return (type_,)
+        found: list[ir.TypeExpr] = []
+        pending, opened = [type_], set[str]()
+        while pending:
+            member = pending.pop()
+            followed = self.follow(member)
+            if isinstance(member, ir.Ref) and isinstance(followed, ir.Union):
+                if member.name in opened:
+                    continue
+                opened.add(member.name)
+            if isinstance(followed, ir.Union):
+                pending += followed.members[::-1]
+            else:
+                found.append(member)
+        members = ir.distinct(found)
+        if isinstance(type_, ir.Ref):
+            self._members[type_.name] = members
+        return members
 
     def alias_kind(self, name: str) -> str:
         """Return `interface`, or the kind of an alias, such as `union`."""
@@ -148,7 +200,7 @@ class Schema:
             case ir.Intersection():
                 return "intersection"
             case ir.Union():
-                members = list(self.members(decl.type))
+                members = self.members(decl.type)
                 literals = [m for m in members if self.literal(m) is not None]
                 if len(literals) == len(members):
                     return "enum"
@@ -191,9 +243,7 @@ class Schema:
 
     def flat(self, name: str) -> FlatType:
         """Return an object type with all its members. Raises `SchemaError` if it extends itself or a non-object."""
-        if name not in self._flat:
-            self._flat[name] = self._flatten_named(name, ())
-        return self._flat[name]
+        return self._flatten_named(name, ())
 
     def flatten(self, type_: ir.TypeExpr, owner: str = "") -> FlatType:
         """Return an object type with all its members; `owner` is the declaring type of inline members."""
@@ -205,11 +255,21 @@ class Schema:
         decl = self.types[name]
         if name in seen:
             raise self.fail(decl, f"'{name}' extends itself: {' -> '.join((*seen, name))}")
+        if len(seen) == _MAX_BASES:
+            raise self.fail(decl, f"more than {_MAX_BASES} types that extend one another are not supported")
         if isinstance(decl, ir.Alias):
-            return self._flatten(decl.type, name, (*seen, name))
-        bases = [self._flatten(base, name, (*seen, name)) for base in decl.bases]
-        own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
-        return _override(_join(bases), own)
+            flat = self._flatten(decl.type, name, (*seen, name))
+        else:
+            bases = [self._flatten(base, name, (*seen, name)) for base in decl.bases]
+            own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
+            flat = _override(_join(bases), own)
+        self._flat[name] = flat
+        self._sizes.append((self._sizes[-1] if self._sizes else 0) + len(flat.fields))
+        if self._sizes[-1] > _MAX_FIELDS:
+            raise self.fail(
+                decl, f"more than {_MAX_FIELDS} members, inherited ones counted, are not supported"
+            )
+        return flat
 
     def _flatten(self, type_: ir.TypeExpr, owner: str, seen: tuple[str, ...]) -> FlatType:
         match type_:
@@ -242,33 +302,30 @@ class Schema:
     def supertypes(self, name: str) -> Iterator[str]:
         """Yield the named types that an object type extends, nearest first, each once."""
         seen: dict[str, None] = {}
-
-        def visit(type_: ir.TypeExpr) -> None:
-            match type_:
-                case ir.Ref(base):
-                    seen.setdefault(base)
-                    visit_decl(base)
+        pending = self._bases(name)
+        while pending:
+            match pending.pop():
+                case ir.Ref(base) if base not in seen:
+                    seen[base] = None
+                    pending += self._bases(base)
                 case ir.Derived(base=inner):
-                    visit(inner)
+                    pending.append(inner)
                 case ir.Intersection(members):
-                    for member in members:
-                        visit(member)
+                    pending += members[::-1]
                 case _:
                     pass
-
-        def visit_decl(decl_name: str) -> None:
-            decl = self.types[decl_name]
-            for base in decl.bases if isinstance(decl, ir.Interface) else (decl.type,):
-                visit(base)
-
-        visit_decl(name)
         return iter(seen)
+
+    def _bases(self, name: str) -> list[ir.TypeExpr]:
+        """Return what a type extends or stands for, the last first."""
+        decl = self.types[name]
+        return [*decl.bases[::-1]] if isinstance(decl, ir.Interface) else [decl.type]
 
     # -- unions --------------------------------------------------------------------------------------
 
     def discriminator(self, type_: ir.TypeExpr) -> Discriminator | None:
         """Return the required literal member that distinguishes the members of a union of objects, or None."""
-        members = list(self.members(type_))
+        members = self.members(type_)
         if len(members) < 2 or not all(self.is_object(m) for m in members):
             return None
         flats = [self.flatten(m) for m in members]

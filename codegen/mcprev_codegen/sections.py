@@ -142,11 +142,12 @@ class Layout:
         here = set(names)
         sorter = TopologicalSorter({name: here.intersection(self.needs(name)) for name in names})
         sorter.prepare()
+        place = {name: n for n, name in enumerate(names)}
         ordered: list[str] = []
         ready: set[str] = set()
         while sorter.is_active():
             ready.update(sorter.get_ready())
-            first = min(ready, key=names.index)
+            first = min(ready, key=place.__getitem__)
             ready.remove(first)
             sorter.done(first)
             ordered.append(first)

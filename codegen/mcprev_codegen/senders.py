@@ -28,6 +28,7 @@ class _SenderSearch:
     schema: Schema
     methods: Mapping[str, Method]
     senders: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    envelopes: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def find(self) -> dict[str, frozenset[str]]:
         self.senders = {name: set() for name in self.schema.types}
@@ -37,12 +38,12 @@ class _SenderSearch:
         return {name: frozenset(sender) for name, sender in self.senders.items()}
 
     def _mark(self, name: str, sender: str) -> None:
-        if name not in self.senders or sender in self.senders[name]:
-            return
-        self.senders[name].add(sender)
-        for reference in ir.references(self.schema.types[name]):
-            if not self._is_envelope(reference):
-                self._mark(reference, sender)
+        pending = [name] if name in self.senders else []
+        while pending:
+            name = pending.pop()
+            if sender not in self.senders[name]:
+                self.senders[name].add(sender)
+                pending += [other for other in self.schema.references[name] if not self._is_envelope(other)]
 
     def _mark_messages(self) -> None:
         for side in _SIDE.values():
@@ -70,8 +71,11 @@ class _SenderSearch:
 
     def _is_envelope(self, name: str) -> bool:
         """Return whether a type is a whole JSON-RPC message, or a union or array of them."""
-        objects = list(self._objects(ir.Ref(name)))
-        return bool(objects) and all(self.schema.flatten(o).get("jsonrpc") is not None for o in objects)
+        if name not in self.envelopes:
+            objects = list(self._objects(ir.Ref(name)))
+            flats = map(self.schema.flatten, objects)
+            self.envelopes[name] = bool(objects) and all(f.get("jsonrpc") is not None for f in flats)
+        return self.envelopes[name]
 
     def _objects(self, type_: ir.TypeExpr, *, in_array: bool = False) -> Iterator[ir.TypeExpr]:
         """Yield the object types in a union, batches opened; an empty object for a value of another kind."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from tree_sitter import Node
@@ -28,6 +29,15 @@ _UTILITIES: Final = {"Pick": 2, "Omit": 2, "Partial": 1, "Required": 1}
 """The types that derive an object type from another one, with the number of their arguments."""
 _MAX_NESTING: Final = 20
 """The maximum nesting depth of generics."""
+_MAX_DEPTH: Final = 40
+"""The maximum nesting depth of types that have no names."""
+_MAX_DECLARATIONS: Final = 2_000
+_MAX_TYPES: Final = 50_000
+"""The maximum numbers of declarations, and of types and members in them; upstream has a tenth of that."""
+_MAX_INSTANCES: Final = 1_000
+"""The maximum number of declarations that the uses of generics become."""
+_MAX_ARGUMENT: Final = 50
+"""The maximum number of types and members in an argument of a generic."""
 
 
 def parse(source: str, path: str) -> ir.Module:
@@ -62,6 +72,11 @@ class _Reader(NodeReader):
         """The arguments of the type parameters of the generic that is being read."""
         self._instances: dict[str, tuple[tuple[str, tuple[ir.TypeExpr, ...]], ir.Decl | None]] = {}
         """The uses of generics by the name of each, with generic and arguments; None while one is being read."""
+        self._made: dict[str, list[ir.Decl]] = {}
+        """The declarations that the uses of each generic became."""
+        self._enums: dict[str, dict[str, ir.Literal]] = {}
+        self._depth = 0
+        self._types = 0
 
     def module(self) -> ir.Module:
         self._reject_syntax_errors()
@@ -72,8 +87,7 @@ class _Reader(NodeReader):
         }
         decls: list[ir.Decl] = []
         for name, decl in found.items():
-            made = [d for (generic, _), d in self._instances.values() if generic == name and d is not None]
-            decls += made if decl is None else [decl]
+            decls += self._made.get(name, []) if decl is None else [decl]
         module = ir.Module(tuple(decls), tuple(dict.fromkeys(self._warnings)))
         self._check_references(module)
         return module
@@ -98,6 +112,8 @@ class _Reader(NodeReader):
             if name in self._statements:
                 first = self._statements[name].node.start_point[0] + 1
                 self._fail(node, f"'{name}' is declared twice (first on line {first})")
+            if len(self._statements) == _MAX_DECLARATIONS:
+                self._fail(node, f"more than {_MAX_DECLARATIONS} declarations are not supported")
             self._statements[name] = _Statement(inner, *self._docs(above, section), trailing)
         for node in listed:
             if node_text(node) not in self._statements:
@@ -161,11 +177,15 @@ class _Reader(NodeReader):
 
     def _enum_values(self, node: Node) -> dict[str, ir.Literal]:
         """Return the value of each member of an enum; a member without a value has the previous value plus one."""
-        values: dict[str, ir.Literal] = {}
+        enum = self._name(node)
+        if enum in self._enums:
+            return self._enums[enum]
+        values = self._enums[enum] = {}
         following: ir.Literal | None = 0
         for member in named_children(named_children(node)[-1]):
+            self._count(member)
             key, *given = named_children(member) if member.type == "enum_assignment" else [member]
-            name = self._string(key) if key.type == "string" else node_text(key)
+            name = self._string(key) if key.type == "string" else self._short(key, node_text(key))
             if not given and following is None:
                 self._fail(
                     member, f"the enum's member '{name}' needs a value, since the one before is not a number"
@@ -207,7 +227,7 @@ class _Reader(NodeReader):
         for child in node.children:
             match child.type:
                 case "property_identifier":
-                    name = node_text(child)
+                    name = self._short(child, node_text(child))
                 case "string":
                     name = self._string(child)
                 case "?":
@@ -243,6 +263,22 @@ class _Reader(NodeReader):
         return self._type(inner)
 
     def _type(self, node: Node) -> ir.TypeExpr:
+        self._count(node)
+        if self._depth == _MAX_DEPTH:
+            self._fail(node, f"types are nested more than {_MAX_DEPTH} deep; give the inner ones names")
+        self._depth += 1
+        try:
+            return self._read_type(node)
+        finally:
+            self._depth -= 1
+
+    def _count(self, node: Node) -> None:
+        """Count a type or member. Raises `SchemaError` if there are too many in the file."""
+        self._types += 1
+        if self._types > _MAX_TYPES:
+            self._fail(node, f"more than {_MAX_TYPES} types and members are not supported")
+
+    def _read_type(self, node: Node) -> ir.TypeExpr:
         match node.type:
             case "predefined_type" if node_text(node) in _PRIMITIVES:
                 return ir.Prim(node_text(node))
@@ -275,11 +311,12 @@ class _Reader(NodeReader):
 
     def _joined(self, node: Node, kind: type[ir.Union | ir.Intersection]) -> ir.TypeExpr:
         """Return a union or intersection, with the unions or intersections that type parameters stand for opened."""
-        members: list[ir.TypeExpr] = []
+        found: list[ir.TypeExpr] = []
         for part in flatten(node, node.type):
             member = self._type(part)
-            members += member.members if isinstance(member, kind) else [member]
-        return members[0] if len(members) == 1 else kind(tuple(members))
+            found += member.members if isinstance(member, kind) else [member]
+        members = ir.distinct(found)
+        return members[0] if len(members) == 1 else kind(members)
 
     def tuple_type(self, node: Node) -> ir.Tuple:
         """Return a tuple, whose items may have names."""
@@ -328,20 +365,27 @@ class _Reader(NodeReader):
 
     def _keys(self, node: Node) -> tuple[str, ...] | None:
         """Return the member names in a type of keys; None for any string."""
-        values = [self._key(node, member) for member in self._alternatives(self._type(node), 0)]
+        values = [self._key(node, member) for member in self._alternatives(self._type(node))]
         keys = [value for value in values if value is not None]
         return tuple(keys) if len(keys) == len(values) else None
 
-    def _alternatives(self, type_: ir.TypeExpr, depth: int) -> Iterator[ir.TypeExpr]:
-        """Yield the members of a union, through aliases and enums."""
-        if isinstance(type_, ir.Union):
-            for member in type_.members:
-                yield from self._alternatives(member, depth)
-        elif isinstance(type_, ir.Ref) and depth < len(self._statements) and type_.name in self._statements:
-            decl = self._declaration(type_.name, self._statements[type_.name])
-            yield from self._alternatives(decl.type, depth + 1) if isinstance(decl, ir.Alias) else [type_]
-        else:
-            yield type_
+    def _alternatives(self, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
+        """Yield the members of a union, through aliases and enums, each once."""
+        pending, seen = [type_], set[ir.TypeExpr]()
+        while pending:
+            found = pending.pop()
+            if found in seen:
+                continue
+            seen.add(found)
+            if isinstance(found, ir.Union):
+                pending += found.members[::-1]
+                continue
+            statement = self._statements.get(found.name) if isinstance(found, ir.Ref) else None
+            decl = self._declaration("", statement) if statement else None
+            if isinstance(decl, ir.Alias):
+                pending.append(decl.type)
+            else:
+                yield found
 
     def _derived(
         self, node: Node, kind: str, base: ir.TypeExpr, keys: tuple[str, ...]
@@ -377,8 +421,17 @@ class _Reader(NodeReader):
                     arguments[node_text(named_children(parameter)[0])] = self._type(default)
             if len(arguments) < len(parameters) or len(given) > len(parameters):
                 self._fail(node, f"'{generic}' has {len(parameters)} type parameters, but gets {len(given)}")
-            name = generic + "".join(self._name_part(node, argument) for argument in arguments.values())
+            for argument in arguments.values():
+                if len(list(islice(ir.walk(argument), _MAX_ARGUMENT + 1))) > _MAX_ARGUMENT:
+                    self._fail(node, f"an argument of '{generic}' is too large; declare an alias for it")
+            parts = [self._name_part(node, argument) for argument in arguments.values()]
+            name = self._short(node, generic + "".join(parts))
             use = generic, tuple(arguments.values())
+            if len(self._instances) == _MAX_INSTANCES:
+                self._fail(
+                    node,
+                    f"more than {_MAX_INSTANCES} uses of generics with different arguments are not supported",
+                )
             if name in self._statements or self._instances.get(name, (use, None))[0] != use:
                 self._fail(node, f"this would be called '{name}', which is another type; rename one of them")
             if name not in self._instances:
@@ -389,7 +442,9 @@ class _Reader(NodeReader):
                     )
                 self._instances[name] = use, None
                 self._arguments = arguments
-                self._instances[name] = use, self._declaration(name, statement)
+                decl = self._declaration(name, statement)
+                self._instances[name] = use, decl
+                self._made.setdefault(generic, []).append(decl)
         finally:
             self._arguments = outer
         return ir.Ref(name)

@@ -6,6 +6,7 @@ tree-sitter parses. One table lists the unsupported kinds of nodes, each with it
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NoReturn
@@ -16,6 +17,9 @@ from tree_sitter import Language, Node, Parser
 from mcprev_codegen import comments, ir
 from mcprev_codegen.errors import SchemaError
 
+_MAX_TEXT: Final = 1_000
+"""The maximum length of a name or literal; the longest of upstream's has a twentieth of that."""
+_MAX_DIGITS: Final = 100
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SPELL_OUT: Final = "write its members out in an interface"
 _PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
@@ -75,12 +79,13 @@ def span(node: Node) -> ir.Span:
 
 def flatten(node: Node, kind: str) -> Iterator[Node]:
     """Yield the members of nested unions or intersections, without their parentheses."""
-    for child in named_children(node):
-        inner = child
+    pending = named_children(node)[::-1]
+    while pending:  # A union of a thousand members is nested a thousand deep.
+        child = inner = pending.pop()
         while inner.type == "parenthesized_type":
             (inner,) = named_children(inner)
         if inner.type == kind:
-            yield from flatten(inner, kind)
+            pending += named_children(inner)[::-1]
         else:
             yield child
 
@@ -91,12 +96,15 @@ def type_parameters(node: Node) -> list[Node]:
     return [] if found is None else named_children(found)
 
 
-def _is_followed(comment: Node) -> bool:
-    """Return whether the line on which a comment ends continues with anything but another comment."""
-    follower = comment.next_named_sibling
-    while follower is not None and follower.type == "comment":
-        follower = follower.next_named_sibling
-    return follower is not None and follower.start_point[0] == comment.end_point[0]
+def _followed(children: Sequence[Node]) -> list[bool]:
+    """Return whether the line on which each node ends continues with a named one that is no comment."""
+    found: list[bool] = []
+    row = -1
+    for child in reversed(children):
+        found.append(row == child.end_point[0])
+        if child.is_named and child.type != "comment":
+            row = child.start_point[0]
+    return found[::-1]
 
 
 class NodeReader:
@@ -140,14 +148,15 @@ class NodeReader:
         """Return each named child with the comments before it, and the comments behind it on the same line."""
         items: list[tuple[Node, list[Node], list[Node]]] = []
         pending: list[Node] = []
-        for child in parent.children:
+        children = parent.children
+        for child, followed in zip(children, _followed(children), strict=True):
             if child.type != "comment":
                 if child.is_named:
                     items.append((child, pending, []))
                     pending = []
                 continue
             behind = items and not pending and child.start_point[0] == items[-1][0].end_point[0]
-            if behind and not _is_followed(child):
+            if behind and not followed:
                 items[-1][2].append(child)
             else:
                 pending.append(child)
@@ -175,11 +184,13 @@ class NodeReader:
         return tuple((ends[c.start_point[0]], comments.body(node_text(c))) for c in remarks)
 
     def _comments_in(self, node: Node) -> Iterator[Node]:
-        for child in node.children:
+        pending = node.children[::-1]
+        while pending:
+            child = pending.pop()
             if child.type == "comment":
                 yield child
             elif child.type == "union_type":
-                yield from self._comments_in(child)
+                pending += child.children[::-1]
 
     # -- statements --------------------------------------------------------------------------------------
 
@@ -213,13 +224,13 @@ class NodeReader:
         if node.type != "lexical_declaration":
             name = node.child_by_field_name("name")
             assert name is not None
-            return node_text(name)
+            return self._short(name, node_text(name))
         if node.children[0].type != "const":
             self._unsupported(node.children[0], "as a declaration")
         declarators = named_children(node)
         if len(declarators) != 1:
             self._fail(declarators[1], "only one constant per statement is supported")
-        return node_text(named_children(declarators[0])[0])
+        return self._short(node, node_text(named_children(declarators[0])[0]))
 
     # -- literals ----------------------------------------------------------------------------------------
 
@@ -237,11 +248,19 @@ class NodeReader:
                 self._unsupported(node, "as a literal")
 
     def _number(self, node: Node, text: str) -> int | float:
+        if len(text) > _MAX_DIGITS:
+            self._fail(node, f"a number of more than {_MAX_DIGITS} digits is not supported")
         if re.fullmatch(r"-?\d+", text):
             return int(text)
         if re.fullmatch(r"-?\d+\.\d+", text):
             return float(text)
         self._fail(node, f"the notation of the number {text} is not supported")
+
+    def _short(self, node: Node, text: str) -> str:
+        """Return a name or literal. Raises `SchemaError` if it is too long."""
+        if len(text) > _MAX_TEXT:
+            self._fail(node, f"a name or literal of more than {_MAX_TEXT} characters is not supported")
+        return text
 
     def _string(self, node: Node) -> str:
         parts: list[str] = []
@@ -250,13 +269,20 @@ class NodeReader:
                 parts.append(node_text(child))
             else:
                 parts.append(self._escape(child))
-        # Two escapes may encode one character outside the basic multilingual plane.
-        return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        try:
+            # Two escapes may encode one character outside the basic multilingual plane.
+            text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._fail(node, "half of a surrogate pair is no character, so JSON cannot have it")
+        return self._short(node, text)
 
     def _escape(self, node: Node) -> str:
         code = node_text(node)[1:]
         if code[0] in "xu":
-            return chr(int(code[1:].strip("{}"), 16))
+            value = int(code[1:].strip("{}"), 16)
+            if value > sys.maxunicode:
+                self._fail(node, "there is no character of this number")
+            return chr(value)
         return _ESCAPES.get(code, code)
 
     def template(self, node: Node) -> ir.Template:
@@ -267,7 +293,7 @@ class NodeReader:
                 self._fail(
                     part, f"only {shown} are supported in a template literal type; write a union of them"
                 )
-        return ir.Template(node_text(node)[1:-1])
+        return ir.Template(self._short(node, node_text(node)[1:-1]))
 
     def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
         if type_ == ir.Prim("string"):

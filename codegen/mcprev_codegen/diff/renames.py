@@ -9,10 +9,11 @@ other's single best match are used. Common members alone are not enough, since a
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections import ChainMap
+from collections.abc import Container, Iterable, Mapping, MutableMapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from functools import cache, cached_property
+from typing import Final, cast
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.model import METHOD_PREFIX, Effect
@@ -162,10 +163,14 @@ def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
     paired = set(new_of.values())
     left = _unpaired(old, new_of.keys(), {**same, **new_of})
     right = _unpaired(new, paired, {**same, **{name: name for name in paired}})
+    users: dict[tuple[str, str], list[str]] = {}
+    for after, theirs in right.items():
+        for use in theirs:
+            users.setdefault(use, []).append(after)
     scores: Scores = {}
     for before, mine in left.items():
-        for after, theirs in right.items():
-            uses = _share(mine, theirs)
+        for after in dict.fromkeys(after for use in mine for after in users.get(use, ())):
+            uses = _share(mine, right[after])
             if (
                 uses >= MIN_SHARED
                 and (members := _common_share(old, new, before, after, new_of)) >= MIN_SHARED
@@ -230,16 +235,20 @@ def _kept_members(side: View, other: View, names: Iterable[str], among: Sequence
 
 def _best(scores: Scores) -> list[tuple[str, str]]:
     """Return the pairs in which each is the other's single best match."""
+    best: dict[tuple[int, str], list[float]] = {}
+    for pair, score in scores.items():
+        for place in enumerate(pair):
+            best[place] = sorted([*best.get(place, []), score])[-2:]
+    return [
+        pair
+        for pair, score in scores.items()
+        if all(best[place].count(score) == 1 and best[place][-1] == score for place in enumerate(pair))
+    ]
 
-    def is_best(pair: tuple[str, str]) -> bool:
-        rivals = [p for p in scores if p != pair and (p[0] == pair[0] or p[1] == pair[1])]
-        return all(scores[rival] < scores[pair] for rival in rivals)
 
-    return [pair for pair in scores if is_best(pair)]
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
+@cache
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name))
 
 
 def _is_unrelated(side: View, name: str, other: View) -> bool:
@@ -251,7 +260,7 @@ def _is_unrelated(side: View, name: str, other: View) -> bool:
 
 
 def _name_similarity(one: str, other: str) -> float:
-    return _share(set(_words(one)), set(_words(other)))
+    return _share(frozenset(_words(one)), frozenset(_words(other)))
 
 
 def _same_text(old: View, new: View, before: str, after: str) -> bool:
@@ -268,7 +277,7 @@ def _members(side: View, name: str) -> frozenset[tuple[str, bool]]:
 def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> bool:
     if old.is_object(before) != new.is_object(after):
         return False
-    names = {**new_of, before: after}
+    names = ChainMap({before: after}, cast("MutableMapping[str, str]", new_of))
     mine, theirs = old.schema.types[before], new.schema.types[after]
     if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
         return _is_equivalent(old, new, mine.type, theirs.type, names)

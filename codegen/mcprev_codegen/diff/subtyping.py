@@ -7,7 +7,8 @@ declares. Recursive types are compared under the assumption that the comparison 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from typing import Final, NoReturn
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -17,6 +18,8 @@ from mcprev_codegen.diff.view import View
 from mcprev_codegen.limits import within
 from mcprev_codegen.resolve import FlatType
 
+_MAX_DEPTH: Final = 60
+"""The maximum number of types that contain one another and are compared at once."""
 _NULL: Final = ir.Prim("null")
 _ANY_OBJECT: Final = ir.Prim("object")
 _ANY_ARRAY: Final = ir.Array(ir.Prim("unknown"))
@@ -31,20 +34,40 @@ class Subtyping:
 
     sender: View
     receiver: View
-    _assumed: dict[tuple[ir.TypeExpr, ir.TypeExpr], None] = field(
-        default_factory=dict[tuple[ir.TypeExpr, ir.TypeExpr], None]
-    )
+    _assumed: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
+    _refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Pairs that do not fit. That holds for good: an assumption only makes more pairs fit."""
+    _open: list[ir.TypeExpr] = field(default_factory=list[ir.TypeExpr])
+    """The types that are being compared, from the outermost one on."""
 
     def accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         """Return whether the receiver's type accepts every value of the sender's type."""
-        if (sent, expected) in self._assumed:
-            return True
+        pair = repr(sent), repr(expected)
+        if pair in self._assumed or pair in self._refused:
+            return pair in self._assumed
+        if len(self._open) == _MAX_DEPTH:
+            self._fail()
         mark = len(self._assumed)
-        self._assumed[sent, expected] = None
-        holds = self._accepts(sent, expected)
-        while not holds and len(self._assumed) > mark:  # these results depend on a false assumption
-            self._assumed.popitem()
+        self._assumed[pair] = None
+        self._open.append(sent)
+        try:
+            holds = self._accepts(sent, expected)
+        finally:
+            self._open.pop()
+        if not holds:
+            self._refused.add(pair)
+            while len(self._assumed) > mark:  # these results depend on a false assumption
+                self._assumed.popitem()
         return holds
+
+    def _fail(self) -> NoReturn:
+        schema = self.sender.schema
+        name = next((type_.name for type_ in self._open if isinstance(type_, ir.Ref)), "")
+        decl = schema.types.get(name) or next(iter(schema.types.values()))
+        raise schema.fail(
+            decl,
+            f"more than {_MAX_DEPTH} types that contain one another cannot be compared; this is the first",
+        )
 
     def _accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         receiving = [self.receiver.schema.follow(m) for m in self.receiver.schema.members(expected)]
@@ -53,7 +76,22 @@ class Subtyping:
         sending = [self.sender.schema.follow(m) for m in self.sender.schema.members(sent)]
         if any(m in ir.ANYTHING for m in sending):
             sending = list(_EVERYTHING)
-        return all(any(self._member(s, r) for r in receiving) for s in sending)
+        wanted = {
+            (isinstance(value, bool), value)
+            for value in map(self.receiver.schema.literal, receiving)
+            if value is not None
+        }
+        others = [r for r in receiving if self.receiver.schema.literal(r) is None]
+        for member in sending:
+            value = self.sender.schema.literal(member)
+            if value is not None and (isinstance(value, bool), value) in wanted:
+                continue
+            for other in others:
+                if self._member(member, other):
+                    break
+            else:
+                return False
+        return True
 
     def _member(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         value = self.sender.schema.literal(sent)
@@ -126,10 +164,16 @@ def _kinds(value: ir.Literal) -> tuple[str, ...]:
     return ("number", "integer") if float(value).is_integer() else ("number",)
 
 
+@lru_cache(maxsize=8)
+def subtyping(sender: View, receiver: View) -> Subtyping:
+    """Return the comparison of two views, which remembers what it has found."""
+    return Subtyping(sender, receiver)
+
+
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:
     """Return the effect of a change of type on the set of accepted values."""
-    forth = Subtyping(old, new).accepts(before, after)
-    back = Subtyping(new, old).accepts(after, before)
+    forth = subtyping(old, new).accepts(before, after)
+    back = subtyping(new, old).accepts(after, before)
     if forth:
         return Effect.EQUAL if back else Effect.WIDER
     return Effect.NARROWER if back else Effect.OTHER

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.context import Context, Scope
+from mcprev_codegen.diff.context import Context, Scope, normalised
 from mcprev_codegen.diff.model import Change, Effect, Place
-from mcprev_codegen.diff.subtyping import Subtyping, relation
+from mcprev_codegen.diff.subtyping import relation, subtyping
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.resolve import FlatType
 
@@ -225,8 +225,9 @@ def _literals(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> 
     opened = site.context.old.schema.is_open_enum(before)
     old, new = _known(site.context.old, before), _known(site.context.new, after)
     prefix = "open-literal" if opened else "literal"
-    removed = [v for v in old if v not in new]
-    added = [v for v in new if v not in old]
+    before_set, after_set = set(old), set(new)
+    removed = [v for v in old if v not in after_set]
+    added = [v for v in new if v not in before_set]
     if removed and not opened and len(removed) == len(old):
         yield _type_change(site, before, after)
         return
@@ -254,8 +255,10 @@ def _alternatives(
     new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
     context = site.context
-    removed = [m for m in old if not any(context.same(m, n) for n in new)]
-    added = [n for n in new if not any(context.same(m, n) for m in old)]
+    before_by = {repr(context.renamed(m)): m for m in old}
+    after_by = {repr(normalised(n)): n for n in new}
+    removed = [m for spelling, m in before_by.items() if spelling not in after_by]
+    added = [n for spelling, n in after_by.items() if spelling not in before_by]
     for member in list(removed):
         counterpart = next((n for n in added if _respelled(context, member, n)), None)
         if counterpart is not None:
@@ -267,10 +270,10 @@ def _alternatives(
         yield _type_change(site, before, after)
     else:
         for member in removed:
-            covered = Subtyping(context.old, context.new).accepts(member, after)
+            covered = subtyping(context.old, context.new).accepts(member, after)
             yield site.change("union-member-removed", site.old(member), None, "covered" if covered else "any")
         for member in added:
-            covered = Subtyping(context.new, context.old).accepts(member, before)
+            covered = subtyping(context.new, context.old).accepts(member, before)
             yield site.change("union-member-added", None, site.new(member), "covered" if covered else "any")
 
 

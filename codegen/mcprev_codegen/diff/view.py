@@ -15,7 +15,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.model import METHOD_PREFIX, Place
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.printer import print_inline
-from mcprev_codegen.resolve import FlatField, FlatType, Schema
+from mcprev_codegen.resolve import FlatType, Schema
 from mcprev_codegen.sources import Revision
 
 ENVELOPE: Final = frozenset({"jsonrpc", "id"})
@@ -26,7 +26,7 @@ DIRECTION_TABLES: Final = frozenset(
 """The unions that list the messages of each side."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """A revision as the comparison uses it."""
 
@@ -78,8 +78,16 @@ class View:
         owner, member = self._owners[name]
         if self.is_inline(owner):
             return self.inheritors(owner)
-        found = (n for n in self.revision.declared.types if n != owner and self.is_object(n))
-        return tuple(n for n in found if any(_is(f, owner, member) for f in self.schema.flat(n).fields))
+        return tuple(name for name in self._inheriting.get((owner, member), ()) if name != owner)
+
+    @cached_property
+    def _inheriting(self) -> Mapping[tuple[str, str], list[str]]:
+        """The declared types that have a member, by the type that declares it and its name."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for name in filter(self.is_object, self.revision.declared.types):
+            for member in self.schema.flat(name).fields:
+                found.setdefault((member.declared_in, member.name), []).append(name)
+        return found
 
     def is_object(self, name: str) -> bool:
         """Return whether a type is declared as an object, not as an alias."""
@@ -194,7 +202,7 @@ class View:
         found: dict[str, set[str]] = {name: set() for name in types}
         for method in self.revision.methods.values():
             names = [name for name in (method.type, *method.results) if name in types]
-            for name in ir.reachable(names, lambda name: ir.references(types[name])):
+            for name in ir.reachable(names, self.schema.references.__getitem__):
                 found[name].add(method.method)
         return {name: frozenset(methods) for name, methods in found.items()}
 
@@ -210,10 +218,6 @@ class View:
 def view(revision: Revision) -> View:
     """Return the view of a revision."""
     return View(revision, hoist(revision.declared))
-
-
-def _is(member: FlatField, owner: str, name: str) -> bool:
-    return member.declared_in == owner and member.name == name
 
 
 def _sorted(node: ir.Node) -> ir.Node:

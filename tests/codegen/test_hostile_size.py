@@ -1,0 +1,169 @@
+"""Schemas that are small and stand for much, or deep, long or wide: commands end, with a result or an error at a place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+import pytest
+
+from mcprev_codegen import emit
+from mcprev_codegen.diff import compare
+from mcprev_codegen.diff.render_markdown import report_markdown
+from mcprev_codegen.emit import RevisionChain
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.sources import Revision, load_bytes
+from support import SCHEMA
+
+CALLS: Final = 2_000_000
+"""The maximum number of calls of Python functions; a shape that takes exponential time needs far more."""
+HEAD: Final = """
+export interface Use { use: A0; more?: A0[]; map?: { [key: string]: A0 } }
+export interface GetRequest { method: "get"; params: Use }
+export interface GetResult { got: Use }
+export interface EmptyResult { [key: string]: unknown }
+export type ClientRequest = GetRequest;
+export type ServerResult = GetResult | EmptyResult;
+"""
+
+
+def chain(count: int, step: str, last: str) -> str:
+    """Declarations that refer to the next one each, `{0}` and `{1}`, and a last one."""
+    steps = (step.replace("{0}", str(n)).replace("{1}", str(n + 1)) for n in range(count))
+    return HEAD + "\n".join([*steps, last.replace("{0}", str(count))])
+
+
+def nested(count: int, before: str, after: str) -> str:
+    return HEAD + f"type A0 = {before * count}string{after * count};"
+
+
+def ring(count: int, step: str) -> str:
+    """Declarations of which the last one refers to the first one."""
+    steps = (step.replace("{0}", str(n)).replace("{1}", str((n + 1) % count)) for n in range(count))
+    return HEAD + "\n".join(steps)
+
+
+OBJECT: Final = "interface A{0} { end: string }"
+SMALL: Final = {
+    "doubling unions": chain(60, "type A{0} = A{1} | A{1};", OBJECT),
+    "doubling unions of values": chain(60, "type A{0} = A{1} | A{1};", "type A{0} = string;"),
+    "doubling unions with a member each": chain(60, 'type A{0} = A{1} | "x{0}" | A{1};', "type A{0} = number;"),
+    "doubling lists": chain(60, "type A{0} = A{1}[] | { [key: string]: A{1} };", OBJECT),
+    "doubling tuples": chain(60, "type A{0} = [A{1}, A{1}];", "type A{0} = string;"),
+    "doubling members": chain(60, "interface A{0} { a: A{1}; b: A{1}; c?: A{1}[] }", OBJECT),
+    "doubling bases": chain(40, "interface A{0} extends A{1}, B{1} {} interface B{0} extends A{1}, B{1} {}", OBJECT + "interface B{0} {}"),
+    "doubling bases with changed members": chain(
+        30, "interface A{0} extends A{1}, B{1} { end: 'a{0}' } interface B{0} extends A{1}, B{1} { end: 'b{0}' }",
+        OBJECT + "interface B{0} {}",
+    ),
+    "doubling intersections": chain(40, "type A{0} = A{1} & B{1}; type B{0} = A{1} & B{1};", OBJECT + "interface B{0} {}"),
+    "doubling keys": HEAD + chain(60, "type K{0} = K{1} | K{1};", "type K{0} = 'end';")[len(HEAD):] + "interface T { end: string } interface A0 { a: Pick<T, K0> }",
+    "doubling generics": chain(19, "interface G{0}<T> { a: G{1}<T[]>; b: G{1}<Record<string, T>> }", "interface G{0}<T> { a: T } interface A0 { a: G0<string> }"),
+    "growing arguments": chain(19, "interface G{0}<T> { a: G{1}<T | T[] | Record<string, T>> }", "interface G{0}<T> { a: T } interface A0 { a: G0<string> }"),
+    "generics without end": HEAD + "interface A0 { a: G<string> } interface G<T> { a: G<T[]> }",
+    "a ring of lists": ring(30, "type A{0} = A{1}[] | { [key: string]: A{1} } | string;"),
+    "a ring of rings": ring(30, "type A{0} = A{1}[] | A0[] | A{0}[] | string;"),
+    "a ring of members": ring(60, "interface A{0} { a: A{1}; b?: A0 }"),
+    "a ring of aliases": ring(40, "type A{0} = A{1};"),
+    "a ring of unions": ring(40, "type A{0} = A{1} | string;"),
+    "a ring of bases": ring(40, "interface A{0} extends A{1} {}"),
+    "a long chain of aliases": chain(600, "type A{0} = A{1};", OBJECT),
+    "a long chain of unions": chain(80, "type A{0} = A{1} | B{0}; interface B{0} { kind: 'b{0}' }", "interface A{0} { kind: 'a' }"),
+    "a long chain of members": chain(300, "interface A{0} { a: A{1} }", OBJECT),
+    "a long chain of lists": chain(300, "type A{0} = A{1}[];", OBJECT),
+    "a long chain of bases": chain(800, "interface A{0} extends A{1} { m{0}: string }", OBJECT),
+    "a short chain of bases": chain(20, "interface A{0} extends A{1} { m{0}: string }", OBJECT),
+    "members that differ": chain(40, "interface A{0} { k: A{1} | { k: A{1}; z?: string } }", OBJECT),
+}  # fmt: skip
+LARGE: Final = {
+    **{f"{count} nested {name}": nested(count, *pair) for count in (100, 10_000) for name, pair in {
+        "parentheses": ("(", ")"), "lists": ("", "[]"), "generics": ("Array<", ">"), "objects": ("{ a: ", " }"),
+        "tuples": ("[", "]"), "records": ("Record<string, ", ">"), "partials": ("Partial<", ">"),
+        "optional parts": ("{ a?: (", " | null)[] }"),
+    }.items()},
+    "a type name": HEAD + f"interface A0 {{ a: {'X' * 1_000_000} }} interface {'X' * 1_000_000} {{}}",
+    "a member's name": HEAD + f"interface A0 {{ {'x' * 1_000_000}: string }}",
+    "a quoted name": HEAD + f"interface A0 {{ '{'x' * 1_000_000}': string }}",
+    "a literal": HEAD + f"type A0 = '{'x' * 1_000_000}';",
+    "a template": HEAD + f"type A0 = `{'x' * 1_000_000}`;",
+    "a number": HEAD + f"type A0 = {'9' * 10_000};",
+    "a constant": HEAD + f"const C = -{'9' * 10_000}; interface A0 {{}}",
+    "members": HEAD + f"interface A0 {{ {' '.join(f'a{n}: string;' for n in range(52_000))} }}",
+    "literals": HEAD + f"type A0 = {' | '.join(f'{n}' for n in range(52_000))};",
+    "enum members": HEAD + f"enum A0 {{ {', '.join(f'a{n}' for n in range(52_000))} }}",
+    "declarations": HEAD + "interface A0 {}" + " ".join(f"interface B{n} {{}}" for n in range(52_000)),
+    "bases": HEAD + "interface B {}" + f"interface A0 extends {', '.join(['B'] * 60_000)} {{}}",
+    "inherited members": HEAD
+    + f"interface B {{ {' '.join(f'b{n}: string;' for n in range(1_000))} }} interface A0 extends B {{}}"
+    + " ".join(f"interface C{n} extends B {{}}" for n in range(1_000)),
+    "comments": HEAD + f"interface A0 {{ a: string; {'/* x */ ' * 50_000}}}",
+    "links": HEAD + f"/** {'{@link x ' * 50_000} */ interface A0 {{}}",
+    "half a character": HEAD + "type A0 = '\\ud800';",
+    "no character": HEAD + "type A0 = '\\u{110000}';",
+}  # fmt: skip
+
+
+class Counter:
+    """Counts calls of Python functions; fails the test above a number."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            self.calls += 1
+            if self.calls > CALLS:
+                sys.setprofile(None)
+                pytest.fail(f"more than {CALLS} calls")
+
+
+def in_steps(work: Callable[[], object]) -> None:
+    """Do some work that may end with an error at a place of the file; fail if it takes too many steps."""
+    refused: SchemaError | None = None
+    sys.setprofile(Counter())
+    try:
+        work()
+    except SchemaError as error:
+        refused = error
+    finally:
+        sys.setprofile(None)
+    if refused:
+        assert refused.path == "schema.ts"
+        assert refused.line > 0
+        assert len(str(refused)) < 5_000
+
+
+def load(text: str) -> Revision:
+    return load_bytes(SCHEMA, text.encode(), "schema.ts", "", "2099-01-01", lenient=True)
+
+
+def changed(text: str) -> str:
+    """The same with another end, so that each comparison has to go all the way."""
+    return (
+        text.replace("end: string", "end: number")
+        .replace("'end'", "'end' | 'other'")
+        .replace("= string;", "= boolean;")
+    )
+
+
+@pytest.mark.parametrize("text", SMALL.values(), ids=SMALL.keys())
+def test_comparing_takes_few_steps(text: str) -> None:
+    def work() -> None:
+        old, new = load(text), load(changed(text))
+        for one, other in ((old, new), (new, old), (old, old)):
+            report_markdown(compare(one, other))
+
+    in_steps(work)
+
+
+@pytest.mark.parametrize("text", [pytest.param(t, id=n) for n, t in SMALL.items() if "long" not in n])
+def test_generating_takes_few_steps(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emit, "format_python", str)
+    in_steps(lambda: emit.package_files(load(text), RevisionChain([load(text)], None, ())))
+
+
+@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
+def test_what_is_deep_long_or_wide_is_read_or_refused(text: str) -> None:
+    in_steps(lambda: compare(load(text), load(text)))
