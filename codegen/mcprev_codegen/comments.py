@@ -7,6 +7,7 @@ no JSDoc. A `//` comment counts only at the end of a line, as a remark on that l
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from mcprev_codegen.ir import CONSTRAINTS, NO_DOC, NO_TAGS, Doc, Tags
 
 _PROSE_TAGS: Final = frozenset({"see", "example", "deprecated", "since", "remarks"})
 _TAG: Final = re.compile(r"^@([A-Za-z-]+)\s*(.*)$")
-_LINK: Final = re.compile(r"\{@link\s++([^\s|{}]++)\s*+(?:\|\s*+)?([^{}]*+)\}")
+_LINK: Final = re.compile(r"\{@link\s([^{}]*)\}")
 
 
 class BadTag(Exception):
@@ -49,7 +50,12 @@ def body(comment: str) -> str:
 
 def plain(text: str) -> str:
     """Return the prose with each `{@link Target | label}` replaced by its label or target."""
-    return _LINK.sub(lambda m: (m[2].strip() or m[1]), text)
+
+    def label(match: re.Match[str]) -> str:
+        target, *rest = re.split(r"[\s|]+", match[1].strip(), maxsplit=1)
+        return "".join(rest) or target or match[0]
+
+    return _LINK.sub(label, text)
 
 
 def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
@@ -96,15 +102,19 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
 
 def _number(value: str) -> int | float:
     try:
-        return int(value) if re.fullmatch(r"[-+]?\d+", value) else float(value)
+        number = int(value) if re.fullmatch(r"[-+]?\d+", value) else float(value)
     except ValueError:
-        raise ValueError("a number") from None
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError("a number")
+    return number
 
 
 def _count(value: str) -> int:
-    if not value.isdecimal():
-        raise ValueError("a whole number that is not negative")
-    return int(value)
+    try:
+        return int(value) if value.isdecimal() else int("")
+    except ValueError:
+        raise ValueError("a whole number that is not negative") from None
 
 
 def _text(value: str) -> str:
@@ -116,9 +126,14 @@ def _text(value: str) -> str:
 def _json(value: str) -> str:
     """Return the value as JSON text; a value that is not JSON is taken as a string."""
     try:
-        return json.dumps(json.loads(value), ensure_ascii=False)
-    except ValueError:
-        return json.dumps(_text(value), ensure_ascii=False)
+        text = json.dumps(json.loads(value), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        text = json.dumps(_text(value), ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("text without lone surrogates") from None
+    return text
 
 
 def _flag(value: str) -> bool:

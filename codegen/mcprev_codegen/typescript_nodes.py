@@ -6,7 +6,6 @@ tree-sitter parses. One table lists the unsupported kinds of nodes, each with it
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NoReturn
@@ -20,6 +19,7 @@ from mcprev_codegen.errors import SchemaError
 _MAX_TEXT: Final = 1_000
 """The maximum length of a name or literal; the longest of upstream's has a twentieth of that."""
 _MAX_DIGITS: Final = 100
+"""The maximum length of a number, within which every fraction is finite."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SPELL_OUT: Final = "write its members out in an interface"
 _PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
@@ -273,17 +273,17 @@ class NodeReader:
             # Two escapes may encode one character outside the basic multilingual plane.
             text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._fail(node, "half of a surrogate pair is no character, so JSON cannot have it")
+            self._fail(node, "a lone surrogate is not text; write both of its escapes, or leave it out")
         return self._short(node, text)
 
     def _escape(self, node: Node) -> str:
         code = node_text(node)[1:]
-        if code[0] in "xu":
-            value = int(code[1:].strip("{}"), 16)
-            if value > sys.maxunicode:
-                self._fail(node, "there is no character of this number")
-            return chr(value)
-        return _ESCAPES.get(code, code)
+        if code[0] not in "xu":
+            return _ESCAPES.get(code, code)
+        try:
+            return chr(int(code[1:].strip("{}"), 16))
+        except (ValueError, OverflowError):
+            self._fail(node, f"the escape sequence \\{code} is not a character")
 
     def template(self, node: Node) -> ir.Template:
         """Return a template literal type."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import ir, typescript
+from mcprev_codegen import comments, ir, typescript
 from mcprev_codegen.errors import EXIT_CODE, CodegenError, SchemaError
 from support import needs_upstream, parse, upstream_text
 
@@ -477,3 +477,19 @@ def test_a_fragment_that_is_no_member_is_refused(text: str) -> None:
 def test_a_fragment_that_is_not_one_member_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):
         typescript.parse_fragment(text, "overlay.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a {@link B} c", "a B c"),
+        ("{@link B | the b}, {@link B the b}, {@link B|b}", "the b, the b, b"),
+        ("{@link B\n| the\nb}", "the\nb"),
+        ("{@link B |}", "B"),
+        ("{@link }", "{@link }"),
+        ("{@link {@link B}}", "{@link B}"),
+        ("{@link B", "{@link B"),
+    ],
+)
+def test_a_link_is_shown_as_its_label(text: str, shown: str) -> None:
+    assert comments.plain(text) == shown
