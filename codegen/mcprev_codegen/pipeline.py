@@ -144,8 +144,10 @@ def generate_project(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name"
         )
     extension = sources.load_extension(folder, schema_file, name, like, overlay=overlay)
-    result = generate(folder, out / package, extension=extension, write=write)
     project = out / "pyproject.toml"
+    if project.is_symlink():
+        raise InputError(f"{project}: this link leads elsewhere; move it away")
+    result = generate(folder, out / package, extension=extension, write=write)
     if project.exists():
         if package in project.read_text(encoding="utf-8", errors="replace"):
             return result

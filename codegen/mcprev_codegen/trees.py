@@ -51,7 +51,9 @@ class Plan:
 
 
 def plan(tree: Tree) -> Plan:
-    """Return the changes to a folder. Raises `InputError` for a folder that is neither empty nor generated."""
+    """Return the changes to a folder. Raises `InputError` for a link, and for a folder that is neither empty nor generated."""
+    if tree.target.is_symlink():
+        raise InputError(f"{tree.target}: this link leads elsewhere; pass the folder to which it leads")
     present = [] if not tree.target.exists() else _present(tree.target)
     if present and not any(_is_generated(tree, name) for name in tree.known_by):
         raise InputError(
@@ -131,6 +133,8 @@ def _check_place(tree: Tree, name: str) -> None:
     """
     path = tree.target / name
     for above in reversed(path.relative_to(tree.target).parents[:-1]):
+        if (tree.target / above).is_symlink():
+            raise InputError(f"{tree.target / above}: this link leads elsewhere; move it away")
         if os.path.lexists(tree.target / above) and not (tree.target / above).is_dir():
             raise InputError(f"{tree.target / above}: a folder has to be written here; move this file away")
     if not os.path.lexists(path):
@@ -153,8 +157,8 @@ def _read(path: Path) -> str | None:
 def _staging(target: Path) -> Path:
     """Return the staging folder of a target, after deleting one that a killed run left behind."""
     folder = target.parent / f".{target.name}.new"
-    if folder.exists():
-        if not (folder / _STAGED).is_file() and any(folder.iterdir()):
+    if os.path.lexists(folder):
+        if folder.is_symlink() or (not (folder / _STAGED).is_file() and any(folder.iterdir())):
             raise InputError(f"{folder}: this is needed for new files, but not empty; move it away")
         shutil.rmtree(folder)
     return folder
@@ -166,7 +170,7 @@ def _delete(target: Path, path: Path) -> None:
     for copy in _copies(path):
         copy.unlink()
     for folder in (path.parent / _CACHE, *path.parents):
-        if folder == target or not folder.is_dir() or any(folder.iterdir()):
+        if folder == target or folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()):
             if folder.name != _CACHE:
                 return
         else:
@@ -174,13 +178,16 @@ def _delete(target: Path, path: Path) -> None:
 
 
 def _copies(path: Path) -> Iterator[Path]:
-    return (path.parent / _CACHE).glob(f"{path.stem}.*.pyc") if path.suffix == ".py" else iter(())
+    cache = path.parent / _CACHE
+    return iter(()) if path.suffix != ".py" or cache.is_symlink() else cache.glob(f"{path.stem}.*.pyc")
 
 
 def write_new(path: Path, text: str) -> None:
     """Write a new file atomically. Raises `FileExistsError` if it exists."""
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(text, encoding="utf-8", newline="\n")
+    fresh.unlink(missing_ok=True)
+    with fresh.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
     try:
         path.hardlink_to(fresh)
     finally:
