@@ -6,8 +6,9 @@ import, or one member would hide another.
 
 from __future__ import annotations
 
-import keyword
+import builtins
 import re
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, TypeAdapter
@@ -15,7 +16,8 @@ from pydantic_core import SchemaError as PydanticSchemaError
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.naming import attribute, class_name
+from mcprev_codegen.methods import Method
+from mcprev_codegen.naming import attribute, class_name, is_identifier
 from mcprev_codegen.resolve import Schema
 
 _MAX_WRITTEN_OUT: Final = 20_000
@@ -24,29 +26,39 @@ _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
 
-def check_names(schema: Schema, reserved: frozenset[str]) -> None:
-    """Raise `SchemaError` for a type or member without a valid and unique Python name.
+def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, Method]) -> None:
+    """Raise `SchemaError` for a type, member, constant or method without a valid and unique Python name.
 
     `reserved` are the names that the generated modules use themselves.
     """
+    taken = dict.fromkeys(reserved, "a name of the package")
     if not schema.types:
         raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
     _check_cycles(schema)
     for name, decl in schema.types.items():
         python = class_name(name)
-        if not _TYPE_NAME.fullmatch(python) or keyword.iskeyword(python):
+        if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
             raise schema.fail(
                 decl, f"'{name}' is not a valid name of a Python class; map it in naming.CLASS_NAMES"
             )
-        if python in reserved:
-            raise schema.fail(
-                decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
-            )
+        if python in taken:
+            raise schema.fail(decl, f"'{name}' would hide {taken[python]}; map it in naming.CLASS_NAMES")
+        taken[python] = f"the type '{name}'"
         if isinstance(decl, ir.Alias):
             _check_size(schema, decl)
             _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, name, decl)
+    for name, const in schema.consts.items():
+        if not is_identifier(name):
+            raise schema.fail(const, f"'{name}' is not a valid name of a constant in Python; rename it")
+        if name in taken or hasattr(builtins, name):
+            raise schema.fail(const, f"'{name}' would hide {taken.get(name, 'a name of Python')}; rename it")
+    for method in methods.values():
+        if not is_identifier(method.stub):
+            raise schema.fail(
+                schema.types[method.type], f"'{method.type}' leaves no name for a stub; rename it"
+            )
 
 
 def _check_cycles(schema: Schema) -> None:
@@ -115,7 +127,7 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
     for member in schema.flat(name).fields:
         python = attribute(member.name)
         where = f"member '{member.name}' of '{name}'"
-        if not python.isascii() or not python.isidentifier():
+        if not is_identifier(python):
             raise schema.fail(decl, f"{where} has no Python name; map it in naming.ATTRIBUTE_NAMES")
         if python in _MODEL_MEMBERS or hasattr(BaseModel, python):
             raise schema.fail(

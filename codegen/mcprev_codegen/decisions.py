@@ -167,7 +167,7 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
         if name not in revisions:
             yield Decision(name, runtime.table, line, "no longer pinned: remove the row", blocks=False)
     needed = {runtime.step(name) for name in list(revisions)[1:]}
-    for path in sorted(runtime.step("*").parent.glob(runtime.step("*").name)):
+    for path in runtime.steps():
         if path not in needed:
             name = path.stem.removeprefix("step_").replace("_", "-")
             yield Decision(name, path, None, "no revision comes before it: delete the module", blocks=False)

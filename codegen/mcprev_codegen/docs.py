@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,8 +10,8 @@ from mcprev_codegen import comments, ir
 from mcprev_codegen.lineage import TypeHistory
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.writers import Code, docstring
 
-WIDTH: Final = 100
 _PAGES: Final = {
     "completion": "server/utilities/completion",
     "elicitation": "client/elicitation",
@@ -49,11 +48,11 @@ class Docs:
     oldest: str
     """The oldest pinned revision; a type that it has may be older."""
 
-    def types(self) -> dict[str, str]:
+    def types(self) -> dict[str, Code]:
         """Return the docstring of every type by its name in the schema."""
         return {name: self.type(name) for name in self.revision.schema.types}
 
-    def type(self, name: str) -> str:
+    def type(self, name: str) -> Code:
         """Return the docstring of one type."""
         decl = self.revision.schema.types[name]
         sentences = [
@@ -66,7 +65,7 @@ class Docs:
         summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
         return docstring(summary, " ".join(sentences), self._link(name))
 
-    def method(self, method: Method) -> str:
+    def method(self, method: Method) -> Code:
         """Return the docstring of a stub or caller."""
         decl = self.revision.schema.types[method.type]
         summary = self._summary(decl)
@@ -110,7 +109,7 @@ class Docs:
         return f"See {spec}/{pages.pop()}" if len(pages) == 1 else f"See {spec}"
 
 
-def member(field: ir.Field) -> str:
+def member(field: ir.Field) -> Code:
     """Return the docstring of a member: its comment, its default, and the revision that `@since` names."""
     sentences = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
     sentences += _since(field.doc)
@@ -125,15 +124,6 @@ def _since(doc: ir.Doc) -> list[str]:
     return [f"Since {text} (`@since`)." for name, text in doc.tags if name == "since"]
 
 
-def docstring(*paragraphs: str) -> str:
-    """Return the paragraphs wrapped, safe inside triple quotes; a text of several lines ends with a newline."""
-    safe = [p.replace("\\", "\\\\").replace('"""', "'''") for p in paragraphs if p]
-    lines = "\n\n".join(textwrap.fill(p, WIDTH, break_long_words=False, break_on_hyphens=False) for p in safe)
-    if "\n" in lines:
-        return lines + "\n"
-    return lines + " " if lines.endswith('"') else lines
-
-
-def prose(text: str) -> str:
+def prose(text: str) -> Code:
     """Return a comment as a docstring, with links replaced by their labels."""
     return docstring(*comments.plain(text).split("\n\n"))

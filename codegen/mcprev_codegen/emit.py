@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import builtins
+import keyword
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, LiteralString
 
-import jinja2
 from black import Mode, format_str
 from black.mode import TargetVersion
 
 from mcprev_codegen import describe, ir, jsonschema, lineage, models, sections
 from mcprev_codegen.checks import check_names
 from mcprev_codegen.docs import Docs, prose
+from mcprev_codegen.errors import InputError
 from mcprev_codegen.methods import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT, Method
-from mcprev_codegen.naming import class_name, module_name
+from mcprev_codegen.naming import class_name, is_identifier, module_name
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.writers import (
+    Code,
+    code,
+    comment,
+    docstring,
+    identifier,
+    joined,
+    json_document,
+    render,
+    revision_name,
+)
 
 GENERATOR_VERSION: Final = 4
 """The version of the output; increased whenever the same schema gives different files."""
@@ -34,25 +45,28 @@ _MODULES: Final = ("constants", "deltas", "dispatch", "methods", "models")
 _PACKAGE_FILES: Final = ("__init__.py", "meta.json", "schema.json", *(f"{name}.py" for name in _MODULES))
 _MODELS: Final = "models/"
 """The folder of the models within a package."""
-_IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"typing": ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
-    {"pydantic": ("Field", "Tag"), "typing_extensions": ("TypeAliasType", "deprecated")},
+_IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
+    {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
+    {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
     {
-        "..._base": (
+        code("..._base"): (
             "ABSENT", "DEPRECATED", "EXACT", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "wire",
         ),
-        "..._open": ("UNKNOWN", "UnknownContent", "open_union"),
+        code("..._open"): ("UNKNOWN", "UnknownContent", "open_union"),
     },
 )  # fmt: skip
 """The names that a module of models may import, by import group and module."""
 
 
+_CONSTANTS: Final = ("REVISION", "ERROR_CODES", "MAX_ITEMS", "META_KEYS")
 _DISPATCH: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
 _RESERVED: Final = frozenset(
     [name for group in _IMPORTS for names in group.values() for name in names]
-    + ["ERROR_CODES", "MAX_ITEMS", "METHODS", "META_KEYS", "REVISION", *_DISPATCH]
+    + ["METHODS", "Final", "Mapping", "MappingProxyType", "lazy", *_CONSTANTS, *_DISPATCH, *_MODULES]
 )
-"""Names that a type must not have, because the modules or the package use them."""
+"""Names that a type or constant must not have, because the modules or the package use them."""
+_RESERVED_MODULES: Final = _RESERVED | {Path(file).stem for file in SHARED}
+"""Names that the package of a revision must not have."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +90,12 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
 
     Raises `CodegenError` for a name in the schema without a valid and unique Python name.
     """
-    check_names(revision.schema, _RESERVED | frozenset(revision.schema.consts))
+    package = module_name(revision.name)
+    if package in _RESERVED_MODULES or hasattr(builtins, package) or keyword.iskeyword(package):
+        raise InputError(
+            f"'{revision.name}' cannot be the name of a revision: its package would hide '{package}'"
+        )
+    check_names(revision.schema, _RESERVED, revision.methods)
     return _Package(revision, neighbours).files()
 
 
@@ -90,61 +109,72 @@ class _Package:
         docs = Docs(self.revision, lineage.type_histories(chain), chain[0].name)
         categories = sections.categories(self.revision, self.neighbours.later)
         modules = list(models.generate(models.ModelPlanner(self.revision, docs.types(), categories)))
-        texts = {
+        sources = {
             **{f"{_MODELS}{module.section.module}.py": self.models(module) for module in modules},
             f"{_MODELS}__init__.py": self.render(
                 "__init__.py",
-                doc=f"The models of MCP {self.revision.name}: messages and the types in them, imported on first use.",
-                dots="...",
-                exports={f".{m.section.module}": m.exports for m in modules} | {"..._open": ["UnknownContent"]},
+                doc=docstring(
+                    f"The models of MCP {self.revision.name}: messages and the types in them, imported on first use."
+                ),
+                dots=code("..."),
+                exports={code(".{}", identifier(m.section.module)): tuple(m.exports) for m in modules}
+                | {code("..._open"): ("UnknownContent",)},
             ),
-            "methods.py": self.render("methods.py", enums=self.enums(docs), methods=[*self.revision.methods.values()]),
+            "methods.py": self.render(
+                "methods.py", enums=self.enums(docs), methods=[*self.revision.methods.values()], prose=prose
+            ),
             "constants.py": self.constants(),
             "dispatch.py": self.dispatch(docs),
             "deltas.py": self.deltas(),
             "__init__.py": self.render(
                 "__init__.py",
-                doc=f"MCP {self.revision.name}: models, methods, dispatch stubs and constants, imported on first use.",
-                dots="..", exports=_exports(self.revision),
+                doc=docstring(
+                    f"MCP {self.revision.name}: models, methods, dispatch stubs and constants, imported on first use."
+                ),
+                dots=code(".."), exports=_exports(self.revision),
             ),
         }  # fmt: skip
-        texts = {name: format_python(text) for name, text in texts.items()}
-        texts["schema.json"] = _json(self.schema())
-        texts["meta.json"] = _json(describe.document(self.revision))
+        texts = {file: format_python(text) for file, text in sources.items()}
+        texts["schema.json"] = json_document(self.schema())
+        texts["meta.json"] = json_document(describe.document(self.revision))
         return texts
 
-    def header(self) -> str:
-        return _header(_provenance(self.revision))
+    def render(self, template: LiteralString, **values: object) -> Code:
+        header = comment(_provenance(self.revision))
+        return render(template, header=header, revision=revision_name(self.revision.name), **values)
 
-    def render(self, template: str, **values: object) -> str:
-        return (
-            _environment()
-            .get_template(f"{template}.jinja2")
-            .render(header=self.header(), revision=self.revision, **values)
-        )
-
-    def models(self, module: models.Module) -> str:
+    def models(self, module: models.Module) -> Code:
         """Return the text of one module of models."""
         package = module_name(self.revision.name)
         groups = [
             [
-                f"from {home} import {', '.join(used)}"
+                code("from {} import {}", home, joined(", ", map(identifier, used)))
                 for home, names in group.items()
-                if (used := [name for name in names if name in module.names])
+                if (used := [one for one in names if one in module.names])
             ]
             for group in _IMPORTS
         ]
-        groups[-1] += [f"from .{home} import {', '.join(names)}" for home, names in module.imports.items()]
-        imports = "\n\n".join("\n".join(group) for group in groups if group)
-        return self.render("section.py", module=module, imports=imports, package=package)
+        groups[-1] += [
+            code("from .{} import {}", identifier(home), joined(", ", map(identifier, names)))
+            for home, names in module.imports.items()
+        ]
+        imports = joined("\n\n", (joined("\n", group) for group in groups if group))
+        title = f'The pydantic models of MCP {self.revision.name} in the section "{module.section.title}".'
+        return self.render(
+            "section.py", doc=docstring(title), imports=imports, body=module.body,
+            package=package, in_package=package in module.names,
+        )  # fmt: skip
 
-    def constants(self) -> str:
+    def constants(self) -> Code:
         schema = self.revision.schema
         objects = {name: schema.flat(name).fields for name in schema.types if schema.is_object(ir.Ref(name))}
         fields = [(name, f) for name, found in objects.items() for f in found]
         bounds = {f"{name}.{f.name}": f.field.tags.max_items for name, f in fields}
         return self.render(
             "constants.py",
+            negotiated_as=self.revision.negotiated_as,
+            like=self.revision.like,
+            prose=prose,
             consts=list(schema.consts.values()),
             bounds={place: bound for place, bound in bounds.items() if bound is not None},
             meta_keys=tuple(sorted({f.name for _, f in fields if "/" in f.name})),
@@ -167,7 +197,7 @@ class _Package:
                     found.append({"name": prefix + kind.capitalize(), "doc": doc, "methods": entries})
         return found
 
-    def dispatch(self, docs: Docs) -> str:
+    def dispatch(self, docs: Docs) -> Code:
         to_server, to_client = self.inbound(CLIENT_TO_SERVER), self.inbound(SERVER_TO_CLIENT)
         handlers = [
             {
@@ -191,9 +221,12 @@ class _Package:
                 "doc": "The methods that a server sends as separate messages: one coroutine for each.",
             },
         ]  # fmt: skip
-        return self.render("dispatch.py", handlers=handlers, callers=callers, docstring=docs.method)
+        return self.render(
+            "dispatch.py", handlers=handlers, callers=callers, method_doc=docs.method,
+            params_type=_params_type, result_type=_result_type,
+        )  # fmt: skip
 
-    def deltas(self) -> str:
+    def deltas(self) -> Code:
         tables: list[dict[str, Any]] = []
         mine = set(self.revision.methods)
         previous, following = self.neighbours.previous, self.neighbours.next
@@ -206,7 +239,7 @@ class _Package:
                 "deltas": lineage.deltas(self.revision, other, names) if other else {},
                 "doc": f"The changes that objects need in the {label.lower()} revision, by their type in this one.",
                 "methods_name": f"NOT_IN_{label}",
-                "methods": sorted(mine - set(other.methods)) if other else [],
+                "methods": tuple(sorted(mine - set(other.methods))) if other else (),
                 "methods_doc": f"Methods that the {label.lower()} revision does not have.",
             })  # fmt: skip
         return self.render(
@@ -234,63 +267,65 @@ def shared_files(
     `name` is the name of the outer package.
     """
     pinned = latest.pin is not None
-    everything = _header(_FROM_ALL if pinned else _provenance(latest))
+    everything = comment(_FROM_ALL if pinned else _provenance(latest))
     package = module_name(latest.name)
+    outer = identifier(name) if is_identifier(name) else code("package")
     texts = {
         file: f"{everything}\n{(_TEMPLATES / 'support' / file).read_text(encoding='utf-8')}"
         for file in _SUPPORT
     }
     infos = [_info(r) | ({"status": "pending"} if r.name in pending else {}) for r in revisions]
-    texts["index.py"] = (
-        _environment().get_template("index.py.jinja2").render(header=everything, infos=infos, latest=latest)
-    )
-    init = _environment().get_template("__init__.py.jinja2")
-    texts["latest.py"] = init.render(
-        header=_header(_provenance(latest)),
-        doc=f"The {'newest complete dated' if pinned else 'generated'} revision, under a stable name.",
-        dots=".", exports={f".{package}": sorted(n for names in _exports(latest).values() for n in names)},
-    )  # fmt: skip
-    texts["__init__.py"] = init.render(
-        header=everything,
-        doc=(
-            f"The types of {'every revision' if pinned else 'a revision'} of the Model Context Protocol, one package each.\n\n"
-            f"`from {name}.{package} import CallToolResult` imports a type of one revision; `{name}.latest`\n"
-            "has the types of the newest complete dated revision. `REVISIONS` lists the revisions. Importing this package\n"
-            "imports none of them.\n"
-        ),
-        dots=".",
+    texts["index.py"] = render("index.py", header=everything, infos=infos, latest=latest.name)
+    texts["latest.py"] = render(
+        "__init__.py",
+        header=comment(_provenance(latest)),
+        doc=docstring(f"The {'newest complete dated' if pinned else 'generated'} revision, under a stable name."),
+        dots=code("."),
         exports={
-            "._base": ["ABSENT", "Absent", "Model"],
-            "._errors": ["locate", "with_json_paths"],
-            "._open": ["UnknownContent"],
-            "._spec": [
-                "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
-                "Transport", "TypeDelta",
-            ],
-            ".index": ["LATEST", "REVISIONS"],
+            code(".{}", identifier(package)): tuple(sorted(n for names in _exports(latest).values() for n in names))
         },
     )  # fmt: skip
-    return {name: format_python(text) for name, text in texts.items()} | {"py.typed": ""}
+    texts["__init__.py"] = render(
+        "__init__.py",
+        header=everything,
+        doc=code(
+            '"""The types of {} of the Model Context Protocol, one package each.\n\n'
+            "`from {}.{} import CallToolResult` imports a type of one revision; `{}.latest`\n"
+            "has the types of the newest complete dated revision. `REVISIONS` lists the revisions. Importing this package\n"
+            'imports none of them.\n"""',
+            code("every revision") if pinned else code("a revision"), outer, identifier(package), outer,
+        ),
+        dots=code("."),
+        exports={
+            code("._base"): ("ABSENT", "Absent", "Model"),
+            code("._errors"): ("locate", "with_json_paths"),
+            code("._open"): ("UnknownContent",),
+            code("._spec"): (
+                "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
+                "Transport", "TypeDelta",
+            ),
+            code(".index"): ("LATEST", "REVISIONS"),
+        },
+    )  # fmt: skip
+    return {file: format_python(text) for file, text in texts.items()} | {"py.typed": ""}
 
 
-def project_file(distribution: str, package: str, revision: Revision) -> str:
+def project_file(distribution: str, package: str, made_of: Revision) -> str:
     """Return the pyproject.toml of a standalone package."""
-    return (
-        _environment()
-        .get_template("pyproject.toml.jinja2")
-        .render(distribution=distribution, package=package, revision=revision)
-    )
+    extends = f", an extension of {made_of.like}" if made_of.like not in (None, made_of.name) else ""
+    description = f"Typed models of MCP {made_of.name}{extends}, generated from its schema.ts."
+    return render("pyproject.toml", distribution=distribution, package=package, description=description)
 
 
-def _exports(revision: Revision) -> dict[str, list[str]]:
+def _exports(made_of: Revision) -> dict[Code, tuple[str, ...]]:
     """Return the public names of a package by the module that defines them."""
-    types = models.ModelPlanner(revision).schema.types
+    types = models.ModelPlanner(made_of).schema.types
     return {
-        ".": list(_MODULES),
-        ".constants": sorted(["REVISION", "ERROR_CODES", "MAX_ITEMS", "META_KEYS", *revision.schema.consts]),
-        ".dispatch": list(_DISPATCH),
-        ".methods": ["METHODS"],
-        ".models": sorted([*map(class_name, types), "UnknownContent"]),
+        code("."): _MODULES,
+        code(".constants"): tuple(sorted([*_CONSTANTS, *made_of.schema.consts])),
+        code(".dispatch"): _DISPATCH,
+        code(".methods"): ("METHODS",),
+        code(".models"): tuple(sorted([*map(class_name, types), "UnknownContent"])),
     }
 
 
@@ -344,53 +379,18 @@ def _for_package(package: str) -> str:
     return f"for the package {package}."
 
 
-def _header(lines: Sequence[str]) -> str:
-    """Return the header of a generated file as comment lines."""
-    return "\n".join(f"# {line}" for line in lines)
-
-
 def format_python(text: str) -> str:
     """Return Python source as black formats it."""
     return format_str(text, mode=Mode(target_versions={TargetVersion.PY311}, line_length=LINE_LENGTH))
 
 
-def _params_type(method: Method) -> str:
+def _params_type(method: Method) -> Code:
     if method.params is None:
-        return "None"
-    return f"models.{class_name(method.params)}" + (" | None" if method.params_optional else "")
+        return code("None")
+    found = code("models.{}", identifier(class_name(method.params)))
+    return code("{} | None", found) if method.params_optional else found
 
 
-def _result_type(method: Method) -> str:
-    return " | ".join(f"models.{class_name(name)}" for name in method.results) or "None"
-
-
-def _literal_source(value: object) -> str:
-    """Return the Python source of a plain value; sequences become tuples."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list | tuple):
-        items = [_literal_source(item) for item in cast("Sequence[object]", value)]
-        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return repr(value)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES / "package"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Python, not HTML
-    )
-    filters: dict[str, Callable[..., str]] = {
-        "prose": prose,
-        "source": _literal_source,
-        "params_type": _params_type,
-        "result_type": _result_type,
-    }
-    environment.filters.update(filters)
-    return environment
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+def _result_type(method: Method) -> Code:
+    results = [code("models.{}", identifier(class_name(result))) for result in method.results]
+    return joined(" | ", results) if results else code("None")

@@ -6,55 +6,55 @@ pydantic resolves the quoted hint when the model is first used, which imports th
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, LiteralString
 
 from mcprev_codegen import ir
 from mcprev_codegen.naming import class_name
 from mcprev_codegen.resolve import Schema
+from mcprev_codegen.writers import Code, code, identifier, joined, literal
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
     """A type hint and the names that it refers to, builtins excepted."""
 
-    text: str
+    text: Code
     names: frozenset[str] = frozenset()
     quoted: bool = False
     """Whether the text is quoted, since it refers to types that may not be defined yet."""
 
     @property
-    def source(self) -> str:
+    def source(self) -> Code:
         """The text as written in a module."""
-        return json.dumps(self.text, ensure_ascii=False) if self.quoted else self.text
+        return literal(self.text) if self.quoted else self.text
 
     def inside(self, outer: str) -> Hint:
         """Return the hint as the argument of a generic type."""
-        return Hint(f"{outer}[{self.source}]", self.names | {outer})
+        return Hint(code("{}[{}]", identifier(outer), self.source), self.names | {outer})
 
-    def annotated(self, function: str, arguments: str) -> Hint:
+    def annotated(self, function: str, arguments: Code) -> Hint:
         """Return the hint annotated with the result of calling a function."""
-        text = f"Annotated[{self.source}, {function}({arguments})]"
+        text = code("Annotated[{}, {}({})]", self.source, identifier(function), arguments)
         return Hint(text, self.names | {"Annotated", function})
 
 
 SCHEMA_INTEGER: Final = ir.Prim("count")
 """A number that upstream's schema.json declares as an integer."""
-_SCHEMA_INTEGER: Final = Hint("Integer", frozenset({"Integer"}))
-_NONE: Final = Hint("None")
-_ANY: Final = Hint("Any", frozenset({"Any"}))
+_SCHEMA_INTEGER: Final = Hint(code("Integer"), frozenset({"Integer"}))
+_NONE: Final = Hint(code("None"))
+_ANY: Final = Hint(code("Any"), frozenset({"Any"}))
 _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
-    "string": (Hint("str"),),
-    "number": (Hint("int"), Hint("float")),
-    "integer": (Hint("Whole", frozenset({"Whole"})),),
+    "string": (Hint(code("str")),),
+    "number": (Hint(code("int")), Hint(code("float"))),
+    "integer": (Hint(code("Whole"), frozenset({"Whole"})),),
     SCHEMA_INTEGER.name: (_SCHEMA_INTEGER,),
-    "boolean": (Hint("bool"),),
+    "boolean": (Hint(code("bool")),),
     "null": (_NONE,),
-    "object": (Hint("dict[str, Any]", frozenset({"Any"})),),
+    "object": (Hint(code("dict[str, Any]"), frozenset({"Any"})),),
     "unknown": (_ANY,),
     "any": (_ANY,),
 }
@@ -96,8 +96,8 @@ class Hints:
         if hint == _NONE:
             return hint
         if hint == _SCHEMA_INTEGER:
-            exact = Hint("int").annotated("Field", _arguments(_whole(limits)))
-            return Hint(f"{exact.text[:-1]}, EXACT]", exact.names | {"EXACT"})
+            text = code("Annotated[int, Field({}), EXACT]", _arguments(_whole(limits)))
+            return Hint(text, frozenset({"Annotated", "Field", "EXACT"}))
         return hint.annotated("Field", _arguments(_whole(limits) if hint == _INT else limits))
 
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
@@ -105,8 +105,8 @@ class Hints:
         found: set[str] = set()
         for node in ir.walk(type_):
             match node:
-                case ir.Prim(name):
-                    found.update(hint.text.partition("[")[0] for hint in _PRIMITIVES[name])
+                case ir.Prim(kind):
+                    found.update(hint.text.partition("[")[0] for hint in _PRIMITIVES[kind])
                 case ir.Array():
                     found.add("list")
                 case ir.Tuple():
@@ -123,12 +123,10 @@ class Hints:
         """Return the hints of the members of a union without duplicates."""
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
-        literals = [
-            json.dumps(v, ensure_ascii=False) if isinstance(v, str) else repr(v)
-            for v in values
-            if v is not None
-        ]
-        found = [Hint(f"Literal[{', '.join(literals)}]", frozenset({"Literal"}))] if literals else []
+        literals = [literal(v) for v in values if v is not None]
+        found = (
+            [Hint(code("Literal[{}]", joined(", ", literals)), frozenset({"Literal"}))] if literals else []
+        )
         for member, value in zip(members, values, strict=True):
             if value is None:
                 found += self._single(member)
@@ -137,26 +135,27 @@ class Hints:
 
     def _single(self, type_: ir.TypeExpr) -> Iterator[Hint]:
         match type_:
-            case ir.Prim(name):
-                yield from _PRIMITIVES[name]
-            case ir.Ref(name) if name in self.inline:
-                decl = self.schema.types[name]
+            case ir.Prim(kind):
+                yield from _PRIMITIVES[kind]
+            case ir.Ref(type_name) if type_name in self.inline:
+                decl = self.schema.types[type_name]
                 if isinstance(decl, ir.Alias):
                     yield from self._alternatives(decl.type)
                 else:
                     yield self._map(decl.index)
-            case ir.Ref(name) if name in self.known:
-                yield Hint(class_name(name), frozenset({class_name(name)}))
-            case ir.Ref(name):
-                yield Hint(f"{self.package}.{class_name(name)}", frozenset({self.package}), quoted=True)
+            case ir.Ref(type_name) if type_name in self.known:
+                yield Hint(identifier(class_name(type_name)), frozenset({class_name(type_name)}))
+            case ir.Ref(type_name):
+                text = code("{}.{}", identifier(self.package), identifier(class_name(type_name)))
+                yield Hint(text, frozenset({self.package}), quoted=True)
             case ir.Array(item):
                 yield _generic("list[{}]", self.hint(item))
             case ir.Tuple(items):
                 hints = [self.hint(item) for item in items]
-                text = f"tuple[{', '.join(hint.source for hint in hints)}]"
-                yield Hint(text, _names(hints)).annotated("Field", "strict=False")
+                text = code("tuple[{}]", joined(", ", (hint.source for hint in hints)))
+                yield Hint(text, _names(hints)).annotated("Field", code("strict=False"))
             case ir.Template():
-                yield Hint("str").annotated("Field", f"pattern={json.dumps(type_.pattern)}")
+                yield Hint(code("str")).annotated("Field", code("pattern={}", literal(type_.pattern)))
             case ir.Record(value):
                 yield _generic("dict[str, {}]", self.hint(value))
             case ir.Obj((), index):
@@ -170,30 +169,30 @@ class Hints:
         return _generic("dict[str, {}]", self.hint(index.value) if index else _ANY)
 
 
-def _arguments(values: Mapping[str, float | str]) -> str:
-    texts = {n: json.dumps(value) if isinstance(value, str) else str(value) for n, value in values.items()}
-    return ", ".join(f"{name}={text}" for name, text in texts.items())
+def _arguments(values: Mapping[str, float | str]) -> Code:
+    return joined(", ", (code("{}={}", identifier(key), literal(value)) for key, value in values.items()))
 
 
 def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
     """Return the equivalent limits for whole numbers."""
     return {
-        name: value if isinstance(value, str) else _WHOLE[name](Fraction(str(value)))
-        for name, value in limits.items()
+        key: value if isinstance(value, str) else _WHOLE[key](Fraction(str(value)))
+        for key, value in limits.items()
     }
 
 
-def _generic(pattern: str, inner: Hint) -> Hint:
-    return Hint(pattern.format(inner.text), inner.names, inner.quoted)
+def _generic(pattern: LiteralString, inner: Hint) -> Hint:
+    return Hint(code(pattern, inner.text), inner.names, inner.quoted)
 
 
 def _names(hints: Sequence[Hint]) -> frozenset[str]:
-    return frozenset(name for hint in hints for name in hint.names)
+    return frozenset(used for hint in hints for used in hint.names)
 
 
 def _union(hints: Sequence[Hint]) -> Hint:
     quoted = any(hint.quoted for hint in hints)
     if quoted and any(hint.names for hint in hints if not hint.quoted):
         # A quoted hint may be evaluated in the module of a subclass, which has its own imports.
-        return Hint(f"Union[{', '.join(hint.source for hint in hints)}]", _names(hints) | {"Union"})
-    return Hint(" | ".join(hint.text for hint in hints), _names(hints), quoted)
+        text = code("Union[{}]", joined(", ", (hint.source for hint in hints)))
+        return Hint(text, _names(hints) | {"Union"})
+    return Hint(joined(" | ", (hint.text for hint in hints)), _names(hints), quoted)

@@ -1,7 +1,7 @@
-"""The models of one revision: hoisted schema -> JSON Schema -> datamodel-code-generator -> Python text.
+"""The models of one revision: hoisted schema -> Python text.
 
-datamodel-code-generator writes the modules, one per section. The templates in `templates/datamodel` print the classes,
-since only the IR distinguishes absent from null, knows the values that constructors fill in, and knows which unions
+datamodel-code-generator arranges the classes of the modules, one per section. Our own templates print the classes, since
+only the IR distinguishes absent from null, knows the values that constructors fill in, and knows which unions
 are open. A class inherits from its base unless it redeclares a member with another type; then the base's members are
 copied into the class, so that every class is a true subtype of its bases.
 """
@@ -9,24 +9,22 @@ copied into the class, so that every class is a true subtype of its bases.
 from __future__ import annotations
 
 import ast
-import json
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import docs, ir, jsonschema
+from mcprev_codegen.arrangement import arranged
 from mcprev_codegen.hints import SCHEMA_INTEGER, Hint, Hints
 from mcprev_codegen.ir import Json
-from mcprev_codegen.naming import attribute, class_name, module_name, pascal_case
+from mcprev_codegen.naming import attribute, class_name, is_module, module_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
 from mcprev_codegen.sections import Layout, Section
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.templates.support._names import wire_name
+from mcprev_codegen.writers import Code, code, docstring, identifier, joined, literal, render
 
-TEMPLATES: Final = Path(__file__).with_name("templates") / "datamodel"
 Node = dict[str, Any]
 
 
@@ -34,11 +32,11 @@ Node = dict[str, Any]
 class Attribute:
     """One member as an attribute of a class; the template turns it into a line."""
 
-    name: str
+    name: Code
     hint: Hint
-    default: str | None
+    default: Code | None
     """The Python source after the `=`; None for a required member."""
-    doc: str
+    doc: Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class ModelPlanner:
     """Decides what `models` contains for every type of a revision."""
 
     revision: Revision
-    docs: Mapping[str, str] = field(default_factory=dict[str, str])
+    docs: Mapping[str, Code] = field(default_factory=dict[str, Code])
     """The docstring of every type."""
     categories: Mapping[str, str] = field(default_factory=dict[str, str])
     """The section of every type that has one."""
@@ -138,7 +136,16 @@ class ModelPlanner:
     def sections(self) -> tuple[Section, ...]:
         """The modules of the package and their types."""
         declared = self.revision.declared.types
-        return Layout(self.schema.module, declared, self.categories, self.needs).sections
+        found = Layout(self.schema.module, declared, self.categories, self.needs).sections
+        for section in found:
+            if not is_module(section.module):
+                named = [name for name in section.types if self.schema.types[name].tags.category]
+                raise self.schema.fail(
+                    self.schema.types[(named or section.types)[0]],
+                    f"its @category gives no name for a module ({section.title[:60]!r}): begin it with a letter, "
+                    "and keep it short",
+                )
+        return found
 
     def needs(self, name: str) -> Collection[str]:
         """Return the types that a class or alias needs at definition: bases, or the parts of the alias."""
@@ -154,14 +161,13 @@ class ModelPlanner:
         return tuple(dict.fromkeys(r for r in found if r not in inline))
 
     def document(self) -> Node:
-        """Return a JSON Schema of the names and members by `module.name`; the templates add the rest."""
+        """Return a JSON Schema of classes and aliases by `module.name`; all names in it are checked ones."""
         classes = self.classes
         defs: Node = {
             f"{section.module}.{class_name(name)}": (
                 {
                     "type": "object",
-                    "properties": {f.name: {} for f in classes[name].members},
-                    "required": [f.name for f in classes[name].members if not f.field.optional],
+                    "properties": {attribute(f.name): {} for f in classes[name].members},
                 }
                 if name in classes
                 else {"type": "string"}
@@ -213,14 +219,15 @@ class ModelPlanner:
                 if self.schema.types[name].tags.deprecated
                 else None
             )
-            data[class_name(name)] = {"docstring": self.docs.get(name, ""), "deprecated": deprecated, **plan}
+            own = {"class_name": identifier(class_name(name)), "doc": self.docs.get(name, docstring())}
+            data[class_name(name)] = {**own, "deprecated": deprecated, **plan}
             known.add(name)
         return data
 
     def _class_data(self, name: str, hints: Hints) -> dict[str, Any]:
         plan = self.classes[name]
         return {
-            "bases": [class_name(base) for base in plan.bases] or ["Model"],
+            "bases": joined(", ", [identifier(class_name(base)) for base in plan.bases] or [code("Model")]),
             "attributes": {f.name: self._attribute(name, f, hints) for f in plan.members},
         }
 
@@ -242,27 +249,29 @@ class ModelPlanner:
         f = member.field
         name = attribute(f.name)
         own = (hints.builtins(m.field.type) for m in self.classes[owner].members)
-        if any(name in needed for needed in own):
-            name += "_"  # Otherwise the attribute would hide a builtin that the hints below it use.
+        if name in (*_HELPERS, hints.package) or any(name in needed for needed in own):
+            name += "_"  # Otherwise the attribute would hide a name that the lines below it use.
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
         limits, type_ = self._bounds(f), self._with_integers(f)
         hint = hints.limited(type_, limits) if limits else hints.hint(type_)
         default = None
         if fallback is not None:
-            default = f"fallback({json.dumps(fallback)})"
+            default = code("fallback({})", literal(fallback))
         elif not f.optional and len(literals) == 1:
-            default = f"constant({json.dumps(literals[0])})"
+            default = code("constant({})", literal(literals[0]))
         elif f.optional and self._nullable(f.type):
-            hint, default = hint.inside("Nullable"), "ABSENT"
+            hint, default = hint.inside("Nullable"), code("ABSENT")
         elif f.optional:
-            hint, default = hint.inside("Opt"), "None"
+            hint, default = hint.inside("Opt"), code("None")
         alias = None if wire_name(name) == f.name else f.name
         if alias:
-            hint = hint.annotated("wire", json.dumps(alias))
+            hint = hint.annotated("wire", literal(alias))
         if f.tags.deprecated:
-            hint = Hint(f"Annotated[{hint.source}, DEPRECATED]", hint.names | {"Annotated", "DEPRECATED"})
-        return Attribute(name, hint, default, doc=docs.member(f))
+            hint = Hint(
+                code("Annotated[{}, DEPRECATED]", hint.source), hint.names | {"Annotated", "DEPRECATED"}
+            )
+        return Attribute(identifier(name), hint, default, doc=docs.member(f))
 
     def _with_integers(self, member: ir.Field) -> ir.TypeExpr:
         """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
@@ -317,6 +326,8 @@ class ModelPlanner:
         return {"property": found.property, "tags": tags}
 
 
+_HELPERS: Final = ("constant", "fallback", "wire")
+"""The functions that the lines of a class call."""
 _NUMBER_BOUNDS: Final = {
     "minimum": "ge",
     "maximum": "le",
@@ -361,7 +372,7 @@ class Module:
     """The names that it imports from other sections, by module."""
     names: frozenset[str]
     """All names that its text refers to, builtins excepted."""
-    body: str
+    body: Code
 
     @property
     def exports(self) -> list[str]:
@@ -373,12 +384,11 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
     """Yield the modules of a revision's `models`, in source order."""
     package = frozenset({module_name(planner.revision.name)})
     by_section = {section: planner.template_data(section) for section in planner.sections}
-    texts = _write(
-        planner.document(),
-        {f"{s.module}.{name}": entry for s, data in by_section.items() for name, entry in data.items()},
+    order = arranged(
+        planner.document(), [f"{s.module}.{name}" for s, data in by_section.items() for name in data]
     )
     for section, data in by_section.items():
-        text = texts[f"{section.module}.py"]
+        text = joined("\n\n\n", (_rendered(data[name]) for name in order[section.module]))
         names = _names(text, data)
         if any(planner.classes[name].bases for name in section.types if name in planner.classes):
             names |= package  # a hint of a base is resolved in the module of the subclass
@@ -389,6 +399,10 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
         yield Module(section, dict(sorted(imports.items())), names, text)
 
 
+def _rendered(entry: Mapping[str, Any]) -> Code:
+    return render("class.py" if "attributes" in entry else "alias.py", **entry)
+
+
 def _names(text: str, data: Mapping[str, dict[str, Any]]) -> frozenset[str]:
     """Return the names that the text of a module refers to, also in quoted hints."""
     printed = {
@@ -397,34 +411,3 @@ def _names(text: str, data: Mapping[str, dict[str, Any]]) -> frozenset[str]:
     hints = [a.hint for entry in data.values() for a in entry.get("attributes", {}).values()]
     hints += [entry["hint"] for entry in data.values() if "hint" in entry]
     return frozenset(printed.union(*(hint.names for hint in hints)))
-
-
-def _write(document: Node, data: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Return the modules that datamodel-code-generator writes for a document, by file name."""
-    import datamodel_code_generator as dcg
-    from datamodel_code_generator.enums import DataModelType
-    from datamodel_code_generator.model import get_data_model_types
-    from datamodel_code_generator.parser.jsonschema import JsonSchemaParser
-
-    version = dcg.PythonVersion.PY_311
-    types = get_data_model_types(
-        DataModelType.PydanticV2BaseModel, target_python_version=version, use_type_alias=True
-    )
-    parser = JsonSchemaParser(
-        json.dumps(document),
-        data_model_type=types.data_model,
-        data_model_root_type=types.root_model,
-        data_model_field_type=types.field_model,
-        data_type_manager_type=types.data_type_manager,
-        target_python_version=version,
-        custom_template_dir=TEMPLATES,
-        extra_template_data=defaultdict(dict, data),
-        naming_strategy=dcg.NamingStrategy.PrimaryFirst,
-        use_type_alias=True,
-        skip_root_model=True,
-        snake_case_field=True,
-    )
-    found = parser.parse(with_import=False, format_=False)
-    if isinstance(found, str):
-        raise TypeError("names with a dot make modules")
-    return {name: result.body for (name, *_), result in found.items()}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from mcprev_codegen.errors import InputError, at_line
+from mcprev_codegen.naming import check_revision
 
 PINS: Final = "revisions.toml"
 _HEADER: Final = """\
@@ -84,10 +85,14 @@ def load_pins(folder: Path) -> dict[str, Pin]:
 
 
 def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
+    line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
+    try:
+        check_revision(revision)
+    except InputError as error:
+        raise at_line(path, lines, line, str(error)) from None
     entries: Mapping[str, object] = cast("Mapping[str, object]", table) if isinstance(table, Mapping) else {}
     values = {name: str(entries[name]) for name in _VALUES if name in entries}
     if missing := [name for name in _VALUES if not values.get(name)]:
-        line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
         raise at_line(
             path,
             lines,
@@ -115,8 +120,8 @@ def require_pin(folder: Path, revision: str) -> Pin:
 
 
 def contract_path(folder: Path, revision: str) -> Path:
-    """Return the path of a revision's contract."""
-    return folder / revision / "schema.ts"
+    """Return the path of a revision's contract. Raises `InputError` if the revision has no valid name."""
+    return folder / check_revision(revision) / "schema.ts"
 
 
 def read_contract(folder: Path, pin: Pin) -> str:

@@ -66,7 +66,7 @@ class Layout:
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """The sections that have types, in source order."""
-        titles = self._with_cycles_merged(self._with_small_merged(self._titles))
+        titles = self._with_cycles_merged(self._with_modules_merged(self._with_small_merged(self._titles)))
         grouped: dict[str, list[str]] = {}
         for name in self.module.types:
             grouped.setdefault(titles[name], []).append(name)
@@ -123,6 +123,11 @@ class Layout:
             title: family for title, family in families.items() if [*families.values()].count(family) > 1
         }
         return {name: shared.get(title, title) for name, title in titles.items()}
+
+    def _with_modules_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
+        """Return the titles with one title for each module: `Tools` and `tools` have the same one."""
+        first: dict[str, str] = {}
+        return {name: first.setdefault(snake_case(title), title) for name, title in titles.items()}
 
     def _with_cycles_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """Return the titles with sections that need each other merged: import cycles are not allowed."""

@@ -11,9 +11,10 @@ from mcprev_codegen.errors import CodegenError, InputError, SchemaError, reason,
 from mcprev_codegen.fetch import LIMIT
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import MESSAGE_UNIONS, Method, method_table, unlisted
+from mcprev_codegen.naming import check_revision
 from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.resolve import Schema
-from mcprev_codegen.revisions import Pin, load_pins, read_contract, require_pin
+from mcprev_codegen.revisions import Pin, contract_path, load_pins, read_contract, require_pin
 from mcprev_codegen.senders import senders
 
 
@@ -57,7 +58,7 @@ class Revision:
 def load(folder: Path, revision: str) -> Revision:
     """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
     pin = require_pin(folder, revision)
-    path = folder / revision / "schema.ts"
+    path = contract_path(folder, revision)
     texts = descriptions.load(folder, revision)
     text = read_contract(folder, pin)
     module = texts.attach(typescript.parse(text, str(path)))
@@ -103,8 +104,7 @@ def load_bytes(
     """
     declared = _declared(data, source)
     if revision is None:
-        version = declared.consts.get("LATEST_PROTOCOL_VERSION")
-        revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
+        revision = (None if folder_name in load_pins(folder) else _version(declared)) or folder_name
     return _derive(folder, revision, None, declared, lenient=lenient)
 
 
@@ -129,12 +129,12 @@ def load_extension(
         like = next((n for n in named if n in pins), None)
         if like is None:
             raise InputError(
-                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value) if version else 'missing'}, which is not "
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value)[:60] if version else 'missing'}, which is not "
                 f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
             )
     if like is not None and like not in pins:
         raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
-    name = name or like or (str(version.value) if version else None)
+    name = name or like or _version(declared)
     if name is None:
         raise InputError(
             f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
@@ -166,6 +166,17 @@ def _declared(data: bytes, source: str) -> Schema:
     """Return the schema of a file as declared. Raises `CodegenError`."""
     text = decoded(data, source)
     return Schema(typescript.parse(text, source), source, text.split("\n"))
+
+
+def _version(declared: Schema) -> str | None:
+    """Return the version that a file declares, if it does. Raises `SchemaError` if it is not a name of a revision."""
+    const = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    if const is None:
+        return None
+    try:
+        return check_revision(str(const.value))
+    except InputError as error:
+        raise declared.fail(const, f"LATEST_PROTOCOL_VERSION: {error}") from None
 
 
 def _derive(

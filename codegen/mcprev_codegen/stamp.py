@@ -30,7 +30,7 @@ def inputs(folder: Path) -> str:
     """Return the digest of the inputs of a run: schema folder, generator, files of the runtime, library versions."""
     runtime = runtime_of(folder)
     roots = [folder, Path(__file__).parent]
-    roots += [runtime.table, runtime.step("*").parent] if runtime else []
+    roots += [runtime.table, runtime.convert] if runtime else []
     libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
     return _digest(roots, [platform.python_version(), *libraries])
 
@@ -66,6 +66,7 @@ def write(folder: Path, read: str) -> None:
     """Store that everything is up to date; `read` is the digest of the inputs."""
     if runtime_of(folder) is not None:
         checkout = folder.resolve().parent
+        (checkout / FILE).unlink(missing_ok=True)  # which may be a link that leads elsewhere
         (checkout / FILE).write_text(f"{read} {outputs(checkout)}\n", encoding="utf-8")
 
 

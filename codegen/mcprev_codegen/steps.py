@@ -8,7 +8,6 @@ removes the entry. The generator parses existing step modules, and never changes
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from mcprev_codegen.errors import InputError, reason
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.printer import print_inline
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.writers import render, revision_name
 
 _ROWS: Final = frozenset({"Revision", "replace"})
 """The functions whose calls make a row of the table."""
@@ -35,9 +35,18 @@ class Runtime:
         """The path of the table of revisions."""
         return self.folder / "revisions.py"
 
+    @property
+    def convert(self) -> Path:
+        """The path of the folder of the step modules."""
+        return self.folder / "convert"
+
+    def steps(self) -> list[Path]:
+        """Return the paths of all step modules."""
+        return sorted(self.convert.glob("step_*.py"))
+
     def step(self, revision: str) -> Path:
         """Return the path of the step module between a revision and the one before it."""
-        return self.folder / "convert" / f"step_{module_name(revision).removeprefix('v')}.py"
+        return self.convert / f"step_{module_name(revision).removeprefix('v')}.py"
 
     def rows(self) -> dict[str, int]:
         """Return the revisions in the table, each with its line."""
@@ -83,16 +92,8 @@ def skeleton(old: Revision, new: Revision) -> str:
     from mcprev_codegen.emit import format_python
 
     down, up = questions(old, new)
-    task = (
-        "\nDecide each entry of `undecided`: add a rule for its member (see `mcprev.convert.rules`), or state in `accepted`\n"
-        "why it needs none; then remove the entry.\n"
-    )
     return format_python(
-        f'"""Between {old.name} and {new.name}: the rules that the generated deltas cannot contain.\n'
-        f'{task if down or up else ""}"""\n\n'
-        "from __future__ import annotations\n\nfrom typing import Final\n\n"
-        "from mcprev.convert.rules import Rules\n\n"
-        f"DOWN: Final = {_rules(down)}\nUP: Final = {_rules(up)}\n"
+        render("step.py", old=revision_name(old.name), new=revision_name(new.name), down=down, up=up)
     )
 
 
@@ -100,15 +101,6 @@ def questions(old: Revision, new: Revision) -> tuple[dict[str, str], dict[str, s
     """Return the undecided members as `Type.member`, each with its question: towards `old`, and towards `new`."""
     names = lineage.pairing(old, new)
     return _questions(new, old, names), _questions(old, new, {older: newer for newer, older in names.items()})
-
-
-def _rules(entries: Mapping[str, str]) -> str:
-    if not entries:
-        return "Rules()"
-    lines = "".join(
-        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in entries.items()
-    )
-    return f"Rules(\nundecided={{\n{lines}}},\n)"
 
 
 def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, str]:

@@ -56,6 +56,7 @@ def test_the_attribute_of_a_member(wire: str, attribute: str) -> None:
         ("GetTaskPayloadRequest", "get_task_payload"),
         ("SubscriptionsListenRequest", "subscriptions_listen"),
         ("SetLevelRequest", "set_level"),
+        ("ImportRequest", "import_"),
     ],
 )
 def test_the_stub_of_a_message(type_: str, stub: str) -> None:
@@ -105,7 +106,7 @@ def test_the_base_class_and_the_generator_derive_the_same_wire_names(revision: s
             for member in planner.classes[name].members:
                 written = data[naming.class_name(name)]["attributes"][member.name]
                 assert (wire_name(written.name) == member.name) != (
-                    f'wire("{member.name}")' in written.hint.text
+                    f"wire('{member.name}')" in written.hint.text
                 )
 
 

@@ -83,6 +83,16 @@ def test_the_command_says_that_nothing_has_changed(folder: Path) -> None:
     assert (result.exit_code, result.output.startswith("nothing has changed")) == (0, True)
 
 
+def test_the_digest_is_written_through_no_link(folder: Path, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    away.write_text("theirs", encoding="utf-8")
+    (tmp_path / stamp.FILE).unlink()
+    (tmp_path / stamp.FILE).symlink_to(away)
+    stamp.write(folder, stamp.inputs(folder))
+    assert stamp.up_to_date(folder)
+    assert away.read_text(encoding="utf-8") == "theirs"
+
+
 def test_a_library_of_another_version_than_the_pinned_one_is_named(tmp_path: Path) -> None:
     (tmp_path / stamp.PINS).write_text("# pins\nblack==1.2\n", encoding="utf-8")
     (line,) = stamp.other_versions(tmp_path / "schema")

@@ -1,0 +1,519 @@
+"""No text of a schema becomes code: hostile strings in every place that holds text, in schemas, overlays, descriptions
+and paths.
+
+Each string is put into all places at once, and the package is compared with that of a harmless text: each Python file
+has the same syntax tree but for names and the values of literals, each JSON and TOML file the same structure. The
+packages are imported, and their models built, in a process that reports what is called or changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+import pytest
+
+import mini
+from hostile import CALL, HOSTILE, MIXED
+from mcprev_codegen import emit, pipeline, sources, steps
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError
+from mcprev_codegen.importer import import_schema
+
+pytestmark = pytest.mark.usefixtures("in_one_process")
+
+LARGE: Final = 1_000_000
+
+
+def quoted(text: str) -> str:
+    """A string literal of TypeScript."""
+    return json.dumps(text)
+
+
+def remark(text: str) -> str:
+    """A text within a block comment, of which only the end cannot be part, and tags begin a line."""
+    return text.replace("*/", "* /").replace("\n", "\n * ").replace("\0", "")
+
+
+def line(text: str) -> str:
+    return re.sub(r"[\n\r\u2028\u2029]", " ", remark(text))
+
+
+def template(text: str) -> str:
+    return re.sub(r"[`\\$\0]", "", text)  # which the parser refuses
+
+
+def pattern(text: str) -> str:
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda m: m[0] if m[0] in "<>" else f"\\{m[0]}", line(text))
+
+
+def block(n: int, text: str) -> str:
+    """Declarations that hold a text in every place."""
+    r, s, own = remark(text), quoted(text), quoted(f"{text}{n}")
+    name: Callable[[str], str] = lambda place: quoted(f"{place}{text}/x")  # noqa: E731
+    return f"""
+/* {line(text)} */
+
+/**
+ * {r}
+ *
+ * @category Things
+ * @since {line(text)}
+ * @deprecated {r}
+ * @see {r}
+ * @unheard {r}
+ */
+export interface Thing{n} {{
+  /**
+   * {r}
+   * @default d{line(text)}
+   * @format f{line(text)}
+   * @pattern ^{pattern(text)}$
+   */
+  {name("m")}?: string; // {line(text)}
+  /** @TJS-type t{line(text)} */
+  typed?: string;
+  /** @default {quoted(remark(text))} */
+  other?: string;
+  kind: {own};
+  either?: {s} | {own} | number | null;
+  {quoted(f"o/{text} z")}?: {{ a: {s}; {name("i")}: number }};
+  /** @maxItems 3 */
+  {name("l")}?: ({own} | boolean)[];
+  open: OpenA{n} | OpenB{n};
+  template: `T{template(text)}${{string}}`;
+  pair: [{s}, "b"];
+  wide: string | Enum{n};
+}}
+/** {r} */
+export const CONSTANT{n} = {s};
+export enum Enum{n} {{ {own} = {s}, Other = "other {n}" }} // {line(text)}
+export interface OpenA{n} {{ type: {own}; value: typeof CONSTANT{n} }}
+export interface OpenB{n} {{ type: "b {n}"; value: Record<{name("r")} | "key", string> }}
+export type Open{n} =
+  | OpenA{n} // {line(text)}
+  | OpenB{n};
+export type Closed{n}Union = {{ {name("k")}: {s}; only: Pick<Thing{n}, {name("m")}> }} | {{ {name("k")}: {quoted(f"{text}b")} }};
+/** {r} */
+export type Tree{n} = {s} | Tree{n}[];
+/** {r} */
+export interface Run{n}Request {{
+  method: {quoted(f"run{text}/{n}")};
+  params: {{ {name("p")}: {s}; things: Thing{n}[]; open?: Open{n}; closed?: Closed{n}Union }};
+}}
+export interface Run{n}Result {{ value: {s}; tree?: Tree{n}; maps?: {{ [key: string]: Thing{n} }} }}
+export interface Told{n}Notification {{ method: {quoted(f"told{text}/{n}")}; params?: {{ {name("p")}: {s} }} }}
+"""
+
+
+def schema(texts: Sequence[str], revision: str = mini.REVISION, more: str = "") -> str:
+    """A schema.ts that holds each of the texts in every place."""
+    numbers = range(len(texts))
+    requests, results, notifications = (
+        " | ".join(f"{part}{n}{kind}" for n in numbers)
+        for part, kind in (("Run", "Request"), ("Run", "Result"), ("Told", "Notification"))
+    )
+    return f"""
+export const LATEST_PROTOCOL_VERSION = "{revision}";
+export type ClientRequest = {requests};
+export type ServerResult = {results} | EmptyResult;
+export type ServerNotification = {notifications};
+export interface EmptyResult {{ [key: string]: unknown }}
+""" + "".join(block(n, text) for n, text in enumerate(texts)) + more  # fmt: skip
+
+
+def harmless(texts: Sequence[str]) -> list[str]:
+    return [f"harmless text {chr(97 + n)}" for n in range(len(texts))]
+
+
+# -- what is generated -----------------------------------------------------------------------------------
+
+Files: TypeAlias = "dict[str, str]"
+LATER: Final = "2099-01-02"
+OVERLAY: Final = """
+[[entry]]
+pointer = "Thing0.other"
+expected = "other?: string;"
+new = {fragment}
+why = {text}
+
+[[entry]]
+pointer = "Run0Result.value#default"
+expected = {value}
+new = {text}
+why = {text}
+"""
+DESCRIPTIONS: Final = """
+[types.Thing0]
+doc = {text}
+[types.Thing0.fields]
+kind = {text}
+[constants]
+CONSTANT0 = {text}
+[fields]
+other = {text}
+"""
+
+
+def project(out: Path, text: str, folder: str = "upstream") -> Path:
+    """The package of a schema.ts that is not pinned."""
+    inputs = out.with_name(f"{out.name}_inputs")
+    pins = mini.write_folder(inputs)
+    path = inputs / folder / "schema.ts"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    pipeline.generate_project(pins, path, out, "acme", overlay=False)
+    return out
+
+
+def free(out: Path, texts: Sequence[str]) -> Path:
+    return project(out, schema(texts))
+
+
+def pinned(out: Path, texts: Sequence[str]) -> Path:
+    """The packages of two pinned revisions, with overlay, descriptions, and what is asked in the step between them."""
+    folder = out.with_name(f"{out.name}_inputs")
+    old = [f"older text {chr(97 + n)}" for n in range(len(texts))]
+    inputs = mini.write_folder(folder, schema(old))
+    import_schema(inputs, str(mini.write_source(folder, schema(texts, LATER))), LATER, commit=mini.COMMIT)
+    values = {
+        "text": toml(texts[0]),
+        "value": toml(json.dumps(texts[0], ensure_ascii=False)),
+        "fragment": toml(f"other?: {quoted(texts[0])};"),
+    }
+    overlay = OVERLAY.replace("[[entry]]\n", f'[[entry]]\nsince = "{LATER}"\n')
+    (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
+    (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
+    pipeline.generate(inputs, out / out.name)
+    older, newer = (sources.load(inputs, name) for name in (mini.REVISION, LATER))
+    (out / "step.py").write_text(steps.skeleton(older, newer), encoding="utf-8", newline="\n")
+    return out
+
+
+def toml(text: str) -> str:
+    return '"' + "".join(f"\\U{ord(c):08x}" for c in text) + '"'
+
+
+def files(out: Path) -> Files:
+    """The files of an output folder, with the same name for the package in it."""
+    found = [p for p in out.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return {
+        str(p.relative_to(out)).replace(out.name, "package"): p.read_bytes().decode("utf-8") for p in found
+    }
+
+
+# -- the shape of a file ---------------------------------------------------------------------------------
+
+
+def words(text: str) -> set[str]:
+    """The names in a syntax tree."""
+    values = (value for node in ast.walk(ast.parse(text)) for _, value in ast.iter_fields(node))
+    return {
+        item
+        for value in values
+        for item in (cast("list[object]", value) if isinstance(value, list) else [value])
+        if isinstance(item, str)
+    }
+
+
+def shape(node: Any, known: set[str]) -> Any:
+    """A syntax tree without the values of literals, and without the names that come from the text."""
+    if isinstance(node, ast.Constant):
+        return type(node.value).__name__
+    if isinstance(node, ast.AST):
+        return (type(node).__name__, *(shape(value, known) for _, value in ast.iter_fields(node)))
+    if isinstance(node, list):
+        found = [shape(item, known) for item in cast("list[object]", node)]
+        return tuple(sorted(found, key=repr) if node and isinstance(node[0], ast.alias) else found)
+    if isinstance(node, str):
+        return node if node in known else "?"
+    return repr(node)
+
+
+def structure(value: Any) -> Any:
+    """A document without its texts."""
+    if isinstance(value, dict):
+        return sorted(repr(structure(item)) for item in cast("dict[str, object]", value).values())
+    if isinstance(value, list):
+        return [structure(item) for item in cast("list[object]", value)]
+    return type(value).__name__
+
+
+def compare(hostile: Files, plain: Files) -> None:
+    assert hostile.keys() == plain.keys()
+    for name, text in hostile.items():
+        strange = {c for c in text if not c.isprintable() and c != "\n"}
+        assert not strange, (name, strange)
+        if name.endswith(".py"):
+            known = {word for word in words(plain[name]) if "harmless" not in word.lower()}
+            found, expected = (shape(ast.parse(t), known) for t in (text, plain[name]))
+            assert found == expected, name
+        elif name.endswith((".json", ".toml")):
+            read: Callable[[str], Any] = json.loads if name.endswith(".json") else tomllib.loads
+            assert structure(read(text)) == structure(read(plain[name])), name
+
+
+IMPORTING: Final = """
+import builtins, importlib, pkgutil, sys
+import pydantic
+reported = []
+builtins.CANARY = lambda *_: reported.append("the canary was called")
+HARMLESS = ("import", "compile", "exec", "marshal.", "object.", "os.listdir", "os.scandir", "sys._getframe", "code.", "builtins.id", "types.")
+watching = False
+def watch(event, args):
+    if not watching or event.startswith(HARMLESS):
+        return
+    if event == "open" and args[1] in ("r", "rb", None) and not args[2] & 3:
+        return
+    reported.append(f"{event} {args!r}"[:300])
+sys.addaudithook(watch)
+sys.dont_write_bytecode = True
+loaded = {}
+for path, package in zip(sys.argv[1::2], sys.argv[2::2]):
+    sys.path.insert(0, path)
+    before = set(sys.modules)
+    watching = True
+    names = [package, *(m.name for m in pkgutil.walk_packages([f"{path}/{package}"], f"{package}."))]
+    for name in names:
+        module = importlib.import_module(name)
+        for exported in getattr(module, "__all__", ()):
+            getattr(module, exported)
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == name and issubclass(value, pydantic.BaseModel):
+                value.model_rebuild()
+                repr(value.model_fields)
+    watching = False
+    loaded[package] = sorted(m.partition(".")[0] for m in set(sys.modules) - before if m.partition(".")[0] != package)
+print(*reported, sep="\\n")
+known = {"annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection", *sys.stdlib_module_names}
+print({m for found in loaded.values() for m in found if not m.startswith("_sysconfigdata")} - known)
+"""
+
+
+def report(*packages: Path) -> str:
+    """What a process that imports packages has to say about calls that none of them should make."""
+    pairs = [part for path in packages for part in (str(path.parent), path.name)]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING, *pairs],
+        cwd=packages[0].parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+NOTHING: Final = "\nset()\n"
+
+
+def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [(pinned(tmp_path / "hostile", MIXED), pinned(tmp_path / "harmless", harmless(MIXED)))]
+    monkeypatch.setattr(emit, "format_python", str)  # the tests of the writers have it format all strings
+    plain = free(tmp_path / "plain", harmless(HOSTILE[0]))
+    made += [(free(tmp_path / f"hostile_{n}", texts), plain) for n, texts in enumerate(HOSTILE)]
+    for hostile, other in made:
+        compare(files(hostile), files(other))
+    assert report(*(hostile / hostile.name for hostile, _ in made)) == NOTHING
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["CANARY()", "import os; os.system('true')", "open('made', 'w')", "import socket; socket.socket()", "import os; os.mkdir('made')"],
+)  # fmt: skip
+def test_the_process_reports_what_a_package_does(tmp_path: Path, line: str) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text(line, encoding="utf-8")
+    assert report(tmp_path / "package") != NOTHING
+
+
+def test_a_folder_can_be_called_anything(tmp_path: Path) -> None:
+    source = schema(harmless(["1"]))
+    found = [
+        project(tmp_path / name, source, folder)
+        for name, folder in (("plain", "harmless"), ("hostile", f'a"\n{CALL}\n\x1b[2J\u2028\'"""'))
+    ]
+    compare(files(found[1]), files(found[0]))
+
+
+def test_a_large_text_is_a_text(tmp_path: Path) -> None:
+    large = (
+        f'/** {"x" * (LARGE // 2)} {CALL}"""{"{@link " * (LARGE // 14)} */\nexport type Large = {{large}};'
+    )
+    texts = ["harmless", '"' * 500 + "x" * LARGE]
+    plain, hostile = (
+        project(tmp_path / f"large_{n}", mini.SOURCE + large.replace("{large}", quoted(text)))
+        for n, text in enumerate(texts)
+    )
+    compare(files(hostile), files(plain))
+
+
+# -- what is refused -------------------------------------------------------------------------------------
+
+NAMES: Final = (
+    "", " ", "..", "../../evil", "/etc", "a/b", "a\\b", "a b", "a\n", "\n", "a\0b", "-a", "a-", "a--b", ".a", "é", "a" * 61, '"', "'",
+    f"x;{CALL}", "C:", "~", "\u2028", "__init__", "_a", "$a", "{a}", "a.b",
+)  # fmt: skip
+OUT: Final = "out"
+
+
+def entries(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_of_a_revision_that_is_none_is_refused_where_it_stands(tmp_path: Path, name: str) -> None:
+    pins = mini.write_folder(tmp_path)
+    path = mini.write_source(tmp_path, mini.SOURCE.replace(f'"{mini.REVISION}"', quoted(name)))
+    before = entries(tmp_path)
+    with pytest.raises(SchemaError, match="is not a valid name of a revision") as caught:
+        pipeline.generate_project(pins, path, tmp_path / OUT, overlay=False)
+    assert (caught.value.path, caught.value.line) == (str(path), 6)
+    with pytest.raises(InputError, match="is not a valid name of a revision"):
+        pipeline.generate_project(pins, path, tmp_path / OUT, name or "/", overlay=False)
+    pinned_names = (pins / "revisions.toml").read_text(encoding="utf-8")
+    (pins / "revisions.toml").write_text(
+        pinned_names.replace(f'"{mini.REVISION}"]', f"{toml(name)}]"), encoding="utf-8"
+    )
+    with pytest.raises(CodegenError, match=r"is not a valid (name of a )?revision"):
+        pipeline.generate(pins, tmp_path / OUT)
+    assert entries(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "latest", "str", "list", "wire", "class", "None", "Model", "lazy", "type"]
+)
+def test_a_revision_whose_package_would_hide_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="cannot be the name of a revision"):
+        pipeline.generate_project(
+            mini.write_folder(tmp_path), mini.write_source(tmp_path), tmp_path / OUT, name, overlay=False
+        )
+    assert not (tmp_path / OUT).exists()
+
+
+REFUSED: Final = {
+    "constant": [f"export const {name} = 1;" for name in ("class", "Final", "METHODS", "models", "str", "__path__", "$x", "Thing", "é")],
+    "type": [f"export interface {name} {{ a: string }}" for name in ("thing", "$T", "Été", "None", "Model", "T_", "__A", "Annotated { a: string }\nexport interface AnnotatedModel")],
+    "stub": ['export interface Request { method: "a" } export type ServerRequest = Request; export interface Result {}'],
+    "category": [
+        f"/** @category {text} */\nexport interface New {{ a: string }}" for text in ("日本", "1 a", "import", "/", "a" * 61, '"""')
+    ],
+    "member": [f"export interface New {{ {quoted(name)}: string }}" for name in ("", " ", '"', "1", "日本", "__", "model_dump", "\0")],
+    "tag": [
+        f"export interface New {{\n/** @{tag} {text} */\na: number }}"
+        for tag in ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "minLength", "maxLength", "minItems", "maxItems")
+        for text in (CALL, "1e999", "nan", "-inf", "9" * 5000, '"', "1)")
+    ] + [f"export interface New {{ /** @uniqueItems {CALL} */ a: string[] }}", "export interface New { /** @pattern ( */ a: string }"],
+    "number": [f"export const NEW = {'9' * digits}{end};" for digits in (400, 5000) for end in ("", ".5")],
+    "surrogate": [
+        'export const NEW = "\\ud800";', 'export type New = "a\\udfffb";', 'export interface New { "a\\ud800": string }',
+        '/** @default "\\ud800" */\nexport interface New { a: string }', 'export const NEW = "\\u{110000}";',
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "source", [pytest.param(s, id=f"{k}-{n}") for k, v in REFUSED.items() for n, s in enumerate(v)]
+)
+def test_what_can_be_no_name_or_number_is_refused_where_it_stands(tmp_path: Path, source: str) -> None:
+    path = mini.write_source(tmp_path, f"{mini.SOURCE}{source}")
+    with pytest.raises(SchemaError) as caught:
+        pipeline.generate_project(
+            mini.write_folder(tmp_path / "pins"), path, tmp_path / OUT, "acme", overlay=False
+        )
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert caught.value.source_line == lines[caught.value.line - 1]
+    assert caught.value.line >= mini.SOURCE.count("\n")
+    assert not (tmp_path / OUT).exists()
+
+
+HIDING: Final = """
+/** @category Tools/List */
+export interface First { constant: "a"; fallback?: "b"; wire: "c"; acme: "d"; "x-y": "e"; again: Second; str: string; import: "f" }
+/** @category tools list */
+export interface Second { fallback: "a"; constant: "b"; more?: First[] }
+export type ServerNotification = ImportNotification;
+export interface ImportNotification { method: "import" }
+"""
+
+
+def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
+    pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path, mini.SOURCE + HIDING)
+    pipeline.generate_project(pins, path, tmp_path / "hiding", "acme", overlay=False)
+    assert report(tmp_path / "hiding" / "hiding") == NOTHING
+    code = (
+        "from hiding.acme import First, Second, models, dispatch\n"
+        "print(First(again=Second(), str='').to_json().decode(), First.__module__ == Second.__module__)\n"
+        "print(dispatch.ServerCalls.import_.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "hiding", capture_output=True, text=True, check=False
+    )
+    sent = '{"constant":"a","wire":"c","acme":"d","x-y":"e","again":{"fallback":"a","constant":"b"},"str":"","import":"f"}'
+    assert (done.stdout, done.stderr) == (f"{sent} True\nimport_\n", "")
+
+
+# -- what is written stays below the folder --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "link", ["out", "out/v2099_01_01", "out/v2099_01_01/models", "out/v2099_01_01/models/things.py", "out/index.py"]
+)  # fmt: skip
+def test_a_link_in_the_folder_leads_nothing_out_of_it(tmp_path: Path, link: str) -> None:
+    pins = mini.write_folder(tmp_path)
+    place, away = tmp_path / link, tmp_path / "away"
+    pipeline.generate(pins, tmp_path / OUT)
+    place.rename(away)
+    place.symlink_to(away)
+    old = mini.snapshot(away) if away.is_dir() else away.read_bytes()
+    import_schema(
+        pins,
+        str(mini.write_source(tmp_path, mini.SOURCE.replace("size?: number;", "sizes?: number[];"))),
+        mini.REVISION,
+        commit=mini.COMMIT,
+        repin=True,
+    )
+    with pytest.raises(InputError, match=r"this link leads elsewhere|in the way"):
+        pipeline.generate(pins, tmp_path / OUT)
+    assert (mini.snapshot(away) if away.is_dir() else away.read_bytes()) == old
+
+
+@pytest.mark.parametrize("link", ["acme", "pyproject.toml", ".pyproject.toml.new", ".acme.new"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_in_a_project_is_refused_or_replaced(tmp_path: Path, link: str, exists: bool) -> None:
+    pins, path, out = mini.write_folder(tmp_path), mini.write_source(tmp_path), tmp_path / "acme"
+    away = tmp_path / "away"
+    if exists:
+        away.write_text("theirs", encoding="utf-8") if "toml" in link else away.mkdir()
+    out.mkdir()
+    (out / link).symlink_to(away)
+    before = entries(tmp_path)
+    try:
+        pipeline.generate_project(pins, path, out, overlay=False)
+    except InputError:
+        assert entries(tmp_path) == before
+    else:
+        assert link == ".pyproject.toml.new"
+    assert away.exists() == exists
+    assert not exists or not away.is_file() or away.read_text(encoding="utf-8") == "theirs"
+    assert not away.is_dir() or not [*away.iterdir()]
+
+
+def test_bytecode_is_not_deleted_through_a_link(tmp_path: Path) -> None:
+    out, away = tmp_path / OUT, tmp_path / "away"
+    pipeline.generate(mini.write_folder(tmp_path), out)
+    away.mkdir()
+    (away / "things.cpython-311.pyc").write_text("theirs", encoding="utf-8")
+    (out / "v2099_01_01" / "models" / "__pycache__").symlink_to(away)
+    pins = mini.write_folder(tmp_path / "other", mini.SOURCE.replace("@category Things", "@category Items"))
+    result = pipeline.generate(pins, out)
+    assert out / "v2099_01_01" / "models" / "things.py" in result.deleted
+    assert entries(away) == {"things.cpython-311.pyc"}
