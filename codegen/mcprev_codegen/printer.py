@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen import ir
@@ -52,14 +51,9 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
 
 
 def print_inline(type_: ir.TypeExpr) -> str:
-    """Return the text of a type on one line, without tags, for tables and messages."""
-
-    def without_tags(node: ir.Node) -> ir.Node:
-        return (
-            replace(node, tags=ir.NO_TAGS) if isinstance(node, ir.Field) and node.tags != ir.NO_TAGS else node
-        )
-
-    return re.sub(r"\s+", " ", print_type(ir.map_nodes(type_, without_tags))).replace("; }", " }")
+    """Return the text of a type on one line, without a tag that stands alone, for tables and messages."""
+    untagged = re.sub(r"^ */\*\* .*\*/$", "", print_type(type_), flags=re.MULTILINE)
+    return re.sub(r"\n\s*", " ", untagged).replace("; }", " }")
 
 
 def _parenthesised(type_: ir.TypeExpr, indent: int) -> str:
