@@ -315,6 +315,7 @@ def test_a_missing_resource_is_an_error_and_never_empty(row: Revision) -> None:
     run(main())
 
 
+@req("RES-1", "PROM-2", everywhere=True)
 @given(
     st.text("Aa0+/=_ \n\x00ü", max_size=9) | st.binary(max_size=9).map(lambda raw: b64encode(raw).decode())
 )
