@@ -14,7 +14,6 @@ from typing import Final
 from tree_sitter import Node
 
 from mcprev_codegen import comments, ir
-from mcprev_codegen.naming import pascal_case
 from mcprev_codegen.typescript_nodes import (
     NodeReader,
     flatten,
@@ -32,8 +31,7 @@ _MAX_NESTING: Final = 20
 _MAX_DEPTH: Final = 40
 """The maximum nesting depth of types that have no names."""
 _MAX_DECLARATIONS: Final = 2_000
-_MAX_TYPES: Final = 50_000
-"""The maximum numbers of declarations, and of types and members in them; upstream has a tenth of that."""
+"""The maximum number of declarations; upstream has a tenth of that."""
 _MAX_INSTANCES: Final = 1_000
 """The maximum number of declarations that the uses of generics become."""
 _MAX_ARGUMENT: Final = 50
@@ -74,9 +72,7 @@ class _Reader(NodeReader):
         """The uses of generics by the name of each, with generic and arguments; None while one is being read."""
         self._made: dict[str, list[ir.Decl]] = {}
         """The declarations that the uses of each generic became."""
-        self._enums: dict[str, dict[str, ir.Literal]] = {}
         self._depth = 0
-        self._types = 0
 
     def module(self) -> ir.Module:
         self._reject_syntax_errors()
@@ -175,27 +171,6 @@ class _Reader(NodeReader):
         type_ = literals[0] if len(literals) == 1 else ir.Union(literals)
         return ir.Alias(name, type_, tags, replace(doc, members=tuple(remarks)), span(node))
 
-    def _enum_values(self, node: Node) -> dict[str, ir.Literal]:
-        """Return the value of each member of an enum; a member without a value has the previous value plus one."""
-        enum = self._name(node)
-        if enum in self._enums:
-            return self._enums[enum]
-        values = self._enums[enum] = {}
-        following: ir.Literal | None = 0
-        for member in named_children(named_children(node)[-1]):
-            self._count(member)
-            key, *given = named_children(member) if member.type == "enum_assignment" else [member]
-            name = self._string(key) if key.type == "string" else self._short(key, node_text(key))
-            if not given and following is None:
-                self._fail(
-                    member, f"the enum's member '{name}' needs a value, since the one before is not a number"
-                )
-            value = self._literal(given[0]) if given else following
-            assert value is not None
-            values[name] = value
-            following = None if isinstance(value, str) else value + 1
-        return values
-
     def _const(self, name: str, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Const:
         (declarator,) = named_children(node)
         for child in named_children(declarator):
@@ -272,12 +247,6 @@ class _Reader(NodeReader):
         finally:
             self._depth -= 1
 
-    def _count(self, node: Node) -> None:
-        """Count a type or member. Raises `SchemaError` if there are too many in the file."""
-        self._types += 1
-        if self._types > _MAX_TYPES:
-            self._fail(node, f"more than {_MAX_TYPES} types and members are not supported")
-
     def _read_type(self, node: Node) -> ir.TypeExpr:
         match node.type:
             case "predefined_type" if node_text(node) in _PRIMITIVES:
@@ -315,8 +284,7 @@ class _Reader(NodeReader):
         for part in flatten(node, node.type):
             member = self._type(part)
             found += member.members if isinstance(member, kind) else [member]
-        members = ir.distinct(found)
-        return members[0] if len(members) == 1 else kind(members)
+        return found[0] if len(found) == 1 else kind(tuple(found))
 
     def tuple_type(self, node: Node) -> ir.Tuple:
         """Return a tuple, whose items may have names."""
@@ -377,12 +345,11 @@ class _Reader(NodeReader):
             if found in seen:
                 continue
             seen.add(found)
-            if isinstance(found, ir.Union):
-                pending += found.members[::-1]
-                continue
             statement = self._statements.get(found.name) if isinstance(found, ir.Ref) else None
             decl = self._declaration("", statement) if statement else None
-            if isinstance(decl, ir.Alias):
+            if isinstance(found, ir.Union):
+                pending += found.members[::-1]
+            elif isinstance(decl, ir.Alias):
                 pending.append(decl.type)
             else:
                 yield found
@@ -448,24 +415,6 @@ class _Reader(NodeReader):
         finally:
             self._arguments = outer
         return ir.Ref(name)
-
-    def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:
-        """Return the part that an argument adds to the name of the declaration for a use of a generic."""
-        match argument:
-            case ir.Ref(name):
-                return name
-            case ir.Prim(name):
-                return name.capitalize()
-            case ir.Lit(str() as value):
-                return pascal_case(value)
-            case ir.Array(item):
-                return f"{self._name_part(node, item)}List"
-            case ir.Record(value):
-                return f"{self._name_part(node, value)}Map"
-            case ir.Union(members):
-                return "Or".join(self._name_part(node, member) for member in members)
-            case _:
-                self._fail(node, "the name of the type cannot contain this argument; declare an alias for it")
 
     def _reference(self, node: Node) -> ir.TypeExpr:
         name = node_text(node)

@@ -15,11 +15,14 @@ from tree_sitter import Language, Node, Parser
 
 from mcprev_codegen import comments, ir
 from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.naming import pascal_case
 
 _MAX_TEXT: Final = 1_000
 """The maximum length of a name or literal; the longest of upstream's has a twentieth of that."""
 _MAX_DIGITS: Final = 100
 """The maximum length of a number, within which every fraction is finite."""
+_MAX_TYPES: Final = 50_000
+"""The maximum number of types and members; upstream has a tenth of that."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SPELL_OUT: Final = "write its members out in an interface"
 _PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
@@ -115,6 +118,8 @@ class NodeReader:
         self._lines = source.split("\n")
         self._root = _parser().parse(source.encode("utf-8")).root_node
         self._warnings: list[str] = []
+        self._enums: dict[str, dict[str, ir.Literal]] = {}
+        self._types = 0
 
     # -- places and comments -------------------------------------------------------------------------
 
@@ -131,6 +136,12 @@ class NodeReader:
         token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
         what, instead = _UNSUPPORTED.get(node.type, (token, _PLAIN_DATA))
         self._fail(node, f"{what} is not supported {where}; {instead}")
+
+    def _count(self, node: Node) -> None:
+        """Count a type or member. Raises `SchemaError` if there are too many in the file."""
+        self._types += 1
+        if self._types > _MAX_TYPES:
+            self._fail(node, f"more than {_MAX_TYPES} types and members are not supported")
 
     def _reject_syntax_errors(self) -> None:
         if not self._root.has_error:
@@ -304,3 +315,44 @@ class NodeReader:
             node,
             "names of members are expected here: string literals, an alias or enum of them, or string",
         )
+
+    # -- enums and generics ------------------------------------------------------------------------------
+
+    def _enum_values(self, node: Node) -> dict[str, ir.Literal]:
+        """Return the value of each member of an enum; a member without a value has the previous value plus one."""
+        enum = self._name(node)
+        if enum in self._enums:
+            return self._enums[enum]
+        values = self._enums[enum] = {}
+        following: ir.Literal | None = 0
+        for member in named_children(named_children(node)[-1]):
+            self._count(member)
+            key, *given = named_children(member) if member.type == "enum_assignment" else [member]
+            name = self._string(key) if key.type == "string" else self._short(key, node_text(key))
+            if not given and following is None:
+                self._fail(
+                    member, f"the enum's member '{name}' needs a value, since the one before is not a number"
+                )
+            value = self._literal(given[0]) if given else following
+            assert value is not None
+            values[name] = value
+            following = None if isinstance(value, str) else value + 1
+        return values
+
+    def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:
+        """Return the part that an argument adds to the name of the declaration for a use of a generic."""
+        match argument:
+            case ir.Ref(name):
+                return name
+            case ir.Prim(name):
+                return name.capitalize()
+            case ir.Lit(str() as value):
+                return pascal_case(value)
+            case ir.Array(item):
+                return f"{self._name_part(node, item)}List"
+            case ir.Record(value):
+                return f"{self._name_part(node, value)}Map"
+            case ir.Union(members):
+                return "Or".join(self._name_part(node, member) for member in members)
+            case _:
+                self._fail(node, "the name of the type cannot contain this argument; declare an alias for it")
