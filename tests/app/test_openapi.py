@@ -465,7 +465,8 @@ LEADS_OUT: Final[Mapping[str, tuple[list[Any], Any]]] = {
     "a declared parameter with brackets": (
         [parameter("o", schema=ANY, style="deepObject"), parameter("o[a]")], {"o": {"a": "1"}},
     ),
-    "a cookie that nobody declares": ([parameter("c", "cookie", ANY)], {"c": {"session": "1"}}),
+    "a cookie of ours that nobody declares": ([parameter("c", "cookie", ANY)], {"c": {"session": "1"}}),
+    "a cookie that nobody declares": ([parameter("c", "cookie", ANY)], {"c": {"other": "1"}}),
     "a declared cookie": (
         [parameter("c", "cookie", OBJECTS | {"properties": {"d": TEXT}}), parameter("d", "cookie")], {"c": {"d": "1"}},
     ),
@@ -498,7 +499,7 @@ def test_an_object_in_a_query_may_have_the_name_of_a_header() -> None:
     [
         parameter("Cookie", "header"), parameter("proxy-authorization", "header"), parameter("x-key", "header"),
         parameter("session", "cookie"), parameter("Session", "cookie"), parameter("x-default", "header"),
-        parameter("jar", "cookie"),
+        parameter("jar", "cookie"), parameter("ses-sion", "cookie"),
     ],
 )  # fmt: skip
 def test_what_the_caller_sends_is_no_argument(given: Any) -> None:
@@ -749,6 +750,22 @@ def test_texts_of_errors_are_without_secrets(kind: str, expected: str) -> None:
             )
             async with mcprev.connect(app) as client:
                 assert text_of(await client.call_tool("get_x", {})) == expected
+
+    run(main())
+
+
+def test_a_secret_that_is_divided_between_strings_of_json_is_hidden() -> None:
+    async def main() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return web.json_response(["key-of", "-ours"])
+
+        async with served(answer) as url:
+            app = mcprev.App.from_openapi(
+                document({"/x": {"get": {}}}), base_url=url, headers={"X-Key": "key-of-ours"}
+            )
+            async with mcprev.connect(app) as client:
+                result = await client.call_tool("get_x", {})
+                assert text_of(result) == "GET /x answered JSON that cannot be read"
 
     run(main())
 
