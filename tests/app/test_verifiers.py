@@ -46,6 +46,8 @@ class Endpoint:
     async def respond(self, request: web.Request) -> web.Response:
         self.asked.append((request.headers.get("authorization"), dict(await request.post())))
         await self.open.wait()
+        if isinstance(self.answer, str):
+            raise web.HTTPTemporaryRedirect(self.answer)
         if isinstance(self.answer, bytes):
             return web.Response(body=self.answer, status=self.status)
         return web.json_response(self.answer, status=self.status)
@@ -208,6 +210,46 @@ def test_nobody_waits_for_keys_that_are_read_for_the_token_of_another(steady: Cl
             endpoint.open.set()
             assert await patient
             assert len(endpoint.asked) == 2
+
+    run(main())
+
+
+ENCRYPTING: Final = jwk.ECKey.generate_key("P-256", {"kid": "enc", "use": "enc"})
+
+
+@pytest.mark.parametrize(
+    ("key", "alg"), [(SECRET, "HS256"), (ENCRYPTING, "ES256")], ids=["secret", "encrypts"]
+)
+def test_a_key_that_is_not_for_signatures_of_the_issuer_verifies_nothing(key: Any, alg: str) -> None:
+    """A key that is published is no secret: whoever reads it could sign, where the author allows the algorithm."""
+
+    async def main() -> None:
+        async with served(Endpoint({"keys": [key.as_dict(private=True)]})) as url:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock(), algorithms=["HS256", "ES256"])
+            signed = jwt.encode(
+                {"alg": alg, "kid": key.kid},
+                {"iss": ISSUER, "sub": "ann", "aud": HERE, "exp": int(NOW) + 600},
+                jwk.ECKey.import_key({**key.as_dict(private=True), "use": "sig"}) if alg == "ES256" else key,
+                algorithms=[alg],
+            )
+            assert await verify(str(signed)) is None
+
+    run(main())
+
+
+def test_redirects_of_keys_and_of_introspection_are_not_followed() -> None:
+    """The credentials of the server are for the URL that the author set."""
+
+    async def main() -> None:
+        target = Endpoint({**public(KEY), "active": True, "sub": "ann", "aud": HERE})
+        async with served(target) as there, served(Endpoint(there)) as url:
+            for verify in (
+                mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock()),
+                mcprev.IntrospectionVerifier(url, "me", "p"),
+            ):
+                with pytest.raises(ValueError, match="status 307"):
+                    await verify(token())
+        assert target.asked == []
 
     run(main())
 

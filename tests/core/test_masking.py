@@ -31,7 +31,7 @@ WORDS: Final = [
     "token", "tokens", "access token", "refresh tokens", "id token", "password", "passwords", "db password", "passwd",
     "passphrase", "secret", "secrets", "client secret", "api key", "api keys", "x api key", "private key",
     "authorization", "proxy authorization", "cookie", "set cookie", "cookies", "credential", "aws credentials",
-    "assertion", "code verifier", "secret access key", "password hash", "token value", "secret 1",
+    "assertion", "code verifier", "secret access key", "password hash", "token value", "secret 1", "pass",
 ]  # fmt: skip
 """Names of secrets, word by word."""
 
@@ -79,7 +79,7 @@ TEXTS: Final = [
     "https://user:{secret}@example.com/", "https://{secret}@example.com/x", "say Bearer {secret}==", "Basic {secret}",
     "dpop {secret}", "https://example.com/cb?code={secret}&state={secret}", "next=https%3A%2F%2Fx%3F{name}%3D{secret}",
     "Cookie: a={secret}; b={secret}", "{name}: Digest a={secret}, b={secret}", '"{name}":["{secret}', "{name}: {{'a': '{secret}'}}",
-    '{name} == "{secret}"', "{{'{name}': '{secret}'}}", r'{{\"{name}\": [\"{secret}\"]}}', "https://x/#{name}={secret}",
+    '{name} == "{secret}"', "{{'{name}': '{secret}'}}", r'{{\"{name}\": [\"{secret}\"]}}', "https://x/#{name}={secret}", "to=x%3Fa%3D1%26{name}%3D{secret}",
 ]  # fmt: skip
 """Texts with secrets; those without a name show it in another way."""
 
@@ -117,7 +117,7 @@ def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
         {"_meta": {"progressToken": "abc"}}, {"maxTokens": 100}, {"usage": {"input_tokens": 5, "totalTokens": 7}},
         {"token_type": "bearer"}, {"secretary": "ann"}, {"passwordRequired": True}, {"token": None}, {"tokens": []},
         {"capabilities": {"extensions": {"x/client-credentials": {}}}}, {"nextCursor": "abc"}, {"uri": "https://a/b?q=x"},
-        {"text": "AssertionError: 1 != 2"}, {"data": "aGVsbG8=" * 9}, {"message": "max_tokens: 5"}, {"a": 1.0, "b": 10**30},
+        {"text": "AssertionError: 1 != 2"}, {"data": "aGVsbG8=" * 9}, {"message": "max_tokens: 5"}, {"message": "password: false"}, {"message": "token=None, secret: true"}, {"a": 1.0, "b": 10**30},
         {"result": {"tools": [{"inputSchema": {"properties": {"token": {"type": "string", "description": "d"}}}}]}},
     ],
     ids=str,

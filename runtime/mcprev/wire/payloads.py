@@ -31,6 +31,7 @@ if payloads.level == logging.NOTSET:
     payloads.setLevel(logging.WARNING)
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PLURAL: Final = re.compile(r"(?<!s)s\Z")
 _SECRET_WORDS: Final = frozenset({
     "token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential", "cookie",
     "authorization", "assertion", "jwt", "apikey",
@@ -152,8 +153,8 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
-    words = [word.lower().removesuffix("s") for word in _WORD.findall(unquote(name))]
-    if not words or words == ["progres", "token"] or (words[-1] == "token" and words[0] in _AMOUNTS):
+    words = [_PLURAL.sub("", word.lower()) for word in _WORD.findall(unquote(name))]
+    if not words or words == ["progress", "token"] or (words[-1] == "token" and words[0] in _AMOUNTS):
         return False
     joined = "".join(words)
     if joined.endswith((*_SECRET_WORDS, *_COMPOUNDS)) or joined in _WHOLE:
