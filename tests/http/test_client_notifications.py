@@ -184,6 +184,10 @@ def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
             pass_time(3.0)
             await until(lambda: len(said(caplog)) == 2)
             assert said(caplog)[1] == f"the server did not take more messages: 39 of '{method}'"
+        assert said(caplog)[2:] == [
+            f"the server did not take '{method}': the connection ends",
+            f"the server did not take more messages: 9 of '{method}'",
+        ]
 
     run(main(), has_both_ends=True)
 
