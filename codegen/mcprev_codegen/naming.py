@@ -19,7 +19,7 @@ CLASS_NAMES: Final = {"Annotated": "AnnotatedModel"}
 
 
 _IDENTIFIER: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
-_REVISION: Final = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+_REVISION: Final = re.compile(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*")
 _LONGEST: Final = 60
 """The maximum length of the name of a revision or module, which is also one of a file."""
 
@@ -39,7 +39,7 @@ def check_revision(revision: str) -> str:
     if not _REVISION.fullmatch(revision) or len(revision) > _LONGEST:
         raise InputError(
             f"{revision[:_LONGEST]!r} is not a valid name of a revision: use at most {_LONGEST} letters and digits, "
-            "with single hyphens between them, such as a date (YYYY-MM-DD) or 'draft'"
+            "with single hyphens or dots between them, such as a date (YYYY-MM-DD) or 'draft'"
         )
     return revision
 
@@ -50,7 +50,8 @@ def module_name(revision: str) -> str:
     Raises `InputError` for a text that is not the name of a revision.
     """
     check_revision(revision)
-    return "v" + revision.replace("-", "_") if revision[0].isdigit() else revision.replace("-", "_")
+    name = re.sub(r"[-.]", "_", revision)
+    return "v" + name if revision[0].isdigit() else name
 
 
 def class_name(type_name: str) -> str:

@@ -104,7 +104,8 @@ def load_bytes(
     """
     declared = _declared(data, source)
     if revision is None:
-        revision = (None if folder_name in load_pins(folder) else _version(declared)) or folder_name
+        version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+        revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
     return _derive(folder, revision, None, declared, lenient=lenient)
 
 

@@ -360,7 +360,7 @@ def test_a_large_text_is_a_text(tmp_path: Path) -> None:
 
 NAMES: Final = (
     "", " ", "..", "../../evil", "/etc", "a/b", "a\\b", "a b", "a\n", "\n", "a\0b", "-a", "a-", "a--b", ".a", "é", "a" * 61, '"', "'",
-    f"x;{CALL}", "C:", "~", "\u2028", "__init__", "_a", "$a", "{a}", "a.b",
+    f"x;{CALL}", "C:", "~", "\u2028", "__init__", "_a", "$a", "{a}", "a..b", "a.",
 )  # fmt: skip
 OUT: Final = "out"
 

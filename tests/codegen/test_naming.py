@@ -79,7 +79,8 @@ def test_what_a_member_adds_to_a_class_name(member: str, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("revision", "module"), [("2099-11-25", "v2099_11_25"), ("draft", "draft"), ("draft-two", "draft_two")]
+    ("revision", "module"),
+    [("2099-11-25", "v2099_11_25"), ("draft", "draft"), ("draft-two", "draft_two"), ("0.1", "v0_1")],
 )
 def test_the_module_of_a_revision(revision: str, module: str) -> None:
     assert naming.module_name(revision) == module
