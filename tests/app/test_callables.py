@@ -359,6 +359,43 @@ def test_who_sees_an_entry_is_asked_once_for_each_request(task: Any) -> None:
     run(main())
 
 
+async def twice_at_once(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+    first, second = asyncio.ensure_future(call_next(call)), asyncio.ensure_future(call_next(call))
+    await asyncio.wait([first, second])
+    return second.result() if first.exception() is not None else first.result()
+
+
+async def again_in_time(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+    first = asyncio.ensure_future(call_next(call))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    return await call_next(call)
+
+
+@pytest.mark.parametrize("middleware", [twice_at_once, again_in_time])
+def test_nobody_sees_an_entry_before_it_is_decided(middleware: mcprev.Middleware) -> None:
+    """Another call of the same request asks meanwhile, or after the one that asked was cancelled."""
+    asked: list[str] = []
+
+    async def check(_: mcprev.Context) -> bool:
+        asked.append("")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return False
+
+    async def main() -> None:
+        app = mcprev.App("a", "1", middleware=[middleware])
+        app.tool(lambda_of(), name="t", visible=check)
+        async with mcprev.connect(app) as client:
+            with pytest.raises(mcprev.RpcError, match="Unknown tool"):
+                await client.call_tool("t", {}, timeout=5)
+        assert len(asked) == 2
+
+    run(main())
+
+
 async def as_it_is(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
     return await call_next(call)
 

@@ -60,9 +60,10 @@ class Entry:
             return True
         known = _SHOWN.setdefault(ctx, {})
         if self not in known:
-            known[self] = True
+            found = True
             for function, more in self.checks:
-                known[self] = known[self] and await allows(function, ctx, *more)
+                found = found and await allows(function, ctx, *more)
+            known[self] = found  # only now: another task may ask meanwhile, or this one be cancelled
         return known[self]
 
 
