@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import aiohttp
 import pytest
@@ -12,9 +12,11 @@ import pytest
 import mcprev
 from http_in_process import InProcess
 from mcprev.errors import InvalidParams, LocalProtocolError, McpError, ResourceNotFound
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.stateless import StatelessServer
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
-from named import ROW_E, D, row_of
+from named import ROW_E, D, E, row_of
 from running import run, until
 
 EVERY = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
@@ -763,3 +765,40 @@ def test_many_changes_of_a_resource_wait_for_one_decision_of_who_sees_it() -> No
             assert len(asked) == 2
 
     run(main())
+
+
+def test_a_change_while_another_subscriber_is_decided_is_told_again() -> None:
+    """A decision that takes long, or for ever, holds up nobody else, and no change is taken for one told before."""
+
+    async def main() -> None:
+        asked: list[object] = []
+
+        async def check(ctx: mcprev.Context) -> bool:
+            asked.append(ctx.request.id)
+            if ctx.request.id != first:
+                await asyncio.Event().wait()
+            return True
+
+        first: object = None
+        app = mcprev.App("a", "1")
+        app.resource("notes://own", visible=check)(text)
+        async with (
+            mcprev.connect(app, mode=E) as client,
+            client.listen(uris="notes://own") as changes,
+        ):
+            [engine] = [each for each in served_engines(app) if each.listeners]
+            first = engine.listeners[0].id
+            async with client.listen(uris="notes://own"):
+                for _ in range(3):
+                    app.server.changed("resource", "notes://own")
+                    async with asyncio.timeout(5):
+                        assert (await anext(changes)).uri == "notes://own"
+                assert len(asked) == 4
+
+    run(main())
+
+
+def served_engines(app: mcprev.App) -> list[StatelessServer]:
+    """The stateless side of each connection of a server."""
+    connections = app.server._connections  # pyright: ignore[reportPrivateUsage]
+    return [cast("ServerProtocol", connection.protocol).stateless for connection in connections]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mcprev.core.method_binding import Stub
+    from mcprev.protocol.connection_state import IncomingRequest
+    from mcprev.protocol.handshake import HandshakeServer
+    from mcprev.protocol.stateless import StatelessServer
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
@@ -185,7 +188,7 @@ class Server:
         self._connections: set[Connection] = set()
         self.guard: Callable[[str], Check | None] = lambda _: None
         """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
-        self._telling: set[tuple[Connection, str]] = set()
+        self._telling: set[tuple[object, str]] = set()
         """The changes of resources that are not announced yet, because it is not known who sees them."""
 
     # -- connections ---------------------------------------------------------------------------------------
@@ -340,27 +343,37 @@ class Server:
             self.request_handler.tools.forget()
         check = None if uri is None else self.guard(uri)
         for connection in tuple(self._connections):
+            protocol = cast("ServerProtocol", connection.protocol)
             if uri is not None and check is not None:
-                self._start_telling(connection, uri, check)
+                for engine in (protocol.session, protocol.stateless):
+                    for incoming in tuple(engine.subscribers(uri)):
+                        self._start_telling(connection, engine, incoming, uri, check)
                 continue
-            cast("ServerProtocol", connection.protocol).changed(kind, uri)
+            protocol.changed(kind, uri)
             connection.process_events()
 
-    def _start_telling(self, connection: Connection, uri: str, check: Check) -> None:
-        """Notify the subscribers of a resource that see it; one notification stands for all changes before it."""
-        key = connection, uri
-        if key not in self._telling:
-            self._telling.add(key)
-            telling = connection.start(self._tell(connection, uri, check))
-            telling.add_done_callback(lambda _: self._telling.discard(key))
+    def _start_telling(
+        self,
+        connection: Connection,
+        engine: HandshakeServer | StatelessServer,
+        incoming: IncomingRequest,
+        uri: str,
+        check: Check,
+    ) -> None:
+        """Notify a subscriber of a resource if it sees it; one notification stands for all changes before it."""
+        key = (incoming if incoming.open else engine), uri  # a session has one subscriber
+        if key in self._telling:
+            return
+        self._telling.add(key)
 
-    async def _tell(self, connection: Connection, uri: str, check: Check) -> None:
-        protocol = cast("ServerProtocol", connection.protocol)
-        try:
-            for engine in (protocol.session, protocol.stateless):
-                for incoming in tuple(engine.subscribers(uri)):
-                    if await check(self.request_handler.context(connection, incoming)):
-                        engine.updated(incoming, uri)
-            connection.process_events()
-        except BaseException as error:  # noqa: BLE001 - nothing else ends with it
-            log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)
+        async def tell() -> None:
+            try:
+                sees = await check(self.request_handler.context(connection, incoming))
+                self._telling.discard(key)  # the next change needs a notification of its own
+                if sees:
+                    engine.updated(incoming, uri)
+                    connection.process_events()
+            except BaseException as error:  # noqa: BLE001 - nothing else ends with it
+                log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)
+
+        connection.start(tell()).add_done_callback(lambda _: self._telling.discard(key))
