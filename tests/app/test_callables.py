@@ -381,7 +381,7 @@ def test_nobody_sees_an_entry_before_it_is_decided(middleware: mcprev.Middleware
 
     async def check(_: mcprev.Context) -> bool:
         asked.append("")
-        for _ in range(20):
+        for _turn in range(20):
             await asyncio.sleep(0)
         return False
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 from urllib.parse import quote, quote_plus
 
 import aiohttp
@@ -606,6 +607,30 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("secret", "text", "expected"),
+    [
+        ("en-US", "It is used when us", "It is used when us"),
+        ("1234", "[1, 2, 3, 4], 12345 and 51234", "[1, 2, 3, 4], 12345 and 51234"),
+        ("1234", "pin=1234; rest", "pin=***; rest"),
+        ("1234", "pin\\u003d%31234", "***"),
+        ("ab-c", "xab-c, AB-C_", "xab-c, ***_"),
+        ("ab-c", "'ab-C'", "'***'"),
+        ("!?", "what!?", "what***"),
+        ("hunt-er", "a hu nt er", "***"),
+    ],
+)
+def test_a_secret_of_few_letters_is_hidden_as_a_word(secret: str, text: str, expected: str) -> None:
+    assert Secrets([secret]).hide(text) == expected
+
+
+def test_numbers_and_short_texts_of_an_answer_are_passed_over() -> None:
+    """There may be as many as bytes in an answer."""
+    secrets = Secrets(["key-of-ours"])
+    with mock.patch.object(openapi_secrets, "_bare", side_effect=AssertionError):
+        assert secrets.hide_in([1, "key", {"a": 2.5}]) == [1, "key", {"a": 2.5}]
+
+
+@pytest.mark.parametrize(
     "again", ["%41", "\\u0041", "&#65;", "&#0", "&", "\\", "%", "key-of-our", "%u00", "&amp;"]
 )
 @req("SEC-6", everywhere=True)
@@ -629,7 +654,30 @@ SENT: Final[Mapping[str, tuple[dict[str, str], set[str]]]] = {
          "X-GitHub-Api-Version": "2022-11-28", "X-Env": "prod", "Content-Type": "application/json", "X-Key": "a", "E": ""},
         set(),
     ),
-    "others": ({"X-Tenant": "tenant-name", "X-Key": "four"}, {"tenant-name", "four"}),
+    "others": ({"X-Tenant": "3f7a-90c1", "X-Key": "four"}, {"3f7a-90c1", "four"}),
+    "parameters": (
+        {"Authorization": 'Token token="Zq8r4tokn", name=ann'}, {'Token token="Zq8r4tokn", name=ann', 'token="Zq8r4tokn"', "Zq8r4tokn", "name=ann"},
+    ),
+    "parameters of another scheme": (
+        {"Authorization": "AWS4 Id=AKIA7X9Q/2026/us-east-1,Signature=9f8e7d6c"},
+        {"AWS4 Id=AKIA7X9Q/2026/us-east-1,Signature=9f8e7d6c", "Id=AKIA7X9Q/2026/us-east-1", "AKIA7X9Q/2026/us-east-1",
+         "Signature=9f8e7d6c", "9f8e7d6c", "AWS4"},
+    ),
+    "parameters in a cookie": ({"Cookie": "a=user=ann&token=Zq8r4tokn"}, {"user=ann&token=Zq8r4tokn", "token=Zq8r4tokn", "Zq8r4tokn", "user=ann"}),
+    "a key within words": ({"X-App": "billing Zq8r4tokn"}, {"billing Zq8r4tokn", "Zq8r4tokn"}),
+    "words": (
+        {"X-Environment": "production", "X-Client": "Python automation service", "X-Account-Id": "12345678",
+         "X-Region": "us-east-1.eu-west-2", "Origin": "https://a1b2.example.com", "X-Requested-With": "XMLHttpRequest",
+         "X-Date": "2026-11-28", "X-Mail": "ann@example.com"},
+        set(),
+    ),
+    "names with parts of those of credentials": (
+        {"X-Shipping-Method": "express", "X-Locale-Code": "en-US", "X-Design": "green", "X-Monkeys": "many", "Cookie": "sidebar=open"}, set(),
+    ),
+    "names of credentials": (
+        {"X-Pin": "4711", "My-Sid": "abcd", "ApiKey": "efgh", "X-Access-Code": "ijkl", "X-Passcode": "mnop", "Cookie": "PHPSESSID=qrst"},
+        {"4711", "abcd", "efgh", "ijkl", "mnop", "qrst"},
+    ),
 }  # fmt: skip
 
 
@@ -702,7 +750,7 @@ def test_a_secret_that_json_holds_twice_or_as_a_number_is_hidden() -> None:
 
         async with served(answer) as url:
             given = document({"/x": {"get": {"parameters": [parameter("n")]}}})
-            headers = {"X-Key": "key-of-ours", "X-Id": "1234567890"}
+            headers = {"X-Key": "key-of-ours", "X-Token": "1234567890"}
             app = mcprev.App.from_openapi(given, base_url=url, headers=headers)
             async with mcprev.connect(app) as client:
                 for number, expected in enumerate(bodies.values()):

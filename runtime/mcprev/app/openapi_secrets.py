@@ -10,7 +10,7 @@ from __future__ import annotations
 import html.entities
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
@@ -24,12 +24,20 @@ LONG: Final = 8
 """The number of characters from which on any other value is a secret."""
 ROUNDS: Final = 4
 """How often a text may be escaped, each time with what was escaped before."""
+WORD: Final = 6
+"""The number of letters and digits below which a secret is looked for as a word only: any text may have them by chance."""
 _HARMLESS: Final = re.compile(
-    r"accept.*|cache-control|connection|content-.*|expect|host|range|te|traceparent|tracestate|user-agent|.*-version"
+    r"accept.*|cache-control|connection|content-.*|expect|from|host|if-.*|origin|prefer|range|referer|te|traceparent"
+    r"|tracestate|user-agent|x-requested-with|.*-version"
 )
 _CREDENTIAL: Final = re.compile(
-    "auth|code|cookie|cred|csrf|jwt|key|login|pass|pin|sess|secret|sid|sig|ticket|token|xsrf"
+    r"auth|cookie|cred|csrf|jwt|login|pass(?![aeio])|secret|sess|ticket|token|xsrf|key(?![a-z])|(?:^|access[-_]?)code"
+    r"|(?<![a-z])(?:pin|sid|sig)(?![a-z])"
 )
+_WORD: Final = r"(?:\d{1,15}|[A-Z]?[a-z]{1,15}|[A-Z]{1,15})(?![A-Za-z0-9])"
+_WORDS: Final = re.compile(rf"[ ._/,:@-]*+(?:{_WORD}[ ._/,:@-]*+)*+")
+"""Words and numbers, such as the name of an environment or a tenant; what is made at random seldom looks so."""
+_PARTS: Final = re.compile(r"[\s,;&|]+")
 _SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "dpop", "negotiate", "token"})
 _ESCAPE: Final = re.compile(
     r"&#[xX]0{0,8}([0-9a-fA-F]{1,6});?|[\\%]u([0-9a-fA-F]{4})|\\u\{([0-9a-fA-F]{1,6})\}|\\x([0-9a-fA-F]{2})"
@@ -39,6 +47,7 @@ _ESCAPE: Final = re.compile(
 _BLANKS: Final = frozenset("bfnrt")
 """The letters that stand for blanks behind a backslash."""
 _PUNCTUATION: Final = re.compile(r"[\W_]+")
+_ASCII_PUNCTUATION: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def credentials(headers: Mapping[str, str], given: Collection[str] = ()) -> Iterator[str]:
@@ -55,13 +64,28 @@ def credentials(headers: Mapping[str, str], given: Collection[str] = ()) -> Iter
             cookies = [each.strip() for each in value.split(";")]
             pairs = [each.partition("=")[::2] for each in cookies if each not in given]
         for key, text in pairs:
-            least = SHORT if _CREDENTIAL.search(key.lower()) else LONG
+            named = _CREDENTIAL.search(key.lower()) is not None
             scheme, *rest = text.split(maxsplit=1) or [""]
-            words = {text, *text.split()}
-            if scheme.lower() in _SCHEMES and rest:
+            known = scheme.lower() in _SCHEMES and bool(rest)
+            sure = named or known or lower == "cookie"
+            if not sure and _WORDS.fullmatch(text):
+                continue
+            words = {text, *_parts(text, sure=sure)}
+            if known:
                 words -= {scheme}
                 words |= {*_basic(rest[0])} if scheme.lower() == "basic" else set[str]()
-            yield from (word for word in words if len(word) >= least)
+            yield from (word for word in words if len(word) >= (SHORT if named else LONG))
+
+
+def _parts(text: str, *, sure: bool) -> Iterator[str]:
+    """Yield the words of the value of a header or cookie, and the values of its parameters, such as `token="..."`."""
+    for part in _PARTS.split(text):
+        if sure or not _WORDS.fullmatch(part):
+            yield part
+        name, _, value = part.partition("=")
+        value = value.strip('="')
+        if _CREDENTIAL.search(name.lower()) or not _WORDS.fullmatch(value):
+            yield value
 
 
 def _basic(text: str) -> Iterator[str]:
@@ -83,9 +107,12 @@ class Secrets:
     def __init__(self, secrets: Collection[str]) -> None:
         """Set the secrets, as they are sent."""
         ordered = sorted(secrets, key=lambda each: (-len(each), each))
-        self._plain = re.compile("|".join(map(re.escape, ordered)) or r"(?!)", re.IGNORECASE)
+        short = [each for each in ordered if len(_bare(each)) < WORD]
+        self._plain = _any_of(_as_word(each) if each in short else re.escape(each) for each in ordered)
+        self._short = _any_of(map(_as_word, short))
         spelled = {form for each in secrets for form in _spellings(each)}
-        self._forms = sorted(form for form in map(_bare, spelled) if len(form) >= SHORT)
+        self._forms = sorted(form for form in map(_bare, spelled) if len(form) >= WORD)
+        self._least: int = min(map(len, (*short, *self._forms)), default=0)
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets: without their characters, else without their lines, else without all."""
@@ -110,16 +137,26 @@ class Secrets:
 
     def _has(self, text: str) -> bool:
         """Return whether a text has a secret in any spelling."""
-        if self._plain.search(text):
-            return True
+        if len(text) < self._least and text.isascii():
+            return False
         for _ in range(ROUNDS):
             bare = _bare(text)
-            if any(form in bare for form in self._forms):
+            if any(form in bare for form in self._forms) or self._short.search(text):
                 return True
             before, text = text, _decoded(text)
             if text == before:
                 break
         return False
+
+
+def _any_of(expressions: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(expressions) or r"(?!)", re.IGNORECASE)
+
+
+def _as_word(secret: str) -> str:
+    """Return an expression for a secret that is no part of a longer word."""
+    before, after = (r"(?<![^\W_])" if end.isalnum() else "" for end in (secret[:1], secret[-1:]))
+    return before + re.escape(secret) + after.replace("?<!", "?!")
 
 
 def _spellings(secret: str) -> Iterator[str]:
@@ -138,7 +175,9 @@ def _spellings(secret: str) -> Iterator[str]:
 
 def _bare(text: str) -> str:
     """Return the letters and digits of a text, in lower case."""
-    return _PUNCTUATION.sub("", text.casefold())
+    raw = text.casefold().encode(errors="surrogatepass").translate(None, _ASCII_PUNCTUATION)
+    found = raw.decode(errors="surrogatepass")
+    return found if found.isascii() else _PUNCTUATION.sub("", found)
 
 
 def _decoded(text: str) -> str:
