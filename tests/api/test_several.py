@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -511,6 +512,19 @@ def test_a_function_that_is_not_told_the_server_is_refused_at_once(name: str) ->
         mcprev.connect_all({"x": "https://x.example/mcp"}, **options)
     options[name] = print  # which takes anything
     mcprev.connect_all({"x": "https://x.example/mcp"}, **options)
+
+
+@req("SEAM-1", everywhere=True)
+def test_a_function_of_roots_that_is_async_is_refused_at_once() -> None:
+    """What it returns is needed where nothing can be awaited: a coroutine would be taken for roots."""
+
+    async def roots(server: str) -> list[str]:
+        return [server]
+
+    for function in (roots, partial(roots)):
+        options: Any = {"roots": function}
+        with pytest.raises(TypeError, match="`roots` of several servers must not be async"):
+            mcprev.connect_all({"x": "https://x.example/mcp"}, **options)
 
 
 @req("SEAM-1", everywhere=True)

@@ -92,13 +92,17 @@ def test_who_cannot_be_told_is_let_in_nowhere(
 
 
 @req("HTTP-28", everywhere=True)
-def test_a_principal_that_would_have_to_be_awaited_is_refused_at_once() -> None:
+def test_a_principal_may_be_awaited() -> None:
     async def principal(scope: Mapping[str, Any]) -> str:
-        return "me"
+        return who(scope)
 
     async def test(handler: Served, make: Make) -> None:
-        with pytest.raises(ValueError, match="principal"):
-            make(principal=principal)
+        app = make(principal=principal)
+        mine = await Client(app).open(SESSIONS[-1])
+        thief = Client(app)
+        thief.session = {**mine.session, "who": "thief"}
+        assert (await thief.call("echo").done()).status == 404
+        assert (await mine.call("echo").done()).text == "{}"
 
     work(test)
 

@@ -35,6 +35,7 @@ from mcprev.client.connect import OpenBlocks, connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
+from mcprev.core.callbacks import at_once
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.extras.host_config import SEPARATOR, Config, targets_of
 from mcprev_types import Model
@@ -322,7 +323,7 @@ def _options_of(server: str, separator: str, options: ConnectOptions) -> dict[st
                 ) from None
         found[name] = with_arguments(_tell, function, server, server + separator)
     if callable(found.get("roots")):
-        found["roots"] = found["roots"](server)
+        found["roots"] = at_once(found["roots"](server), "`roots` of several servers")
     return found
 
 
