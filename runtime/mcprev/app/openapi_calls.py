@@ -41,6 +41,8 @@ SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
     ("query", "spaceDelimited"): "%20", ("query", "pipeDelimited"): "%7C", ("query", "deepObject"): "",
 }  # fmt: skip
 """The styles of parameters by their place, with what stands between several values. The first of a place is its default."""
+DECODED: Final = 4
+"""How often a path may be decoded before a segment of it is looked for."""
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BRACKETS: Final = re.compile(r"[\[\]\x00-\x1f\x7f]")
@@ -176,7 +178,7 @@ class Operation:
                 _refuse_ours(name, argument.place, (plain_name(unquote(key)) for key, _ in found), ours)
                 (query if argument.place == "query" else cookies).extend(map("=".join, found))
         given.update(cookies)
-        if any(part in {".", ".."} for part in re.split(r"[/\\]", unquote(path))):
+        if _leads_out(path):
             raise ToolError("the path would have the segment '.' or '..'; pass other values")
         if cookies:
             own = next((headers.pop(name) for name in [*headers] if name.lower() == "cookie"), None)
@@ -189,11 +191,20 @@ class Operation:
         return await self._api.send(self, self._method, url, headers, content, given)
 
 
+def _leads_out(path: str) -> bool:
+    """Return whether a path has a segment `.` or `..`, also for servers that decode a path again, or cut it at a `;`."""
+    for _ in range(DECODED):
+        if any(part.partition(";")[0] in {".", ".."} for part in re.split(r"[/\\]", path)):
+            return True
+        path = unquote(path)
+    return False
+
+
 def _segment(name: str, argument: Argument, value: Json) -> str:
     """Return a value that stays within its segment of the path."""
     text = argument.pairs(value)[0][1]
-    parts = re.split(r"[/\\]", unquote(text))
-    if not text or {".", ".."} & set(parts) or (len(parts) > 1 and not argument.reserved):
+    several = re.search(r"[/\\]", unquote(text)) is not None
+    if not text or _leads_out(text) or (several and not argument.reserved):
         raise ToolError(f"'{name}' is empty or leads out of its place in the path; pass another value")
     return text
 
