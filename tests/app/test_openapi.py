@@ -646,6 +646,24 @@ def test_a_secret_of_few_letters_is_hidden_as_a_word(secret: str, text: str, exp
     assert Secrets([secret]).hide(text) == expected
 
 
+@pytest.mark.parametrize("again", ["a", "a.", "Ab", "1-", "a=", ";a", "  ", "Za-z0-"])
+@req("SEC-6", everywhere=True)
+def test_the_steps_of_reading_names_and_headers_grow_with_them(again: str) -> None:
+    """An object of a caller has the names, and a server may set the cookies."""
+    one = openapi_calls.Argument("f", "query", {}, required=False, style="form", explode=True, more=True)
+
+    def check(name: str) -> None:
+        with contextlib.suppress(mcprev.ToolError):
+            one.check("f", {name: 1}, ())
+
+    def read(text: str) -> None:
+        list(openapi_secrets.credentials({"X-A": text, "Cookie": text}))
+
+    for end in ("", "!"):
+        assert_linear(check, lambda size, end=end: Text(again * size + end), openapi_calls, sizes=(32, 64, 128))  # type: ignore[misc]
+        assert_linear(read, lambda size, end=end: Text(again * size + end), openapi_secrets, sizes=(32, 64, 128))  # type: ignore[misc]
+
+
 def test_numbers_and_short_texts_of_an_answer_are_passed_over() -> None:
     """There may be as many as bytes in an answer."""
     secrets = Secrets(["key-of-ours"])

@@ -46,7 +46,7 @@ DECODED: Final = 4
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BRACKETS: Final = re.compile(r"[\[\]\x00-\x1f\x7f]")
-_FREE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FREE_NAME: Final = re.compile(r"[_.-]*+[A-Za-z0-9][A-Za-z0-9_.-]*+")
 """A name of a parameter that no document declares, and that every server reads alike."""
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
 
