@@ -798,6 +798,32 @@ def test_a_change_while_another_subscriber_is_decided_is_told_again() -> None:
     run(main())
 
 
+def test_a_change_right_after_a_notification_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    updated = StatelessServer.updated
+
+    def check(ctx: mcprev.Context) -> bool:
+        asked.append(ctx.request.id)
+        return True
+
+    async def main() -> None:
+        app = mcprev.App("a", "1")
+        app.resource("notes://own", visible=check)(text)
+
+        def then_change(self: StatelessServer, incoming: Any, uri: str) -> None:
+            updated(self, incoming, uri)
+            if len(asked) == 1:
+                asyncio.get_running_loop().call_soon(app.server.changed, "resource", "notes://own")
+
+        monkeypatch.setattr(StatelessServer, "updated", then_change)
+        async with mcprev.connect(app, mode=E) as client, client.listen(uris="notes://own") as changes:
+            app.server.changed("resource", "notes://own")
+            await anext(changes)
+            await until(lambda: len(asked) == 2)
+
+    run(main())
+
+
 def served_engines(app: mcprev.App) -> list[StatelessServer]:
     """The stateless side of each connection of a server."""
     connections = app.server._connections  # pyright: ignore[reportPrivateUsage]
