@@ -46,7 +46,7 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 21_000, 15_500),
+    Limit("code lines of the runtime", 21_500, 15_500),
     Limit("code lines of the runtime proper", 14_300, 14_000),
     Limit("stdio session: files", 10, 12),
     Limit("stdio session: changes of file", 14, 16),

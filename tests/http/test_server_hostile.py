@@ -91,15 +91,17 @@ def test_who_cannot_be_told_is_let_in_nowhere(
     work(test)
 
 
-@req("HTTP-28", everywhere=True)
-def test_a_principal_may_be_awaited() -> None:
-    async def principal(scope: Mapping[str, Any]) -> str:
+@req("HTTP-28")
+@later
+def test_a_principal_may_be_awaited(row: Revision) -> None:
+    async def principal(scope: Mapping[str, Any]) -> str | None:
         return who(scope)
 
     async def test(handler: Served, make: Make) -> None:
         app = make(principal=principal)
-        mine = await Client(app).open(SESSIONS[-1])
+        mine = await Client(app).open(row)
         thief = Client(app)
+        thief.revision = row
         thief.session = {**mine.session, "who": "thief"}
         assert (await thief.call("echo").done()).status == 404
         assert (await mine.call("echo").done()).text == "{}"
