@@ -31,7 +31,8 @@ WORDS: Final = [
     "token", "tokens", "access token", "refresh tokens", "id token", "password", "passwords", "db password", "passwd",
     "passphrase", "secret", "secrets", "client secret", "api key", "api keys", "x api key", "private key",
     "authorization", "proxy authorization", "cookie", "set cookie", "cookies", "credential", "aws credentials",
-    "assertion", "code verifier", "secret access key", "password hash", "token value", "secret 1", "pass",
+    "assertion", "code verifier", "secret access key", "password hash", "token value", "secret 1", "pass word",
+    "shared access key", "pass", "db pass", "subscription key",
 ]  # fmt: skip
 """Names of secrets, word by word."""
 
@@ -79,7 +80,8 @@ TEXTS: Final = [
     "https://user:{secret}@example.com/", "https://{secret}@example.com/x", "say Bearer {secret}==", "Basic {secret}",
     "dpop {secret}", "https://example.com/cb?code={secret}&state={secret}", "next=https%3A%2F%2Fx%3F{name}%3D{secret}",
     "Cookie: a={secret}; b={secret}", "{name}: Digest a={secret}, b={secret}", '"{name}":["{secret}', "{name}: {{'a': '{secret}'}}",
-    '{name} == "{secret}"', "{{'{name}': '{secret}'}}", r'{{\"{name}\": [\"{secret}\"]}}', "https://x/#{name}={secret}", "to=x%3Fa%3D1%26{name}%3D{secret}",
+    '{name} == "{secret}"', "run --{name} {secret} now", "-{name} '{secret}'", '"{name}"\n:\n"{secret}"', "{name}=true-{secret}",
+    "https://x/a?X-Amz-Signature={secret}&b", "{{'{name}': '{secret}'}}", r'{{\"{name}\": [\"{secret}\"]}}', "https://x/#{name}={secret}", "to=x%3Fa%3D1%26{name}%3D{secret}",
 ]  # fmt: skip
 """Texts with secrets; those without a name show it in another way."""
 
@@ -117,7 +119,8 @@ def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
         {"_meta": {"progressToken": "abc"}}, {"maxTokens": 100}, {"usage": {"input_tokens": 5, "totalTokens": 7}},
         {"token_type": "bearer"}, {"secretary": "ann"}, {"passwordRequired": True}, {"token": None}, {"tokens": []},
         {"capabilities": {"extensions": {"x/client-credentials": {}}}}, {"nextCursor": "abc"}, {"uri": "https://a/b?q=x"},
-        {"text": "AssertionError: 1 != 2"}, {"data": "aGVsbG8=" * 9}, {"message": "max_tokens: 5"}, {"message": "password: false"}, {"message": "token=None, secret: true"}, {"a": 1.0, "b": 10**30},
+        {"text": "AssertionError: 1 != 2"}, {"text": "Basic information, Bearer authentication."}, {"text": "- token or - bypass=1"},
+        {"token_expires": 5, "secret": False, "text": "token=null, compass: 1"}, {"data": "aGVsbG8=" * 9}, {"message": "max_tokens: 5"}, {"message": "password: false"}, {"message": "token=None, secret: true"}, {"a": 1.0, "b": 10**30},
         {"result": {"tools": [{"inputSchema": {"properties": {"token": {"type": "string", "description": "d"}}}}]}},
     ],
     ids=str,
@@ -196,7 +199,7 @@ def test_a_recording_masks_the_answers_to_what_a_schema_says_is_a_password(
 
 URLS: Final = [
     "https://example.com/mcp?token={secret}", "https://example.com/mcp?{secret}", "https://u:{secret}@example.com/mcp",
-    "https://example.com/mcp#{secret}", "https://{secret}@example.com/mcp?x={secret}", "redis://:{secret}@host:1/0",
+    "https://example.com/mcp#{secret}", "https://example.com/o'neill?{secret}", "https://u:'{secret}@example.com/mcp", "https://{secret}@example.com/mcp?x={secret}", "redis://:{secret}@host:1/0",
 ]  # fmt: skip
 
 
@@ -233,6 +236,34 @@ def test_a_command_is_shown_without_its_secrets() -> None:
     for each in (target, mcprev.connect(target)):
         assert SECRET not in repr(each)
         assert "npx server" in repr(each)
+
+
+@req("SEC-6", everywhere=True)
+def test_a_command_of_one_word_is_shown_without_its_secrets() -> None:
+    """Users pass a whole command as one word, and shells take one."""
+    line = f"no-such-server --token {SECRET}"
+
+    async def main() -> None:
+        with pytest.raises(mcprev.ProcessExited) as caught:
+            await mcprev.connect(mcprev.stdio(line))
+        assert SECRET not in everything(caught.value)
+        assert "no-such-server" in str(caught.value)
+
+    run(main())
+    assert SECRET not in repr(mcprev.stdio("sh", "-c", line))
+    with pytest.raises(TypeError) as caught:
+        mcprev.connect(line)
+    assert SECRET not in everything(caught.value)
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize(
+    "url", ["https://u:{} 1@x/", "https://u:p/{}@x/", 'https://u:"{}@x/', "https://u:[{}@x/"]
+)
+def test_a_password_that_makes_a_url_invalid_is_not_shown(url: str) -> None:
+    with pytest.raises(ValueError, match=r"URL of (a|the) server") as caught:
+        mcprev.http(url.format(SECRET))
+    assert SECRET not in everything(caught.value)
 
 
 @req("SEC-6", everywhere=True)
@@ -327,7 +358,7 @@ async def _verify(_: str) -> None:
     "part",
     [
         "a", "a:", '"token":["]",', "://", "//", '"\\', 'token="\\', "%3D", "token: ", "Bearer ", "a b ", '"password":"x",',
-        '\\"token\\":\\"\\', "//a@", "token:{", '"token":{', "=", "a=", "@",
+        '\\"token\\":\\"\\', "//a@", "token:{", "--token ", "-", '"a"\n', '"token":{', "=", "a=", "@",
     ],
 )  # fmt: skip
 def test_the_steps_of_masking_grow_with_the_text_only(part: str) -> None:

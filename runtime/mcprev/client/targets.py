@@ -71,9 +71,10 @@ def target_of(given: object) -> Target:
     if isinstance(given, str):
         if not given.lower().startswith(("http://", "https://")):
             from mcprev.transports.http.urls import mask_url
+            from mcprev.wire.payloads import mask_text
 
             raise TypeError(
-                f"{mask_url(given)!r:.100} is not a URL; to start a command, pass mcprev.stdio('python', 'server.py')"
+                f"{mask_text(mask_url(given))!r:.100} is not a URL; to start a command, pass mcprev.stdio('python', 'server.py')"
             )
         from mcprev.transports.http.client.target import http
 

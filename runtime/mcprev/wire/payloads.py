@@ -5,7 +5,7 @@ DEBUG. Importing this module sets the level of that logger to WARNING unless it 
 or on the root logger does not show them.
 
 Secrets are recognised by their names, in any spelling: in JSON, in JSON within texts, in headers, cookies, forms and
-queries; and by the words `Bearer`, `Basic` and `DPoP`, and their place in a URL. Others cannot be recognised. What
+queries, and in options of commands; and by the words `Bearer`, `Basic` and `DPoP`, and their place in a URL. Others cannot be recognised. What
 cannot be decided is masked. Every function takes time linear in its input.
 """
 
@@ -38,10 +38,10 @@ _SECRET_WORDS: Final = frozenset({
 })  # fmt: skip
 _COMPOUNDS: Final = (
     "apikey", "privatekey", "secretkey", "accesskey", "signingkey", "encryptionkey", "authkey", "accountkey",
-    "codeverifier", "requeststate",
+    "subscriptionkey", "codeverifier", "requeststate",
 )  # fmt: skip
 _ABOUT: Final = frozenset({
-    "type", "count", "limit", "budget", "expiry", "expires", "expiration", "at", "in", "endpoint", "url",
+    "type", "count", "limit", "budget", "expiry", "expire", "expiration", "at", "in", "endpoint", "url",
     "uri", "name", "required", "supported", "enabled", "method", "length", "size", "ttl", "policy", "usage",
     "id", "error", "exception", "failed",
 })  # fmt: skip
@@ -51,30 +51,42 @@ _AMOUNTS: Final = frozenset({
     "budget", "num", "used",
 })  # fmt: skip
 """First words of names of numbers, such as `maxTokens`."""
-_WHOLE: Final = frozenset({"pass", "pw"})
-"""Names that are secrets as a whole."""
+_LAST: Final = frozenset({"pass", "pw"})
+"""Last words of names of secrets; as a part of another word they mean something else."""
 _IN_QUERIES: Final = frozenset({
     "sig", "signature", "code", "state", "key", "auth", "session", "sid", "ticket",
 })  # fmt: skip
-"""Names that are secrets in the query of a URL."""
+"""Names that are secrets in the query of a URL, also behind a dash, as in `X-Amz-Signature`."""
 
 # Possessive quantifiers, and starts that exclude each other: no text is read more than a few times.
 _PAIR: Final = re.compile(
     r"""
     (?:(?<![\w.%-])|(?<=%3[DdAaFf])|(?<=%26))
-    (?P<name>(?:[\w.-]|%(?!3[ADFadf]|26)[0-9A-Fa-f]{2})++)
-    (?P<quote>\\*+["'])?+
-    [ \t]*+(?P<sign>:=?|=+>?|%3[AaDd])\s*+
+    (?:
+        -(?P<option>[\w.%-]++)[ \t]++(?=[^\s:=-])
+    |
+        (?P<name>(?:[\w.-]|%(?!3[ADFadf]|26)[0-9A-Fa-f]{2})++)
+        (?:(?P<quote>\\*+["'])\s*+|[ \t]*+)
+        (?P<sign>:=?|=+>?|%3[AaDd])\s*+
+    )
     """,
     re.VERBOSE,
 )
 _OPENING: Final = re.compile(r"\\*+[\"']")
 _LINE: Final = re.compile(r"[^\r\n\"'<>]*+")
 _ITEM: Final = re.compile(r"(?:(?:Bearer|Basic|DPoP)\s++)?+[^\s&;,\"'<>)\]}\\]*+", re.IGNORECASE)
-_NOTHING: Final = re.compile(r"(?:null|none|true|false)(?!\w)", re.IGNORECASE)
+_NOTHING: Final = re.compile(r"(?:null|none|true|false)(?![^\s&;,\"'<>)\]}\\])", re.IGNORECASE)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
-_SCHEME: Final = re.compile(r"\b(Bearer|Basic|DPoP)[ ]++[A-Za-z0-9._~+/=-]{8,}+", re.IGNORECASE)
-_USER: Final = re.compile(r"(?<=//)[^/?#\s\"'<>]*@")
+_SCHEME: Final = re.compile(
+    r"""
+    \b(Bearer|Basic|DPoP)[ ]++
+    (?!(?:access|authenti|authori[sz]|certificat|challenge|credential|informati)[a-z]*+(?![\w~+/=-]|\.\S))
+    [A-Za-z0-9._~+/=-]{8,}+
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A scheme with what it carries, unless that is a word of a sentence about the scheme."""
+_USER: Final = re.compile(r"(?<=//)[^/?#\s\"<>]*@")
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -102,8 +114,9 @@ def mask_text(text: str) -> str:
     parts: list[str] = []
     start = at = 0
     while (pair := _PAIR.search(text, at)) is not None:
-        at, name = pair.end(), pair["name"]
-        in_query = pair.start() > 0 and text[pair.start() - 1] in "?&" and name.lower() in _IN_QUERIES
+        at, name = pair.end(), pair["name"] or pair["option"]
+        in_query = pair.start() > 0 and text[pair.start() - 1] in "?&"
+        in_query = in_query and name.lower().rpartition("-")[2] in _IN_QUERIES
         if not (in_query or is_secret(name)) or _NOTHING.match(text, at):
             continue
         end, masked = _value(text, at, pair)
@@ -126,7 +139,7 @@ def _value(text: str, at: int, pair: re.Match[str]) -> tuple[int, str]:
     masked = f"{quote}{MASK}{quote}"
     if text[at : at + 1] in ("[", "{"):
         return _end_of_brackets(text, at, is_json=quote == '"'), masked
-    pattern = _LINE if pair["sign"].startswith(":") and not quote else _ITEM
+    pattern = _LINE if (pair["sign"] or "").startswith(":") and not quote else _ITEM
     found = pattern.match(text, at)
     return (at if found is None else found.end()), masked
 
@@ -157,7 +170,7 @@ def _is_secret(name: str) -> bool:
     if not words or words == ["progress", "token"] or (words[-1] == "token" and words[0] in _AMOUNTS):
         return False
     joined = "".join(words)
-    if joined.endswith((*_SECRET_WORDS, *_COMPOUNDS)) or joined in _WHOLE:
+    if joined.endswith((*_SECRET_WORDS, *_COMPOUNDS)) or words[-1] in _LAST:
         return True
     named = not _SECRET_WORDS.isdisjoint(words) or any(each in joined for each in _COMPOUNDS)
     return named and words[-1] not in _ABOUT

@@ -37,8 +37,8 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
 """Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-_USER: Final = re.compile(r"(?<=//)[^/?#\s\"'<>]*@")
-_QUERY: Final = re.compile(r"(://[^?#\s\"'<>]*+)(?:([?#])[^\s\"'<>]++)?+")
+_USER: Final = re.compile(r"(?<=//)[^/?#\s\"<>]*@")
+_QUERY: Final = re.compile(r"(://[^?#\s\"<>]*+)(?:([?#])[^\s\"'<>]++)?+")
 _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
 """Characters that count as dots in host names (RFC 3490, section 3.1)."""
 
@@ -47,7 +47,10 @@ def check_server_url(url: str) -> str:
     """Return a server's URL without its fragment. Raises `ValueError` for an invalid URL or one with a password."""
     parts = split_url(url)
     if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
-        raise ValueError(f"'{printable(url)}' is not the URL of a server: use http or https and a host")
+        shown = (
+            "what contains an '@'" if "@" in url else f"'{printable(url)}'"
+        )  # a password in it may have any form
+        raise ValueError(f"{shown} is not the URL of a server: use http or https and a host")
     if "@" in parts.netloc:
         raise ValueError("the URL of the server contains a user or password: pass them in a header instead")
     return urlunsplit(parts._replace(fragment=""))

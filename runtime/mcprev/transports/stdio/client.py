@@ -107,12 +107,17 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            text = f"cannot start '{mask_text(self._command[0])}': {mask_text(str(error))}"
+            why = mask_text(str(error))
+            text = f"cannot start '{mask_text(self._command[0])}': {why}"
             if len(self._command) == 1 and len(words := self._command[0].split()) > 1:
                 text += (
                     f"; pass each word by itself: mcprev.stdio({', '.join(map(repr, mask_arguments(words)))})"
                 )
-            raise ProcessExited(text, returncode=None, stderr="") from error
+            failure = ProcessExited(text, returncode=None, stderr="")
+            failure.__cause__ = error if why == str(error) else None
+        else:
+            return
+        raise failure  # outside of `except`, because an exception also shows the one that is handled
 
     async def close(self) -> None:
         """End the processes whose connections have ended; those of other clients keep running.
