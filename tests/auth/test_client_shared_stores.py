@@ -8,14 +8,15 @@ import logging
 import random
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import mcprev
-from auth.world import Endpoint, World, world
+from auth.world import Endpoint, World, form, world
 from lanes import turns
 from mcprev.oauth import shared_store
 from mcprev.revisions import DEFAULT
@@ -486,6 +487,96 @@ def test_only_the_record_that_was_used_is_deleted(store: Any) -> None:
             await store.keep_registration(KEY.issuer, there)
             await records.forget_registration(KEY.issuer, registered)
             assert (await store.registration(KEY.issuer) is None) is (there is registered)
+
+    run(main())
+
+
+class Watched(mcprev.MemoryTokens):
+    """Notes what is written while nobody holds the lock, and may be told that the lock is never free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unlocked: list[object] = []
+
+    async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+        if not self.lock(key.issuer).locked():
+            self.unlocked.append(tokens)
+        await super().keep_tokens(key, tokens)
+
+    async def keep_registration(self, issuer: str, registration: mcprev.Registration | None, /) -> None:
+        if not self.lock(issuer).locked():
+            self.unlocked.append(registration)
+        await super().keep_registration(issuer, registration)
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_client"])
+def test_nothing_is_stored_or_deleted_without_the_lock(error: str) -> None:
+    """Between the look at a record and its deletion, no other process may store a newer one, by a login or otherwise."""
+
+    async def main() -> None:
+        async with shared() as at:
+            store, refuses = Watched(), {"refresh_token", "authorization_code"}
+
+            async def token(exchange: Exchange) -> None:
+                granted = form(exchange)["grant_type"]
+                if granted in refuses:
+                    refuses.discard(granted)
+                    await exchange.json({"error": error}, 400)
+                else:
+                    await at.token(exchange)
+
+            async with connecting(at, at.oauth(store=store)) as client:
+                at.good.clear()
+                at.tokens = token
+                with suppress(mcprev.AuthError):  # of the login
+                    await client.call_tool("any", {})
+                await client.call_tool("any", {})
+            assert not refuses
+            assert store.unlocked == []
+
+    run(main())
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+def test_a_login_is_stored_although_the_lock_is_never_free(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shared_store, "STORE", 0.05)
+
+    async def main() -> None:
+        async with shared() as at:
+            store = Watched()
+            auth = at.oauth(store=store, client_id="mine")
+            async with store.lock(at.issuer):
+                async with connecting(at, auth) as client:
+                    await client.call_tool("any", {})
+            (authorizer,) = auth.authorizers.values()
+            assert authorizer.active is not None
+            assert await store.tokens(authorizer.active.key) == authorizer.active.tokens
+
+    run(main())
+    assert "locked for 0.05 s" in caplog.text
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+def test_a_refresh_token_that_another_process_has_renewed_alone_is_not_used_again() -> None:
+    """A server may issue a new refresh token with the same access token."""
+
+    async def main() -> None:
+        async with shared() as at:
+            store = mcprev.MemoryTokens()
+            auth = at.oauth(store=store)
+            async with connecting(at, auth) as client:
+                (authorizer,) = auth.authorizers.values()
+                assert authorizer.active is not None
+                newer = replace(authorizer.active.tokens, refresh_token="newer")  # noqa: S106 - none
+                await store.keep_tokens(authorizer.active.key, newer)
+                authorizer.active.refresh_at = 0
+                at.log.clear()
+                await client.call_tool("any", {})
+                assert authorizer.active.tokens == newer
+                assert at.log == []
 
     run(main())
 

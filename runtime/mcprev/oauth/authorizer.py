@@ -293,7 +293,7 @@ class Authorizer(Authorization):
         try:
             async with self._lock(active.key.issuer):
                 found = await self._tokens(active.key, active)
-                if found is None or found.access_token == active.tokens.access_token:
+                if found is None or _same(found, active.tokens):
                     await self._refresh(active)
                 else:
                     # Another process has refreshed it; to use a refresh token twice looks like a theft.
@@ -366,8 +366,16 @@ class Authorizer(Authorization):
         dpop_signer = self._auth.client_keys.dpop_signer
         self.active = active = ActiveToken(tokens, source, place, client, dpop_signer)
         if dpop_signer is None:
-            await self._auth.records.keep_tokens(active.key, tokens, replaces=replaced)
+            records = self._auth.records
+            # Whoever refreshes holds the lock already. Without it, another process may delete what it has not read.
+            async with records.lock_if_free(active.key.issuer) if replaced is None else nullcontext():
+                await records.keep_tokens(active.key, tokens, replaces=replaced)
         return active
+
+
+def _same(one: Tokens, other: Tokens) -> bool:
+    """Return whether two records hold the same tokens; servers may renew a refresh token alone."""
+    return (one.access_token, one.refresh_token) == (other.access_token, other.refresh_token)
 
 
 def _use_of(request: AuthorizedRequest) -> TokenUse:

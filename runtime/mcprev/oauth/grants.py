@@ -132,7 +132,8 @@ class OAuth(TokenAuthorization):
                 )
             except TokenRejected as error:
                 if error.error in tokens.FORGET:
-                    await self.records.forget_registration(place.server.issuer, client)
+                    async with self.records.lock_if_free(place.server.issuer):
+                        await self.records.forget_registration(place.server.issuer, client)
                 raise
         return client, granted, wanted
 

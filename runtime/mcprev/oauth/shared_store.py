@@ -71,6 +71,16 @@ class SharedStore:
             except Exception as error:  # noqa: BLE001 - as above; the tokens in hand are good
                 logger.warning("the token store cannot be unlocked (%s)", raised_at(error))
 
+    @asynccontextmanager
+    async def lock_if_free(self, issuer: str) -> AsyncGenerator[None, None]:
+        """Hold the lock of an issuer; go on without it, which is logged, if others hold it for too long."""
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self.lock(issuer))
+            except AuthError as error:
+                logger.warning("%s", error)
+            yield
+
     async def tokens(self, key: TokenKey) -> Tokens | None:
         """Return the latest tokens. Raises `AuthError` if they cannot be read, and none are known."""
         return await _read(self._tokens, key, lambda: self.store.tokens(key))
