@@ -548,9 +548,8 @@ def test_a_login_is_stored_although_the_lock_is_never_free(
         async with shared() as at:
             store = Watched()
             auth = at.oauth(store=store, client_id="mine")
-            async with store.lock(at.issuer):
-                async with connecting(at, auth) as client:
-                    await client.call_tool("any", {})
+            async with store.lock(at.issuer), connecting(at, auth) as client:
+                await client.call_tool("any", {})
             (authorizer,) = auth.authorizers.values()
             assert authorizer.active is not None
             assert await store.tokens(authorizer.active.key) == authorizer.active.tokens
@@ -570,7 +569,7 @@ def test_a_refresh_token_that_another_process_has_renewed_alone_is_not_used_agai
             async with connecting(at, auth) as client:
                 (authorizer,) = auth.authorizers.values()
                 assert authorizer.active is not None
-                newer = replace(authorizer.active.tokens, refresh_token="newer")  # noqa: S106 - none
+                newer = replace(authorizer.active.tokens, refresh_token="newer")
                 await store.keep_tokens(authorizer.active.key, newer)
                 authorizer.active.refresh_at = 0
                 at.log.clear()

@@ -12,9 +12,8 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 BATCH: Final = 32
 """The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
@@ -65,6 +64,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._logged = float("-inf")
+        self._opening: set[asyncio.Task[None]] = set()
+        """The tasks that open the connections of the last batch."""
 
     def start(self) -> None:
         """Accept connections until `stop`."""
@@ -82,7 +83,9 @@ class Acceptor:
             self._loop.remove_reader(self._listening)
 
     def _accept(self) -> None:
-        """Accept the connections that have arrived, up to `BATCH`. Those of earlier turns are open by now."""
+        """Accept the connections that have arrived, up to `BATCH`; `room` counts those of the last batch once they are open."""
+        if self._opening:
+            return
         room = self._room()
         if room <= 0:
             self._pause("the limit of connections is reached", makes_room=True)
@@ -98,21 +101,17 @@ class Acceptor:
                     f"no connection can be accepted: {error.strerror}", makes_room=error.errno in _EXHAUSTED
                 )
                 return
-            self._open(self._loop.connect_accepted_socket(self._make, connection), connection)
+            task = self._loop.create_task(self._open(connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
 
-    def _open(
-        self, opening: Coroutine[Any, Any, object], connection: socket.socket, _: object = None
-    ) -> None:
-        """Run a coroutine until it waits for a future, and then on: a task would begin one turn of the loop later."""
+    async def _open(self, connection: socket.socket) -> None:
+        """Let a new protocol serve a connection."""
         try:
-            future: asyncio.Future[object] = opening.send(None)
-        except StopIteration:
-            return
+            await self._loop.connect_accepted_socket(self._make, connection)
         except Exception:
             _logger.exception("a connection could not be served")
             connection.close()
-            return
-        future.add_done_callback(partial(self._open, opening, connection))
 
     def _pause(self, why: str, *, makes_room: bool) -> None:
         """Close idle connections, or wait until others close."""
