@@ -255,6 +255,16 @@ def test_a_process_grows_by_no_more_than_its_budget() -> None:
     assert told["grown"] < MAX_BODIES + 32 * 2**20
 
 
+@req("HTTP-31", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("others", [0, 2])
+def test_no_text_is_refused_for_the_punctuation_in_it(others: int) -> None:
+    """The fast estimate is too high for prose. It is used only while there is room for such an error."""
+    body = b'"' + b"some more words, " * 60_000 + b'"'
+    budget = BodyBudget(others * 2**20 + len(body) + 1000)
+    assert budget.take(others * 2**20)
+    assert budget.refusal(BodyShare(budget, body)) is None
+
+
 @req("SEC-6", everywhere=True)
 def test_shares_add_up_and_come_back() -> None:
     budget = BodyBudget(1000)

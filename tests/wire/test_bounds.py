@@ -270,7 +270,7 @@ def test_a_large_body_weighs_no_less_than_by_its_parts_and_little_more(text: str
     with mock.patch.object(body_budget, "SMALL", 0), rough[0], rough[1]:
         assert (
             exact
-            <= parsed_weight(data)
+            <= parsed_weight(data, body_budget.LOOSE)
             <= max(4 * body_budget.LOOSE * len(data), exact, 97 * (few + 1) + 4 * len(data))
         )
 

@@ -27,7 +27,9 @@ MAX_OPENING: Final = 128 * 1024
 SMALL: Final = 64 * 1024
 """Texts of fewer bytes are weighed without removing their strings; punctuation inside strings counts too."""
 LOOSE: Final = 4
-"""A text of more than `MAX_OPENING` bytes is weighed in the same way, unless it then weighs so many times its characters."""
+"""A text of more than `MAX_OPENING` bytes is weighed in the same way while there is much room, unless it then weighs so
+many times its characters.
+"""
 _NO_MARKS: Final = bytes(set(range(256)).difference(b'",:[{'))
 _BACKSLASH: Final = ord("\\")
 _ESCAPE: Final = re.compile(rb"\\u")
@@ -77,8 +79,10 @@ class BodyShare:
         """Reserve memory for a complete body."""
         self._budget = budget
         self._holders = 1
-        self.weight: int = parsed_weight(body)
+        self.weight: int = parsed_weight(body, LOOSE)
         """The size, in bytes of memory."""
+        if LOOSE * (budget.held + self.weight) > budget.limit:
+            self.weight = parsed_weight(body)  # too high an estimate must refuse no body
         budget.held += self.weight
 
     def hold(self) -> None:
@@ -126,9 +130,10 @@ def _too_heavy(weight: int, limit: int) -> HttpError:
     return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))
 
 
-def parsed_weight(data: bytes | bytearray) -> int:
+def parsed_weight(data: bytes | bytearray, loose: int = 1) -> int:
     """Estimate the memory in bytes of the objects that parsing a JSON text creates, without the text itself.
 
+    It may be up to `loose` times as high for a large text with punctuation inside strings, which takes less time.
     The estimate is for the worst case. Small or repeated values share objects and may take as little as a fifth of it.
     Bytes that are not JSON get an estimate too; they raise no error.
     """
@@ -144,7 +149,7 @@ def parsed_weight(data: bytes | bytearray) -> int:
             len(data) * width + strings * _STRING_HEAD + arrays * _ARRAY + objects * _OBJECT + keys * _KEY
             + (commas + 1) * _ITEM
         )  # fmt: skip
-        if exact or (len(data) > MAX_OPENING and weight <= LOOSE * len(data) * width):
+        if exact or (len(data) > MAX_OPENING and weight <= loose * len(data) * width):
             return weight
         text, exact = without_strings(data.translate(None, NO_STRUCTURE)), True
 
