@@ -8,6 +8,7 @@
 - `MAX_NAMES`, 128 MiB: the length of the longest member name in bytes, times the number of values.
 - `MAX_DEPTH`, 200: how deep arrays and objects nest. The parser sets it; it cannot be raised.
 - An integer has at most 4,300 digits. A number with a fraction or an exponent stays within the range of a double.
+  In a message that is mostly long strings, of members with one name only the last, which alone is used, is checked.
 
 The transport bounds the number of bytes of a message (`max_line`, `max_body`, `max_message`).
 
