@@ -206,6 +206,7 @@ def test_the_wait_for_an_answer_has_a_bound(
             await until(lambda: bool(sent(raw, method)))
             await asyncio.sleep(0.05)
             assert len(connection._asides) == 2
+            began = connection.now()
             pass_time(seconds - 1)
             await asyncio.sleep(0.05)
             assert len(connection._asides) == 2

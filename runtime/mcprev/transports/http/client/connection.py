@@ -176,7 +176,7 @@ class HttpConnection(Connection):
         super().__init__(protocol, handler, logger, linger=0)
         self.client_side = protocol
         self.requests = requests
-        self.network = network_at(requests.url)
+        self.network: Network = network_at(requests.url)
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
