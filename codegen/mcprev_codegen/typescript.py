@@ -338,13 +338,14 @@ class _Reader(NodeReader):
         return tuple(keys) if len(keys) == len(values) else None
 
     def _alternatives(self, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
-        """Yield the members of a union, through aliases and enums, each once."""
-        pending, seen = [type_], set[ir.TypeExpr]()
+        """Yield the members of a union, through aliases and enums, each of which is opened once."""
+        pending, opened = [type_], set[str]()
         while pending:
             found = pending.pop()
-            if found in seen:
-                continue
-            seen.add(found)
+            if isinstance(found, ir.Ref):
+                if found.name in opened:
+                    continue
+                opened.add(found.name)
             statement = self._statements.get(found.name) if isinstance(found, ir.Ref) else None
             decl = self._declaration("", statement) if statement else None
             if isinstance(found, ir.Union):
