@@ -6,15 +6,17 @@ type for one revision, key by key. The key of a field is its wire name or a dott
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import InputError, reason
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.tables import checked, read_table
 
 FILE: Final = "descriptions.toml"
 
@@ -67,19 +69,31 @@ class Descriptions:
                 return type_
 
 
-@lru_cache(maxsize=1)
-def _parsed(text: str) -> dict[str, Any]:
-    """Return the parsed file; cached, since it is read once per revision."""
-    return tomllib.loads(text)
+class _Type(TypedDict, total=False):
+    doc: str
+    fields: dict[str, str]
+
+
+class _Revision(TypedDict, total=False):
+    types: dict[str, _Type]
+
+
+class _File(_Revision, total=False):
+    fields: dict[str, str]
+    constants: dict[str, str]
+    revisions: dict[str, _Revision]
+
+
+_FILE: Final = TypeAdapter(_File)
 
 
 def load(folder: Path, revision: str) -> Descriptions:
     """Return the descriptions of one revision. Raises `InputError` if the file cannot be read."""
     path = folder / FILE
     try:
-        data = _parsed(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+        data = checked(_FILE, read_table(path)[1])
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
     types = {
         name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
     }

@@ -11,7 +11,7 @@ from mcprev_codegen import git, ir, typescript
 from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.fetch import fetch, is_url, without_secrets
 from mcprev_codegen.printer import print_module
-from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
+from mcprev_codegen.revisions import Pin, digest, load_pins, save_contract, with_contract
 from mcprev_codegen.sources import decoded, read
 
 SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
@@ -57,11 +57,8 @@ def import_schema(
     text = print_module(module, header)
     if typescript.parse(text, "the canonical form") != module:
         raise CodegenError(f"{source}: the canonical form does not parse to the same contract; report this")
-    path = contract_path(folder, revision)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
     pin = with_contract(pin, text)
-    save_pin(folder, pin)
+    save_contract(folder, pin, text)
     return pin
 
 
@@ -108,6 +105,8 @@ def _pin(
     if found is None:
         raise InputError(f"{source}: the upstream commit is not known; pass it with --commit")
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
+    if not where.isprintable():
+        raise InputError(f"{where!r} is not a URL: pass that of the file at upstream with --location")
     status = "final" if revision[0].isdigit() else "draft"
     return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))
 

@@ -21,17 +21,20 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, cast
+
+from pydantic import JsonValue, TypeAdapter
+from typing_extensions import TypedDict
 
 from mcprev_codegen import ir, typescript
-from mcprev_codegen.errors import InputError, SchemaError, at_line, reason
+from mcprev_codegen.errors import InputError, SchemaError, at_line
 from mcprev_codegen.ir import Json
 from mcprev_codegen.printer import print_inline, print_member
 from mcprev_codegen.resolve import Schema
+from mcprev_codegen.tables import checked, read_table
 
 FILE: Final = "overlay.toml"
 _FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
@@ -102,25 +105,42 @@ class OverlayFacts:
 def load(folder: Path) -> tuple[Entry, ...]:
     """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
     path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-        data: dict[str, Any] = tomllib.loads(text)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    text, data = read_table(path)
     lines = text.split("\n")
     starts = [n for n, line in enumerate(lines, 1) if line.strip() == "[[entry]]"]
-    return tuple(
-        _entry(path, lines, start, table) for start, table in zip(starts, data.get("entry", []), strict=True)
-    )
+    tables = data.get("entry", [])
+    if not isinstance(tables, list) or len(tables := cast("list[dict[str, Any]]", tables)) != len(starts):
+        raise InputError(f"{path}: begin each entry with a line that consists of [[entry]]")
+    return tuple(_entry(path, lines, start, table) for start, table in zip(starts, tables, strict=True))
+
+
+class _Table(TypedDict):
+    since: NotRequired[str]
+    until: NotRequired[str]
+    pointer: NotRequired[str]
+    pointers: NotRequired[list[str]]
+    expected: JsonValue
+    new: JsonValue
+    why: str
+
+
+_TABLE: Final = TypeAdapter(_Table)
 
 
 def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any]) -> Entry:
     line = next((n for n in range(start, len(lines)) if lines[n - 1].startswith("pointer")), start)
     required = {"expected", "new", "why"}
     known = required | {"since", "until", "pointer", "pointers"}
-    pointers: Sequence[str] = table.get("pointers", [table["pointer"]] if "pointer" in table else [])
     if wrong := sorted(set(table) - known) + sorted(required - set(table)):
         raise at_line(path, lines, line, f"unknown or missing keys in this entry: {', '.join(wrong)}")
+    try:
+        checked(_TABLE, table)
+        json.dumps(table, allow_nan=False)
+    except ValueError as error:
+        raise at_line(path, lines, line, str(error)) from None
+    pointers: Sequence[str] = table.get("pointers", [table["pointer"]] if "pointer" in table else [])
+    if not all(isinstance(table["new"], str) or pointer.endswith("#default") for pointer in pointers):
+        raise at_line(path, lines, line, "'new' must be a text")
     if not pointers:
         raise at_line(path, lines, line, "this entry needs 'pointer' or 'pointers'")
     since, until = table.get("since"), table.get("until")

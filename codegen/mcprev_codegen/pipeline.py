@@ -145,8 +145,7 @@ def generate_project(
         )
     extension = sources.load_extension(folder, schema_file, name, like, overlay=overlay)
     project = out / "pyproject.toml"
-    if project.is_symlink():
-        raise InputError(f"{project}: this link leads elsewhere; move it away")
+    trees.refuse_link(project)
     result = generate(folder, out / package, extension=extension, write=write)
     if project.exists():
         if package in project.read_text(encoding="utf-8", errors="replace"):

@@ -7,16 +7,18 @@ pin has been edited by hand and is refused: such a change belongs upstream or in
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
 from mcprev_codegen.errors import InputError, at_line
-from mcprev_codegen.naming import check_revision
+from mcprev_codegen.fetch import LIMIT
+from mcprev_codegen.naming import check_revision, module_name
+from mcprev_codegen.tables import read_table
+from mcprev_codegen.trees import refuse_link, write_whole
+from mcprev_codegen.writers import Code, code, identifier, joined, toml_string
 
 PINS: Final = "revisions.toml"
 _HEADER: Final = """\
@@ -74,14 +76,25 @@ def digest(data: bytes) -> str:
 def load_pins(folder: Path) -> dict[str, Pin]:
     """Return the pins by revision, in file order. Raises `SchemaError` for an incomplete pin."""
     path = folder / PINS
-    try:
-        text = path.read_text(encoding="utf-8")
-        tables: dict[str, object] = tomllib.loads(text)
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except tomllib.TOMLDecodeError as error:
+    text, tables = read_table(path)
+    lines = text.split("\n")
+    pins = {revision: _pin(path, lines, revision, table) for revision, table in tables.items()}
+    try:
+        _check_modules(pins)
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return {revision: _pin(path, text.split("\n"), revision, table) for revision, table in tables.items()}
+    return pins
+
+
+def _check_modules(revisions: Iterable[str]) -> None:
+    """Raise `InputError` for two revisions whose packages or step modules would have one name."""
+    seen: dict[str, str] = {}
+    for revision in revisions:
+        other = seen.setdefault(module_name(revision).removeprefix("v").lower(), revision)
+        if other != revision:
+            raise InputError(f"the revisions '{other}' and '{revision}' would have modules of the same name")
 
 
 def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
@@ -128,7 +141,8 @@ def read_contract(folder: Path, pin: Pin) -> str:
     """Return the text of a pinned contract. Raises `InputError` if it is missing or was changed."""
     path = contract_path(folder, pin.revision)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: pinned but missing; {_import_hint(pin.revision)} again") from None
     if digest(data) != pin.contract:
@@ -139,9 +153,19 @@ def read_contract(folder: Path, pin: Pin) -> str:
     return data.decode("utf-8")
 
 
-def save_pin(folder: Path, pin: Pin) -> None:
-    """Write one pin into `revisions.toml` and keep the others: dated revisions in order, drafts last."""
-    _write_pins(folder, load_pins(folder) | {pin.revision: pin})
+def save_contract(folder: Path, pin: Pin, text: str) -> None:
+    """Write a contract and its pin, and keep the other pins: dated revisions in order, drafts last.
+
+    Raises `InputError`, with nothing written, for a link and for a name that leaves no name for a module.
+    """
+    path = contract_path(folder, pin.revision)
+    pins = load_pins(folder) | {pin.revision: pin}
+    _check_modules(pins)
+    for place in (path.parent, path, folder / PINS):
+        refuse_link(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    _write_pins(folder, pins)
 
 
 def remove_pin(folder: Path, revision: str) -> None:
@@ -149,8 +173,9 @@ def remove_pin(folder: Path, revision: str) -> None:
     pins = load_pins(folder)
     if pins.pop(revision, None) is None:
         raise InputError(f"revision '{revision}' is not pinned; pinned are {', '.join(pins) or 'none'}")
-    _write_pins(folder, pins)
     path = contract_path(folder, revision)
+    refuse_link(path.parent)
+    _write_pins(folder, pins)
     path.unlink(missing_ok=True)
     if path.parent.is_dir() and not any(path.parent.iterdir()):
         path.parent.rmdir()
@@ -158,13 +183,19 @@ def remove_pin(folder: Path, revision: str) -> None:
 
 def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
     ordered = sorted(pins.values(), key=lambda p: (not p.revision[:1].isdigit(), p.revision))
-    blocks = [_HEADER]
-    for entry in ordered:
-        lines = [f'["{entry.revision}"]']
-        # A JSON string is a TOML string, too.
-        lines += [f"{name} = {json.dumps(getattr(entry, name), ensure_ascii=False)}" for name in _VALUES]
-        blocks.append("\n".join(lines) + "\n")
-    (folder / PINS).write_text("\n".join(blocks), encoding="utf-8")
+    blocks = [
+        code(
+            "[{}]\n{}\n",
+            toml_string(entry.revision),
+            joined("\n", (_setting(entry, name) for name in _VALUES)),
+        )
+        for entry in ordered
+    ]
+    write_whole(folder / PINS, "\n".join([_HEADER, *blocks]))
+
+
+def _setting(pin: Pin, name: str) -> Code:
+    return code("{} = {}", identifier(name), toml_string(getattr(pin, name)))
 
 
 def with_contract(pin: Pin, text: str) -> Pin:

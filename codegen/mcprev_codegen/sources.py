@@ -194,6 +194,7 @@ def _derive(
     hoisted = hoist(declared)
     entries = overlay.load(folder) if like or not extension else ()
     schema, facts = overlay.apply(hoisted, entries, like or name, lenient=lenient)
+    schema.check_aliases()
     schema = overlay.with_descriptions(facts, descriptions.load(folder, like or name).fields, schema)
     try:
         methods = method_table(schema, facts, lenient=lenient or extension)

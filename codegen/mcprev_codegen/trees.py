@@ -184,11 +184,29 @@ def _copies(path: Path) -> Iterator[Path]:
 
 def write_new(path: Path, text: str) -> None:
     """Write a new file atomically. Raises `FileExistsError` if it exists."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    with fresh.open("x", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    fresh = _written(path, text)
     try:
         path.hardlink_to(fresh)
     finally:
         fresh.unlink()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write or replace a file atomically. Raises `InputError` for a link."""
+    refuse_link(path)
+    _written(path, text).replace(path)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise `InputError` for a link: what is written or deleted there would be elsewhere."""
+    if path.is_symlink():
+        raise InputError(f"{path}: this link leads elsewhere; move it away")
+
+
+def _written(path: Path, text: str) -> Path:
+    """Write a text into a new file next to a path."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with fresh.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return fresh

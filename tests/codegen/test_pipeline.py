@@ -18,7 +18,7 @@ from typing_extensions import override
 from mcprev_codegen import emit, pipeline, sources
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.importer import import_schema
-from mcprev_codegen.revisions import contract_path, load_pins, save_pin, with_contract
+from mcprev_codegen.revisions import contract_path, load_pins, save_contract, with_contract
 from mcprev_codegen.sources import Revision
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from support import FIRST, GENERATED, REVISIONS, SCHEMA, each_revision, load, needs_upstream, upstream_path
@@ -209,7 +209,7 @@ def unsupported(schema: Path) -> None:
     path = contract_path(schema, REVISION)
     text = path.read_text(encoding="utf-8") + "\nexport namespace E { }\n"
     path.write_text(text, encoding="utf-8")
-    save_pin(schema, with_contract(load_pins(schema)[REVISION], text))
+    save_contract(schema, with_contract(load_pins(schema)[REVISION], text), text)
 
 
 def bad_overlay(schema: Path) -> None:

@@ -8,7 +8,6 @@ reason = "Our servers send it since May."
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,7 +16,8 @@ from typing import Final, cast
 
 from mcprev_codegen.diff.model import Change, Ignored, Report
 from mcprev_codegen.diff.rules import table
-from mcprev_codegen.errors import InputError, reason
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.tables import read_table
 
 TABLE: Final = "ignore"
 _SELECTORS: Final = ("rule", "path", "fingerprint")
@@ -48,10 +48,7 @@ class Entry:
 
 def read_ignores(path: Path) -> tuple[Entry, ...]:
     """Return the entries of an ignore file. Raises `InputError`, which names the entry, if one is invalid."""
-    try:
-        data: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    _, data = read_table(path)
     entries = data.pop(TABLE, [])
     if data or not isinstance(entries, list):
         raise InputError(f"{path}: only [[{TABLE}]] tables are allowed in an ignore file")
