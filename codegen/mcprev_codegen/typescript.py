@@ -342,12 +342,11 @@ class _Reader(NodeReader):
         pending, opened = [type_], set[str]()
         while pending:
             found = pending.pop()
-            if isinstance(found, ir.Ref):
-                if found.name in opened:
-                    continue
-                opened.add(found.name)
-            statement = self._statements.get(found.name) if isinstance(found, ir.Ref) else None
-            decl = self._declaration("", statement) if statement else None
+            name = found.name if isinstance(found, ir.Ref) else ""
+            if name and name in opened:
+                continue
+            opened.add(name)
+            decl = self._declaration("", statement) if (statement := self._statements.get(name)) else None
             if isinstance(found, ir.Union):
                 pending += found.members[::-1]
             elif isinstance(decl, ir.Alias):
