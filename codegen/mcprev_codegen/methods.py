@@ -224,8 +224,10 @@ class _Table:
                 )
 
     def _listed(self, union: str) -> Iterator[ir.Ref]:
-        """Yield the members of a result union without following aliases."""
-        decl = self.schema.types[union]
+        """Yield the members of a result union without following aliases; none if it is not declared."""
+        decl = self.schema.types.get(union)
+        if decl is None:
+            return
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
         for member in type_.members if isinstance(type_, ir.Union) else (type_,):
             if isinstance(member, ir.Ref):

@@ -183,6 +183,9 @@ BROKEN: Final = {
     "an enum": f"enum E {{ {QUOTED} = 'a', {QUOTED} }} export interface A {{}}",
     "another version": f"export const LATEST_PROTOCOL_VERSION = {QUOTED}; export interface A {{}}",
     "a bad name": SOURCE.replace("ClientRequest =", f"ClientRequest = {{ {QUOTED}: string }} |"),
+    "methods": SOURCE
+    + f"/** @category {SIGNS} `x` */\nexport interface PutRequest {{ method: {json.dumps(HOSTILE + '/put')} }}"
+    + "\nexport type ServerRequest = PutRequest;",
     "not UTF-8": SOURCE.encode("utf-16", "surrogatepass").decode("latin-1"),
 }
 

@@ -16,6 +16,8 @@ from mcprev_codegen.errors import SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
 from mcprev_codegen.overlay import Entry, OverlayFacts
+from mcprev_codegen.resolve import Schema
+from mcprev_codegen.typescript import parse
 from support import (
     DATED,
     DRAFT,
@@ -388,3 +390,13 @@ def test_a_header_parameter_that_does_not_exist_is_an_error_at_its_entry() -> No
     with pytest.raises(SchemaError, match=r"2099-01-01: .*no parameter 'uri'") as caught:
         told("things/get#name_param", "", "uri")
     assert (caught.value.path, caught.value.line) == ("overlay.toml", 1)
+
+
+def test_a_request_whose_results_are_nowhere_listed_is_refused_where_it_stands() -> None:
+    source = (
+        "export type ServerRequest = PutRequest;\n"
+        'export interface PutRequest { method: "put" }\nexport interface PutResult {}\n'
+    )
+    with pytest.raises(SchemaError, match="PutResult is the result of 'PutRequest', but not in") as caught:
+        method_table(Schema(parse(source, "schema.ts"), lines=source.split("\n")), OverlayFacts())
+    assert caught.value.line == 2
