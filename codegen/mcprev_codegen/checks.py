@@ -21,7 +21,7 @@ from mcprev_codegen.naming import attribute, class_name, is_identifier
 from mcprev_codegen.resolve import Schema
 
 _MAX_WRITTEN_OUT: Final = 20_000
-"""The maximum number of types in an alias, those of its aliases included each time."""
+"""The maximum number of types in all aliases, those of their aliases included each time."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
@@ -35,6 +35,7 @@ def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, 
     if not schema.types:
         raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
     _check_cycles(schema)
+    written_out = 0
     for name, decl in schema.types.items():
         python = class_name(name)
         if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
@@ -45,7 +46,7 @@ def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, 
             raise schema.fail(decl, f"'{name}' would hide {taken[python]}; map it in naming.CLASS_NAMES")
         taken[python] = f"the type '{name}'"
         if isinstance(decl, ir.Alias):
-            _check_size(schema, decl)
+            written_out = _check_size(schema, decl, written_out)
             _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, name, decl)
@@ -74,12 +75,15 @@ def _check_cycles(schema: Schema) -> None:
         )
 
 
-def _check_size(schema: Schema, decl: ir.Alias) -> None:
-    """Raise `SchemaError` for an alias that is too large if the aliases in it are written out."""
+def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
+    """Return the number of types in all aliases so far, after this one; `before` is that of the others.
+
+    Raises `SchemaError` if the aliases in them make it too large.
+    """
     pending: list[tuple[ir.TypeExpr, frozenset[str]]] = [(ir.Ref(decl.name), frozenset())]
-    for _ in range(_MAX_WRITTEN_OUT):
+    for found in range(before, _MAX_WRITTEN_OUT):
         if not pending:
-            return
+            return found
         type_, inside = pending.pop()
         if isinstance(type_, ir.Ref):
             if type_.name in inside or not isinstance(schema.types[type_.name], ir.Alias):
@@ -96,7 +100,8 @@ def _check_size(schema: Schema, decl: ir.Alias) -> None:
                 pass
     raise schema.fail(
         decl,
-        f"'{decl.name}' has more than {_MAX_WRITTEN_OUT} parts with the aliases in it written out; make some of them interfaces",
+        f"the aliases up to '{decl.name}' have more than {_MAX_WRITTEN_OUT} parts with the aliases in them written out; "
+        "make some of them interfaces",
     )
 
 

@@ -226,9 +226,10 @@ class ModelPlanner:
 
     def _class_data(self, name: str, hints: Hints) -> dict[str, Any]:
         plan = self.classes[name]
+        used = {builtin for f in plan.members for builtin in hints.builtins(f.field.type)}
         return {
             "bases": joined(", ", [identifier(class_name(base)) for base in plan.bases] or [code("Model")]),
-            "attributes": {f.name: self._attribute(name, f, hints) for f in plan.members},
+            "attributes": {f.name: self._attribute(name, f, hints, used) for f in plan.members},
         }
 
     def _alias_data(self, name: str, hints: Hints) -> dict[str, Any]:
@@ -245,11 +246,11 @@ class ModelPlanner:
             "recursive": recursive,
         }
 
-    def _attribute(self, owner: str, member: FlatField, hints: Hints) -> Attribute:
+    def _attribute(self, owner: str, member: FlatField, hints: Hints, used: Collection[str]) -> Attribute:
+        """Return one member; `used` are the builtin types that the hints of its class refer to."""
         f = member.field
         name = attribute(f.name)
-        own = (hints.builtins(m.field.type) for m in self.classes[owner].members)
-        if name in (*_HELPERS, hints.package) or any(name in needed for needed in own):
+        if name in (*_HELPERS, hints.package) or name in used:
             name += "_"  # Otherwise the attribute would hide a name that the lines below it use.
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)

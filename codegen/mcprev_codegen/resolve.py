@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from itertools import takewhile
 from typing import Final
 
 from mcprev_codegen import ir
@@ -17,8 +18,10 @@ from mcprev_codegen.errors import SchemaError
 
 _MAX_BASES: Final = 50
 """The maximum number of types that extend one another, one after the other."""
-_MAX_FIELDS: Final = 200_000
-"""The maximum number of members of all objects, inherited ones included."""
+_MAX_FIELDS: Final = 50_000
+"""The maximum number of members of all objects, inherited ones included; upstream has a tenth of that."""
+_MAX_OPENED: Final = 200_000
+"""The maximum number of members of all unions, those of the unions in them included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,16 @@ class Schema:
         return []
 
     @cached_property
-    def _members(self) -> dict[str, tuple[ir.TypeExpr, ...]]:
+    def _members(self) -> dict[ir.TypeExpr, tuple[ir.TypeExpr, ...]]:
+        return {}
+
+    @cached_property
+    def _opened(self) -> list[int]:
+        """The number of members of all unions so far, after each of them."""
+        return [0]
+
+    @cached_property
+    def _discriminators(self) -> dict[ir.TypeExpr, Discriminator | None]:
         return {}
 
     @cached_property
@@ -163,27 +175,32 @@ class Schema:
 
     def members(self, type_: ir.TypeExpr) -> tuple[ir.TypeExpr, ...]:
         """Return the members of a union, nested and aliased unions opened, each once; any other type is its member."""
-        if isinstance(type_, ir.Ref) and type_.name in self._members:
-            return self._members[type_.name]
         if not isinstance(self.follow(type_), ir.Union):
             return (type_,)
+        if type_ in self._members:
+            return self._members[type_]
         found: list[ir.TypeExpr] = []
-        pending, opened = [type_], set[str]()
+        pending, opened, steps = [type_], dict[str, None](), 0
         while pending:
+            steps += 1
+            if self._opened[-1] + steps > _MAX_OPENED:
+                raise self.fail(
+                    self._place(next(iter(opened), "")),
+                    f"unions of more than {_MAX_OPENED} members, those of the unions in them included, are not supported",
+                )
             member = pending.pop()
             followed = self.follow(member)
             if isinstance(member, ir.Ref) and isinstance(followed, ir.Union):
                 if member.name in opened:
                     continue
-                opened.add(member.name)
+                opened[member.name] = None
             if isinstance(followed, ir.Union):
                 pending += followed.members[::-1]
             else:
                 found.append(member)
-        members = ir.distinct(found)
-        if isinstance(type_, ir.Ref):
-            self._members[type_.name] = members
-        return members
+        self._opened.append(self._opened[-1] + steps)
+        self._members[type_] = ir.distinct(found)
+        return self._members[type_]
 
     def alias_kind(self, name: str) -> str:
         """Return `interface`, or the kind of an alias, such as `union`."""
@@ -326,13 +343,20 @@ class Schema:
     def discriminator(self, type_: ir.TypeExpr) -> Discriminator | None:
         """Return the required literal member that distinguishes the members of a union of objects, or None."""
         members = self.members(type_)
-        if len(members) < 2 or not all(self.is_object(m) for m in members):
+        if len(members) < 2:
+            return None
+        if type_ not in self._discriminators:
+            self._discriminators[type_] = self._discriminator(members)
+        return self._discriminators[type_]
+
+    def _discriminator(self, members: Sequence[ir.TypeExpr]) -> Discriminator | None:
+        if not all(self.is_object(m) for m in members):
             return None
         flats = [self.flatten(m) for m in members]
         for candidate in flats[0].fields:
-            values = [self._tag_values(flat, candidate.name) for flat in flats]
+            values = list(takewhile(bool, (self._tag_values(flat, candidate.name) for flat in flats)))
             seen = [value for group in values for value in group]
-            if all(values) and len(set(seen)) == len(seen):
+            if len(values) == len(flats) and len(set(seen)) == len(seen):
                 return Discriminator(candidate.name, tuple(values))
         return None
 
