@@ -5,9 +5,9 @@ Files are written only after everything was generated, so that an error leaves t
 
 from __future__ import annotations
 
-import keyword
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -19,12 +19,14 @@ from mcprev_codegen import decisions, docs_revisions, emit, sources, trees
 from mcprev_codegen.decisions import Decision
 from mcprev_codegen.emit import RevisionChain
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.naming import module_name
+from mcprev_codegen.naming import is_identifier, module_name
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.trees import Tree
 
 PACKAGE: Final = "mcprev_types"
+_IMPORTED: Final = sys.stdlib_module_names | {"pydantic", "pydantic_core", "typing_extensions"}
+"""Packages that generated modules, or what they import, would no longer find."""
 Report = Callable[[str, int, int], None]
 """Called with the name of a finished revision, the number of finished revisions and the total."""
 
@@ -139,9 +141,10 @@ def generate_project(
     """
     distribution = out.resolve().name
     package = re.sub(r"[-.]+", "_", distribution)
-    if not package.isidentifier() or keyword.iskeyword(package):
+    if not is_identifier(package) or package in _IMPORTED:
         raise InputError(
-            f"{out}: the package is named after this folder, but '{package}' is not a valid package name"
+            f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
+            "or that of a package of Python or pydantic"
         )
     extension = sources.load_extension(folder, schema_file, name, like, overlay=overlay)
     project = out / "pyproject.toml"

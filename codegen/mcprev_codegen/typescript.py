@@ -343,13 +343,13 @@ class _Reader(NodeReader):
         while pending:
             found = pending.pop()
             name = found.name if isinstance(found, ir.Ref) else ""
-            if name and name in opened:
+            if name in opened:
                 continue
-            opened.add(name)
             decl = self._declaration("", statement) if (statement := self._statements.get(name)) else None
             if isinstance(found, ir.Union):
                 pending += found.members[::-1]
             elif isinstance(decl, ir.Alias):
+                opened.add(name)
                 pending.append(decl.type)
             else:
                 yield found

@@ -344,6 +344,18 @@ def test_a_folder_can_be_called_anything(tmp_path: Path) -> None:
     compare(files(found[1]), files(found[0]))
 
 
+@pytest.mark.parametrize(
+    "name", ["pydantic", "typing", "typing-extensions", "enum", "\ufb01", "é", "class", "a b"]
+)
+def test_a_package_hides_none_that_it_imports_and_has_the_name_that_is_imported(
+    tmp_path: Path, name: str
+) -> None:
+    pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path)
+    with pytest.raises(InputError, match="the package is named after this folder"):
+        pipeline.generate_project(pins, path, tmp_path / name, overlay=False)
+    assert not (tmp_path / name).exists()
+
+
 def test_a_large_text_is_a_text(tmp_path: Path) -> None:
     """A comment may be as large as a schema; the length of a literal has a bound."""
     large = f'/** {"x" * (LARGE // 2)} {CALL}"""{"{@link " * (LARGE // 14)} */\nexport type Large = {{text}};'
