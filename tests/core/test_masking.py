@@ -81,9 +81,136 @@ TEXTS: Final = [
     "dpop {secret}", "https://example.com/cb?code={secret}&state={secret}", "next=https%3A%2F%2Fx%3F{name}%3D{secret}",
     "Cookie: a={secret}; b={secret}", "{name}: Digest a={secret}, b={secret}", '"{name}":["{secret}', "{name}: {{'a': '{secret}'}}",
     '{name} == "{secret}"', "run --{name} {secret} now", "-{name} '{secret}'", '"{name}"\n:\n"{secret}"', "{name}=true-{secret}",
+    '["-y", "--{name}", "{secret} more"]', "['--{name}={secret} {secret}']", '{{"name": "{name}", "value": "{secret}"}}',
+    "- name: {name}\n  value: {secret}", '[["{name}", "{secret}"], ["a", "b"]]', "[(b'a', b'b'),\n (b'{name}', b'{secret}')]",
+    '<add key="{name}" kind="x" value="{secret}"/>', "<name>{name}</name>\n<value>{secret}</value>", "Selector='#{name}' text={secret}",
     "https://x/a?X-Amz-Signature={secret}&b", "{{'{name}': '{secret}'}}", r'{{\"{name}\": [\"{secret}\"]}}', "https://x/#{name}={secret}", "to=x%3Fa%3D1%26{name}%3D{secret}",
 ]  # fmt: skip
 """Texts with secrets; those without a name show it in another way."""
+
+
+BESIDE: Final[list[Callable[[str, Any], Any]]] = [
+    lambda name, value: {"name": name, "value": value},
+    lambda name, value: {"type": "string", "Value": value, "isSecret": True, "Key": name},
+    lambda name, value: [{"header": name, "values": [value]}, {"header": "Accept", "values": ["*/*"]}],
+    lambda name, value: {"selector": f"input[name={name}]", "text": value},
+    lambda name, value: [[name, value]],
+    lambda name, value: {"headers": [["Accept", "*/*"], [name, value]]},
+    lambda name, value: {"args": ["-y", "server", f"--{name}", f"{value}", "-v"]},
+    lambda name, value: ["run", f"--{name}={value} {value}", f"{name}={value} {value}"],
+]
+"""Values that stand beside the names of secrets."""
+FORMS: Final = [
+    "-----BEGIN {kind}PRIVATE KEY-----\n{body}\n{body}\nhunter2+s3cr3t==\n-----END {kind}PRIVATE KEY-----",
+    "-----BEGIN {kind}PRIVATE KEY-----\r\nProc-Type: 4,ENCRYPTED\r\n\r\n{body}\r\n-----END {kind}PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY----- {body} {body} -----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\\n' +\n '{body}\\n'\n '{body}'\n'-----END", "-----BEGIN PRIVATE KEY-----{body}\n{body}",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{body}", "eyJhbGciOiJkaXIifQ..{body}.{body}.{body}", "ghp_{body}", "github_pat_{body}_{body}",
+    "glpat-{body}", "xoxb-{body}-{body}", "sk-{body}", "sk-ant-api03-{body}-{body}", "sk_live_{body}", "npm_{body}", "hf_{body}",
+    "AIza{body}", "ya29.{body}",
+]  # fmt: skip
+"""What is seen to be a secret by its form; written in pieces, so that nobody takes it for one that was lost here."""
+ELEMENTS: Final = [
+    "<{name}>{secret}</{name}>", "<{name} a='x'>\n {secret}\n</{name}>", "<x:{name}>{secret}</x:{name}>", "<{name} a='b' value=\"{secret}\"/>",
+    "&lt;{name}&gt;{secret}&lt;/{name}&gt;", "<{name}><![CDATA[<{secret}]]></{name}>", "<{name}><a>{secret}</a><a>{secret}</a></{name}>",
+    "\\u003c{name}\\u003e{secret}\\u003c/{name}\\u003e", "<entry key='{name}'>x</entry><{name}>{secret}<\\/{name}>",
+]  # fmt: skip
+HONEST: Final[list[Any]] = [
+    {"max_tokens": 1500, "maxTokens": 4096, "max_new_tokens": 2000},
+    {"cache_read_input_tokens": 2048, "cache_creation_input_tokens": 9999},
+    {"tokens_used": 1234, "tokensRemaining": 8766, "tokens_per_minute": 90000, "audio_tokens": 1000},
+    {"completion_tokens_details": {"reasoning_tokens": 5000}},
+    {"x-ratelimit-remaining-tokens": "149984", "x-ratelimit-limit-tokens": "150000"},
+    {"tokenizer": "cl100k_base", "tokenize": "yes", "tokenizers": ["bpe"]},
+    {"password": None},
+    {"password": ""},
+    {"name": "password", "type": "string"},
+    {"name": "password", "in": "query", "required": True},
+    {"sessionId": "abc-123"},
+    {"name": "apiKey", "description": "Your key.", "required": True},
+    {"key": "page", "value": "token"},
+    {"name": "limit", "value": 50},
+    {"value": "password"},
+    {"name": "get_token", "arguments": {"user": "bob"}},
+    {"title": "Reset your password", "text": "Follow the link."},
+    {"label": "Save", "value": "save"},
+    {"required": ["password", "token"]},
+    {"enum": ["token", "password"]},
+    {"args": ["--verbose", "--token", "--help"]},
+    {"args": ["- token", "one"]},
+    ["token", "password", "key"],
+    {"rows": [["name", "type"], ["id", "int"]]},
+    {"rows": [["password", "varchar", "20"]]},
+    [["a", "b"], ["c", "d"]],
+    {"selector": "#search", "text": "shoes"},
+    [[], {}],
+    {"authorization_servers": ["https://as.example"]},
+    {"token_address": "0xabc", "tokenSymbol": "ETH", "token_decimals": "18"},
+    {"password_strength": "weak"},
+    {"secret_arn": "arn:aws:x", "password_file": "/run/x", "secret_ref": "x", "token_path": "/v1"},
+    {"author": "ann", "authored": "by", "keyboard": "de", "monkey": "x"},
+    {"public_key": "abc", "primary_key": "id", "foreignKey": "user_id", "sort_key": "x", "key": "a"},
+    {"passenger": "x", "passage": "y", "compass": "z", "bypass": "w"},
+    {"id": "token", "title": "Tokens"},
+    {"element": "Search box", "text": "hunter"},
+    {"header": "Accept", "value": "text/html"},
+    {"name": "x", "value": None},
+    {"name": "password", "value": None},
+    {"name": "password", "value": ""},
+    {"name": "passwordRequired", "value": True},
+    {"name": "token_count", "value": 5000},
+]
+HONEST_TEXTS: Final = [
+    "Usage: login --token <token> [--verbose]",
+    "GET /users/<token>/posts",
+    "Map<String, Token> map = new HashMap<>();",
+    "a -> b, b => c, x > y",
+    "<title>Password</title><h1>Reset password</h1>",
+    '<label for="password">Password</label>',
+    '<a href="/password">Forgot it?</a>',
+    "<token></token>",
+    "<password>null</password>",
+    '<input name="password" placeholder="at least 8" value="">',
+    '<input name="q" value="shoes">',
+    "<name>limit</name><value>50</value>",
+    "if (a <token && b> c) go",
+    "expected -----BEGIN PRIVATE KEY----- at the top of the file, and -----END",
+    "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUAAAA\n-----END CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----\nMIIBszCCAVmgAwIBAgIUAAAA\n-----END PUBLIC KEY-----",
+    "a cursor eyJvZmZzZXQiOjEwMH0 and eyJwYWdlIjoyfQ==",
+    "eyJhbGciOi... is how a JWT begins",
+    "sk-circle-fade-and-a-long-name-of-a-class",
+    "npm_config_cache_lower_and_other_names_here",
+    "npm_lifecycle_event",
+    "hf_hub_download_with_a_rather_long_name_of_a_function",
+    "sk-SK",
+    "from sk-learn import ghp_tools",
+    "v1.2.3 of gho_st, SG.Namespace.Class.Method",
+    "name: password\ntype: string",
+    "- name: limit\n  value: 50",
+    "name: x\nvalue: token",
+    'f("token", "value")',
+    '["token", "password"]',
+    "x = [1, 2], ('a', 'b')",
+    "(see [token], 'b')",
+    "prompt_tokens: 1200, completion_tokens: 3400, tokens_used=4600",
+    "The tokenizer splits 5 tokens.",
+    "1000 tokens per minute",
+    "password=null",
+    'password: "", user: bob',
+    "token='' and user=bob",
+    "passwords are not stored",
+    "the secret of good tea",
+    "- --verbose\n- token",
+    "args: [--token, --verbose]",
+    "git commit -m 'rotate tokens'",
+    "https://example.com/token/refresh?page=2",
+    "d41d8cd98f00b204e9800998ecf8427e",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "secretary: ann",
+    "2024-01-01T00:00:00.000Z INFO x.y.z: done",
+]
+"""What honest users send, and want to find again."""
 
 
 def is_shown(text: str) -> bool:
@@ -113,6 +240,59 @@ def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
 
 
 @req("SEC-6", everywhere=True)
+@given(NAMES, st.sampled_from([SECRET, 4711471147, [SECRET], {"a": SECRET}]), st.sampled_from(BESIDE))
+def test_a_value_beside_the_name_of_a_secret_is_masked(name: str, value: Any, form: Any) -> None:
+    for message in (form(name, value), {"params": {"arguments": {"x": form(name, value)}}}):
+        masked = Redactor().message(json.dumps(message).encode())
+        assert not is_shown(masked.decode())
+        assert json.dumps(name) in masked.decode() or name in masked.decode()
+        assert Redactor().message(masked) == masked, "what is masked stays as it is"
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_seen_by_its_form(form: str) -> None:
+    body = "hunter2s3cr3t" * 4
+    for kind in ("", "RSA ", "OPENSSH "):
+        text = form.format(kind=kind, body=body)
+        for before in ("", "the key is ", "<p>", "key, ("):
+            given_ = f"{before}{text}"
+            for shown in (mask_text(given_), json.loads(mask_text(json.dumps({"a": given_})))["a"]):
+                assert "hunter2" not in shown
+                assert shown.startswith(before)
+        assert mask_text(mask_text(text)) == mask_text(text)
+
+
+@req("SEC-6", everywhere=True)
+@given(NAMES.filter(lambda name: "%" not in name), st.sampled_from(ELEMENTS))
+def test_the_content_of_an_element_with_the_name_of_a_secret_is_masked(name: str, form: str) -> None:
+    text = form.format(name=name, secret=SECRET)
+    masked = mask_text(f"<p>before</p>{text}<p>after</p>")
+    assert SECRET not in masked
+    assert masked.startswith("<p>before</p>")
+    assert masked.endswith("<p>after</p>")
+    assert mask_text(masked) == masked
+    assert SECRET not in mask_text(json.dumps({"content": text}))
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("value", HONEST, ids=str)
+def test_what_honest_objects_hold_stays_as_it_is(value: Any) -> None:
+    for message in (value, {"params": {"arguments": value}}, {"result": {"structuredContent": [value]}}):
+        assert Redactor().message(json.dumps(message).encode()) == json.dumps(message).encode()
+        assert mask_text(json.dumps(message)) == json.dumps(message)
+        assert mask_text(json.dumps(message, indent=2)) == json.dumps(message, indent=2)
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("text", HONEST_TEXTS)
+def test_what_honest_texts_say_stays_as_it_is(text: str) -> None:
+    assert mask_text(text) == text
+    message = json.dumps({"result": {"content": [{"type": "text", "text": text}]}}).encode()
+    assert Redactor().message(message) == message
+
+
+@req("SEC-6", everywhere=True)
 @pytest.mark.parametrize(
     "value",
     [
@@ -121,6 +301,7 @@ def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
         {"capabilities": {"extensions": {"x/client-credentials": {}}}}, {"nextCursor": "abc"}, {"uri": "https://a/b?q=x"},
         {"text": "AssertionError: 1 != 2"}, {"text": "Basic information, Bearer authentication."}, {"text": "- token or - bypass=1"},
         {"token_expires": 5, "secret": False, "text": "token=null, compass: 1"}, {"data": "aGVsbG8=" * 9}, {"message": "max_tokens: 5"}, {"message": "password: false"}, {"message": "token=None, secret: true"}, {"a": 1.0, "b": 10**30},
+        {"inputSchema": {"type": "object", "properties": {"password": {"type": "string"}, "name": {"const": "token"}}, "required": ["password", "token"]}},
         {"result": {"tools": [{"inputSchema": {"properties": {"token": {"type": "string", "description": "d"}}}}]}},
     ],
     ids=str,
@@ -232,6 +413,10 @@ def test_a_command_is_shown_without_its_secrets() -> None:
     shown = " ".join(mask_arguments(words))
     assert SECRET not in shown
     assert shown.startswith(f"npx server --api-key {MASK} --token={MASK} DB_PASSWORD={MASK} -v https://")
+    flags = ["--password-stdin", "--verbose", "--token", "-v", "--token=", "x y"]
+    assert mask_arguments(flags) == [*flags[:4], f"--token={MASK}", MASK]
+    sentence = "why is my token == null"
+    assert mask_arguments([sentence]) == [sentence]
     target = mcprev.stdio(*words, env={"TOKEN": SECRET})
     for each in (target, mcprev.connect(target)):
         assert SECRET not in repr(each)
@@ -359,6 +544,9 @@ async def _verify(_: str) -> None:
     [
         "a", "a:", '"token":["]",', "://", "//", '"\\', 'token="\\', "%3D", "token: ", "Bearer ", "a b ", '"password":"x",',
         '\\"token\\":\\"\\', "//a@", "token:{", "--token ", "-", '"a"\n', '"token":{', "=", "a=", "@",
+        "<token>", "<token ", "</token>", "<a><token></a>", "\\u003ctoken>", "[", "[\n", '[["token","x"', '[["token","x",1],', "[(b'a', b'b'), ", '"--token",',
+        '"name":"token",', "name: token value: x ", "value={name=token}", "-----BEGIN PRIVATE KEY-----     ", "-----BEGIN PRIVATE KEY-----\nA:  ", "eyJ", "-eyJ",
+        "eyJaaaaaaaa.", "ghp_a", "sk-", "sk-a1", "AIza", "\\", "\\n", "[\\", "((\\'token\\',", "<", "&lt;", ">",
     ],
 )  # fmt: skip
 def test_the_steps_of_masking_grow_with_the_text_only(part: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from mcprev.errors import Json
-from mcprev.wire.payloads import MASK, is_secret, mask_text
+from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.wire.payloads import MASK, VALUES_OF, is_secret, mask_arguments, mask_text
 
 MAX_LEARNED: Final = 1000
 """The maximum number of names that a `Redactor` learns from schemas."""
@@ -41,15 +42,36 @@ class Redactor:
         return self._mask(value, is_free=False)
 
     def _mask(self, value: Json, *, is_free: bool) -> Json:
-        found: object = value
-        if isinstance(found, str):
-            return mask_text(found)
-        if isinstance(found, list):
-            return [self._mask(item, is_free=is_free) for item in cast("list[object]", found)]
-        if isinstance(found, dict):
-            members = cast("dict[str, Json]", found).items()
-            return {name: self._member(name, item, is_free=is_free) for name, item in members}
-        return value
+        if isinstance(value, str):
+            return mask_text(value)
+        if isinstance(value, LIST):
+            return self._list(value, is_free=is_free)
+        if not isinstance(value, OBJECT):
+            return value
+        named = {
+            each
+            for name, item in value.items()
+            if isinstance(item, str) and name.lower() in VALUES_OF and is_secret(item)
+            for each in VALUES_OF[name.lower()]
+        }
+        return {
+            name: _hidden(item) if name.lower() in named else self._member(name, item, is_free=is_free)
+            for name, item in value.items()
+        }
+
+    def _list(self, items: list[Json], *, is_free: bool) -> Json:
+        """Return a list, which may hold the words of a command, or pairs of names and values."""
+        words = [item for item in items if isinstance(item, str)]
+        if len(words) == len(items):
+            return [*mask_arguments(words)]
+        pairs = [
+            (item[0], item[1])
+            for item in items
+            if isinstance(item, LIST) and len(item) == 2 and isinstance(item[0], str)
+        ]
+        if len(pairs) == len(items):
+            return [[name, self._member(name, item, is_free=is_free)] for name, item in pairs]
+        return [self._mask(item, is_free=is_free) for item in items]
 
     def _member(self, name: str, value: Json, *, is_free: bool) -> Json:
         if not is_free and name in _SCHEMAS:
