@@ -98,6 +98,7 @@ BESIDE: Final[list[Callable[[str, Any], Any]]] = [
     lambda name, value: {"headers": [["Accept", "*/*"], [name, value]]},
     lambda name, value: {"args": ["-y", "server", f"--{name}", f"{value}", "-v"]},
     lambda name, value: ["run", f"--{name}={value} {value}", f"{name}={value} {value}"],
+    lambda name, value: {"content": json.dumps(["run", f"--{name}=x {value}".replace("'", "")])},
 ]
 """Values that stand beside the names of secrets."""
 FORMS: Final = [
@@ -113,6 +114,7 @@ ELEMENTS: Final = [
     "<{name}>{secret}</{name}>", "<{name} a='x'>\n {secret}\n</{name}>", "<x:{name}>{secret}</x:{name}>", "<{name} a='b' value=\"{secret}\"/>",
     "&lt;{name}&gt;{secret}&lt;/{name}&gt;", "<{name}><![CDATA[<{secret}]]></{name}>", "<{name}><a>{secret}</a><a>{secret}</a></{name}>",
     "\\u003c{name}\\u003e{secret}\\u003c/{name}\\u003e", "<entry key='{name}'>x</entry><{name}>{secret}<\\/{name}>",
+    "</{name}><{name}>{secret}</{name}>", "<{name}>{secret}</{name}><{name}>{secret}</{name}>", "<dict><key>{name}</key><string>{secret}</string></dict>",
 ]  # fmt: skip
 HONEST: Final[list[Any]] = [
     {"max_tokens": 1500, "maxTokens": 4096, "max_new_tokens": 2000},
@@ -139,6 +141,8 @@ HONEST: Final[list[Any]] = [
     {"args": ["- token", "one"]},
     ["token", "password", "key"],
     {"rows": [["name", "type"], ["id", "int"]]},
+    [{"name": "password", "type": "string"}, {"value": "shoes"}],
+    {"properties": [{"name": "password", "in": {"value": "query"}}]},
     {"rows": [["password", "varchar", "20"]]},
     [["a", "b"], ["c", "d"]],
     {"selector": "#search", "text": "shoes"},
@@ -179,6 +183,8 @@ HONEST_TEXTS: Final = [
     "a cursor eyJvZmZzZXQiOjEwMH0 and eyJwYWdlIjoyfQ==",
     "eyJhbGciOi... is how a JWT begins",
     "sk-circle-fade-and-a-long-name-of-a-class",
+    "sk-circlefadeandalongnameofaclass",
+    f"name: token, {'and so on ' * 60} value: 5",
     "npm_config_cache_lower_and_other_names_here",
     "npm_lifecycle_event",
     "hf_hub_download_with_a_rather_long_name_of_a_function",
@@ -231,8 +237,9 @@ def test_a_value_of_a_secret_name_is_masked_wherever_it_is(name: str, value: Any
 
 
 @req("SEC-6", everywhere=True)
-@given(NAMES, st.sampled_from(TEXTS))
-def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
+@pytest.mark.parametrize("form", TEXTS)
+@given(name=NAMES)
+def test_a_secret_is_masked_in_a_text(form: str, name: str) -> None:
     text = form.format(name=name, secret=SECRET)
     assert SECRET not in mask_text(f"before {text} after")
     assert mask_text(f"before {text} after").startswith("before ")
@@ -240,8 +247,9 @@ def test_a_secret_is_masked_in_a_text(name: str, form: str) -> None:
 
 
 @req("SEC-6", everywhere=True)
-@given(NAMES, st.sampled_from([SECRET, 4711471147, [SECRET], {"a": SECRET}]), st.sampled_from(BESIDE))
-def test_a_value_beside_the_name_of_a_secret_is_masked(name: str, value: Any, form: Any) -> None:
+@pytest.mark.parametrize("form", BESIDE)
+@given(name=NAMES, value=st.sampled_from([SECRET, 4711471147, [SECRET], {"a": SECRET}]))
+def test_a_value_beside_the_name_of_a_secret_is_masked(form: Any, name: str, value: Any) -> None:
     for message in (form(name, value), {"params": {"arguments": {"x": form(name, value)}}}):
         masked = Redactor().message(json.dumps(message).encode())
         assert not is_shown(masked.decode())
@@ -264,8 +272,9 @@ def test_a_secret_is_seen_by_its_form(form: str) -> None:
 
 
 @req("SEC-6", everywhere=True)
-@given(NAMES.filter(lambda name: "%" not in name), st.sampled_from(ELEMENTS))
-def test_the_content_of_an_element_with_the_name_of_a_secret_is_masked(name: str, form: str) -> None:
+@pytest.mark.parametrize("form", ELEMENTS)
+@given(name=NAMES.filter(lambda name: "%" not in name))
+def test_the_content_of_an_element_with_the_name_of_a_secret_is_masked(form: str, name: str) -> None:
     text = form.format(name=name, secret=SECRET)
     masked = mask_text(f"<p>before</p>{text}<p>after</p>")
     assert SECRET not in masked
@@ -544,9 +553,9 @@ async def _verify(_: str) -> None:
     [
         "a", "a:", '"token":["]",', "://", "//", '"\\', 'token="\\', "%3D", "token: ", "Bearer ", "a b ", '"password":"x",',
         '\\"token\\":\\"\\', "//a@", "token:{", "--token ", "-", '"a"\n', '"token":{', "=", "a=", "@",
-        "<token>", "<token ", "</token>", "<a><token></a>", "\\u003ctoken>", "[", "[\n", '[["token","x"', '[["token","x",1],', "[(b'a', b'b'), ", '"--token",',
-        '"name":"token",', "name: token value: x ", "value={name=token}", "-----BEGIN PRIVATE KEY-----     ", "-----BEGIN PRIVATE KEY-----\nA:  ", "eyJ", "-eyJ",
-        "eyJaaaaaaaa.", "ghp_a", "sk-", "sk-a1", "AIza", "\\", "\\n", "[\\", "((\\'token\\',", "<", "&lt;", ">",
+        "<token ", "<a><token></a>", "\\u003ctoken>", "[\n", '[["token","x"', '[["token","x",1],', "[(b'a', b'b'), ", '"--token",',
+        '"name":"token",', "name: token value: x ", "value={name=token}", "-----BEGIN PRIVATE KEY-----     ", "-----BEGIN PRIVATE KEY-----\nA:  ", "-eyJ",
+        "eyJaaaaaaaa.", "sk-a1", "\\n", "[\\", ">",
     ],
 )  # fmt: skip
 def test_the_steps_of_masking_grow_with_the_text_only(part: str) -> None:

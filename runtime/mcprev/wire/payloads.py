@@ -111,7 +111,7 @@ _USER: Final = re.compile(r"(?<=//)[^/?#\s\"<>]*@")
 _NAME: Final = re.compile(r"[\w.%-]++")
 _OPTION: Final = re.compile(r"-[A-Za-z]|--[A-Za-z][A-Za-z-]{0,40}")
 _BRACE: Final = re.compile(r"[{}]")
-_CLOSING: Final = re.compile(r"(?:<|&lt;|\\u003c)\\?/([\w.:-]++)", re.IGNORECASE)
+_CLOSING: Final = re.compile(r"(?:<|&lt;|\\u003c)\\*+/([\w.:-]++)", re.IGNORECASE)
 _LABEL: Final = re.compile(r"(?:\\*+[\"'])?+([^\"'\\<>{}&;,\r\n]{1,64})")
 _ROW_END: Final = re.compile(r"(?:\s|\\++[nrt])*+(?:[\])]|\Z)")
 _PRIVATE_KEY: Final = re.compile(
@@ -159,7 +159,7 @@ def mask_arguments(arguments: Sequence[str]) -> list[str]:
         hides = hides_next or (equals and _NAME.fullmatch(name) and is_secret(name))
         shown.append((MASK if hides_next else f"{name}={MASK}") if hides else mask_text(word))
         is_option = word.startswith("-") and not value and _NAME.fullmatch(name) is not None
-        hides_next = not hides_next and is_option and is_secret(word)
+        hides_next = not hides_next and is_option and is_secret(name)
     return shown
 
 
@@ -257,10 +257,13 @@ def is_secret(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
     found = [word.lower() for word in _WORD.findall(unquote(name))]
-    if "tokens" in found and not _AMOUNTS.isdisjoint(found):
-        return False
     words = [_PLURAL.sub("", word) for word in found]
-    if not words or words == ["progress", "token"] or (words[-1] == "token" and words[0] in _AMOUNTS):
+    if not words or words == ["progress", "token"]:
+        return False
+    is_number = (words[-1] == "token" and words[0] in _AMOUNTS) or (
+        "tokens" in found and not _AMOUNTS.isdisjoint(found)
+    )
+    if is_number and "=" not in name:  # `input[name=token]` selects the field of a token
         return False
     joined = "".join(words)
     if joined.endswith((*_SECRET_WORDS, *_COMPOUNDS)) or words[-1] in _LAST:
