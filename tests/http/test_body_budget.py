@@ -17,6 +17,7 @@ import pytest
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
+from mcprev.transports.http.server import body_budget
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.body_budget import (
     MAX_BODIES,
@@ -257,12 +258,18 @@ def test_a_process_grows_by_no_more_than_its_budget() -> None:
 
 @req("HTTP-31", "SEC-6", everywhere=True)
 @pytest.mark.parametrize("others", [0, 2])
-def test_no_text_is_refused_for_the_punctuation_in_it(others: int) -> None:
-    """The fast estimate is too high for prose. It is used only while there is room for such an error."""
-    body = b'"' + b"some more words, " * 60_000 + b'"'
+@pytest.mark.parametrize(
+    "text", [b"some more words, ", rb"a line of\n", b"iVBORw0K"], ids=["prose", "lines", "base64"]
+)
+def test_no_text_is_refused_for_the_haste_of_weighing_it(text: bytes, others: int) -> None:
+    """The fast estimate is too high: for prose, and for lines and base64. It is used only while there is room for that."""
+    body = b'"' + text * 60_000 + b'"'
+    exact = parsed_weight(body)
+    assert len(body) < exact < len(body) + 1000
     budget = BodyBudget(others * 2**20 + len(body) + 1000)
     assert budget.take(others * 2**20)
     assert budget.refusal(BodyShare(budget, body)) is None
+    assert exact < BodyShare(BodyBudget(MAX_BODIES), body).weight < body_budget.LOOSE * exact + 1000
 
 
 @req("SEC-6", everywhere=True)

@@ -27,8 +27,8 @@ MAX_OPENING: Final = 128 * 1024
 SMALL: Final = 64 * 1024
 """Texts of fewer bytes are weighed without removing their strings; punctuation inside strings counts too."""
 LOOSE: Final = 4
-"""A text of more than `MAX_OPENING` bytes is weighed in the same way while there is much room, unless it then weighs so
-many times its characters.
+"""A text of more than `MAX_OPENING` bytes is weighed roughly while there is much room: in the same way, unless it then
+weighs so many times its characters; with few marks, each byte as so many, which is what the widest character takes.
 """
 _NO_MARKS: Final = bytes(set(range(256)).difference(b'",:[{'))
 _BACKSLASH: Final = ord("\\")
@@ -133,12 +133,15 @@ def _too_heavy(weight: int, limit: int) -> HttpError:
 def parsed_weight(data: bytes | bytearray, loose: int = 1) -> int:
     """Estimate the memory in bytes of the objects that parsing a JSON text creates, without the text itself.
 
-    It may be up to `loose` times as high for a large text with punctuation inside strings, which takes less time.
+    It may be up to `loose` times as high for a large text, which takes less time.
     The estimate is for the worst case. Small or repeated values share objects and may take as little as a fifth of it.
     Bytes that are not JSON get an estimate too; they raise no error.
     """
-    width = 1 if data.isascii() and _BACKSLASH not in data else _character_width(data)
-    if len(data) > MAX_OPENING and (few := few_marks(data)) is not None:
+    few = few_marks(data) if len(data) > MAX_OPENING else None
+    width = loose if few is not None else 1
+    if width == 1 and not (data.isascii() and _BACKSLASH not in data):
+        width = _character_width(data)  # takes half as long as to parse a text with escapes
+    if few is not None:
         return len(data) * width + (few + 1) * _OBJECT  # at most: no mark takes more memory
     exact = len(data) < SMALL
     text = data if exact else data.translate(None, _NO_MARKS)
