@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import large_programs as programs
 from http_load import open_session, request
-from over_http import STATELESS
+from over_http import STATELESS, running
 from over_stdio import OPENING
 from report import Peer, byte_code, cpu_seconds, progress, show
 from stdio_servers import REVISION
@@ -91,7 +91,7 @@ def over_stdio(peer: Peer) -> Generator[tuple[Exchange, int, dict[str, Any]], No
 def over_http(peer: Peer, form: str) -> Generator[tuple[Exchange, int, dict[str, Any]], None, None]:
     """The same of a server on HTTP: `form` is `session` or `stateless`."""
     row = REVISION if form == "session" else STATELESS
-    with serving(peer, form) as (port, pid), socket.create_connection(("127.0.0.1", port)) as wire:
+    with running(peer.command, form) as (port, pid), socket.create_connection(("127.0.0.1", port)) as wire:
         meta: dict[str, Any] = {}
         if form == "session":
             headers = open_session(port, row)
@@ -108,25 +108,6 @@ def over_http(peer: Peer, form: str) -> Generator[tuple[Exchange, int, dict[str,
             return answered(wire)
 
         yield exchange, pid, meta
-
-
-@contextmanager
-def serving(peer: Peer, form: str) -> Generator[tuple[int, int], None, None]:
-    """A server on HTTP while it runs: its port and process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    process = subprocess.Popen([*peer.command, form, str(port)])
-    try:
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        yield port, process.pid
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 def answered(wire: socket.socket) -> bytes:
@@ -188,7 +169,7 @@ def measure_client(peer: Peer, transport: str, floor: Peer, load: Load, file: Pa
     if transport == "stdio":
         run([*floor.command, "stdio"])
     else:
-        with serving(floor, "session") as (port, _):
+        with running(floor.command, "session") as (port, _):
             run([f"http://127.0.0.1:{port}/mcp"])
 
 

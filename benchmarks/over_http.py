@@ -78,18 +78,20 @@ asyncio.run(main())
 
 
 @contextmanager
-def running(command: list[str], form: str, parser: str) -> Generator[tuple[int, int], None, None]:
-    """A server while it runs: its port and process id."""
+def running(command: list[str], *options: str) -> Generator[tuple[int, int], None, None]:
+    """A server while it runs, called with `options` and a free port: its port and process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    process = subprocess.Popen([*command, form, parser, str(port)])
+    process = subprocess.Popen([*command, *options, str(port)])
     try:
         for _ in range(300):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
+        else:
+            raise TimeoutError(f"no server at port {port}")
         yield port, process.pid
     finally:
         process.terminate()
