@@ -221,10 +221,20 @@ def test_a_server_that_asks_in_the_stateless_era_is_not_answered() -> None:
 @req("PROG-3", at=SESSIONS)
 @pytest.mark.parametrize("row", [row for row in POSTS if row.handshake], ids=lambda row: row.name)
 def test_reports_of_the_client_come_in_order_and_before_the_answer(row: Revision) -> None:
+    """Each when the server has taken the one before it; a report ends when it has taken those of earlier turns."""
+    taken: list[int] = []
+    early: list[int] = []
+
     class Reporting(mcprev.ClientHandler):
         async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> m.ListRootsResult:
-            for number in range(10):
+            for number in range(7):
                 await ctx.progress(number)
+                early.extend(set(range(number)).difference(taken))
+                await asyncio.sleep(0)  # messages are sent once per turn of the loop
+            await asyncio.gather(ctx.progress(7), ctx.progress(8))
+            await asyncio.sleep(0)
+            await ctx.progress(9)
+            early.extend(set(range(9)).difference(taken))
             return m.ListRootsResult(roots=[])
 
     async def main() -> None:
@@ -244,6 +254,8 @@ def test_reports_of_the_client_come_in_order_and_before_the_answer(row: Revision
         async def slowly(response_stream: Exchange) -> None:
             if response_stream.message["params"]["progress"] % 3 == 0:
                 await asyncio.sleep(0.01)  # later ones could pass it on another connection
+            assert raw.asked()[-1] is response_stream
+            taken.append(response_stream.message["params"]["progress"])
             await response_stream.respond(202)
 
         replies = {"tools/call": called, "notifications/progress": slowly}
@@ -251,6 +263,7 @@ def test_reports_of_the_client_come_in_order_and_before_the_answer(row: Revision
             await client.call_tool("t")
             posts = raw.asked()[-11:]
             assert [post.message.get("params", {}).get("progress") for post in posts] == [*range(10), None]
+            assert early == []
 
     run(main())
 

@@ -21,7 +21,14 @@ from mcprev.errors import McpError
 from mcprev.protocol.engine import CANCELLED
 from mcprev.revisions import DEFAULT, revision_named
 from mcprev.transports.http.client import connection as module
-from mcprev.transports.http.client.connection import ASIDE, GRACE, UNORDERED, HttpConnection
+from mcprev.transports.http.client.connection import (
+    ASIDE,
+    GRACE,
+    MAX_IN_FLIGHT,
+    PATIENCE,
+    UNORDERED,
+    HttpConnection,
+)
 from mcprev_types.latest import models as m
 from raw_server import Exchange, Raw, Reply, connected, text
 from requirements import D, req
@@ -60,6 +67,11 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [record for record in caplog.records if record.getMessage().startswith("the server did not take")]
     assert {record.levelno for record in found} <= {logging.WARNING}
     return [record.getMessage() for record in found]
+
+
+def unfinished(connection: HttpConnection) -> int:
+    """The number of messages that wait or are in flight."""
+    return sum(len(messages) for messages in connection._orders.values())
 
 
 def notify(client: mcprev.Client, method: str, number: int) -> None:
@@ -163,31 +175,152 @@ def test_however_many_wait_for_it_the_confirmation_is_not_given_up(monkeypatch: 
     run(main(), has_both_ends=True)
 
 
-@req("SEC-6", at=D)
+@req("CANC-7", "HTTP-5", "SEC-6", at=D)
 @pytest.mark.parametrize("method", [*UNORDERED, LEFT])
-def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
-    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_however_many_are_sent_at_once_all_reach_a_server_that_answers(
+    method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The oldest make room, so that the newest still reach the server; the log has methods and numbers, no payload."""
-    monkeypatch.setattr(module, "MAX_WAITING", 10)
-    monkeypatch.setattr(module, "BURST", 3.0)
+    """More than may be in flight wait their turn, on few connections."""
+    count = 3 * MAX_IN_FLIGHT
 
     async def main() -> None:
-        async with leaving(LEFT, method) as (client, raw, connection):
+        async with connected(ROW) as (client, _, raw):
+            connection = cast("HttpConnection", client.session.connection)
+            await until(lambda: connection._confirmation is None)
+            before = raw.connections
+            for number in range(count):
+                notify(client, method, number)
+            await until(lambda: len(sent(raw, method)) == count)
+            assert sorted(sent(raw, method)) == list(range(count))
+            assert raw.connections - before <= (MAX_IN_FLIGHT if method != LEFT else 1)
+            await until(lambda: not connection._orders)
+            assert not connection._in_flight
+        assert said(caplog) == []
+
+    run(main())
+
+
+@req("CANC-7", "SEC-6", at=D)
+def test_the_confirmation_releases_all_that_wait_for_it() -> None:
+    """At once, whatever is unanswered among them; also those handed over while the server's stream is opened."""
+
+    async def main() -> None:
+        async with leaving(LEFT, CANCELLED) as (client, raw, _):
+            notify(client, LEFT, 0)
+            for number in range(5):
+                notify(client, CANCELLED, number)
+            await until(lambda: bool(raw.asked("GET")) and len(sent(raw, CANCELLED)) == 5)
+            assert sorted(sent(raw, CANCELLED)) == list(range(5))
+
+    run(main(), has_both_ends=True)
+
+
+@req("SEC-6", "TIME-1", at=D)
+@pytest.mark.parametrize("method", UNORDERED)
+def test_what_a_server_leaves_unanswered_makes_room_for_what_waits(
+    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a while, so that a message reaches a server that reads and does not answer."""
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 5)
+
+    async def main() -> None:
+        async with leaving(method) as (client, raw, connection):
+            await until(lambda: connection._confirmation is None)
+            began = connection.now()
+            for number in range(13):
+                notify(client, method, number)
+            await until(lambda: len(sent(raw, method)) == 13)
+            assert sorted(sent(raw, method)[:5]) == list(range(5))
+            assert sorted(sent(raw, method)[5:10]) == list(range(5, 10))
+            assert 2 * PATIENCE <= connection.now() - began < GRACE
+            assert len(connection._in_flight) == 3
+            assert said(caplog) == [f"the server did not take '{method}': no answer in 1 s, others wait"]
+            await until(lambda: not connection._orders)
+            began = connection.now()
+            for number in range(13, 26):
+                notify(client, method, number)
+            await until(lambda: len(sent(raw, method)) == 26)
+            assert connection.now() - began < GRACE
+        assert said(caplog)[1:] == [f"the server did not take more messages: 25 of '{method}'"]
+
+    run(main(), has_both_ends=True)
+
+
+@req("SEC-6", at=D)
+def test_what_is_in_flight_makes_no_room_while_the_server_answers_some(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 3)
+
+    async def some(exchange: Exchange) -> None:
+        if exchange.message["params"]["number"] < 2:
+            await exchange.gone.wait()
+        await asyncio.sleep(PATIENCE * 0.5)
+        await exchange.respond(202)
+
+    async def main() -> None:
+        async with leaving(replies={CANCELLED: some}) as (client, raw, connection):
+            await until(lambda: connection._confirmation is None)
+            for number in range(8):
+                notify(client, CANCELLED, number)
+            await until(lambda: len(sent(raw, CANCELLED)) == 8)
+            assert said(caplog) == []
+
+    run(main(), has_both_ends=True)
+
+
+@req("SEC-6", "AUTH-22", at=D)
+def test_nothing_makes_room_while_a_user_logs_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server has not seen what waits for the login."""
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 2)
+
+    async def main() -> None:
+        async with leaving(CANCELLED) as (client, raw, connection):
+            await until(lambda: connection._confirmation is None)
+            with connection.timeouts.paused():
+                for number in range(4):
+                    notify(client, CANCELLED, number)
+                await asyncio.sleep(3 * PATIENCE)
+                assert said(caplog) == []
+                assert len(sent(raw, CANCELLED)) == 2
+            await until(lambda: len(sent(raw, CANCELLED)) == 4)
+
+    run(main(), has_both_ends=True)
+
+
+@req("SEC-6", at=D)
+@pytest.mark.parametrize("method", [*UNORDERED, LEFT])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
+    method: str, confirmed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has methods and numbers, no payload. Notifications of an order do not crowd out those without one."""
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 5)
+    monkeypatch.setattr(module, "MAX_WAITING", 10)
+    monkeypatch.setattr(module, "PATIENCE", GRACE)
+    unanswered = [LEFT, method] if confirmed else ["notifications/initialized"]
+    kept = 10 if method == LEFT or not confirmed else 15
+    kept -= method == LEFT and not confirmed  # behind the confirmation, which is of the same order
+
+    async def main() -> None:
+        async with leaving(*unanswered) as (client, raw, connection):
+            await until(lambda: bool(raw.asked(method="notifications/initialized")))
+            if confirmed:
+                await until(lambda: connection._confirmation is None)
+            before = unfinished(connection)
             for number in range(50):
                 notify(client, method, number)
-                await asyncio.sleep(0.001)
-                assert len(connection._asides) <= 10
-            await until(lambda: set(sent(raw, method)) >= (set(range(40, 50)) if method != LEFT else {40}))
-            await until(lambda: sum(not seen.gone.is_set() for seen in raw.asked(method=method)) <= 10)
+            await until(lambda: unfinished(connection) == before + kept)
+            assert len(connection._in_flight) <= 5
             assert said(caplog) == [f"the server did not take '{method}': more than 10 messages wait"]
-            pass_time(3.0)
-            await until(lambda: len(said(caplog)) == 2)
-            assert said(caplog)[1] == f"the server did not take more messages: 39 of '{method}'"
-        assert said(caplog)[2:] == [
-            f"the server did not take '{method}': the connection ends",
-            f"the server did not take more messages: 9 of '{method}'",
-        ]
+            if confirmed and method == LEFT:
+                notify(client, CANCELLED, 1)
+                await until(lambda: sent(raw, CANCELLED) == [1])
+        more = f"{49 - kept} of '{method}'"
+        assert said(caplog)[1].startswith("the server did not take more messages: ")
+        assert any(f"{49} of '{method}'" in line or more in line for line in said(caplog)[1:])
 
     run(main(), has_both_ends=True)
 
@@ -197,43 +330,50 @@ def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
 def test_the_wait_for_an_answer_has_a_bound(
     method: str, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is that of all which wait for their turn: the second of an order is not given as long again."""
+    """It begins when it is the message's turn: the one behind it in an order has its own."""
 
     async def main() -> None:
         async with leaving(method) as (client, raw, connection):
+            await until(lambda: connection._confirmation is None)
             notify(client, method, 0)
             notify(client, method, 1)
-            await until(lambda: bool(sent(raw, method)))
-            await asyncio.sleep(0.05)
-            assert len(connection._asides) == 2
-            began = connection.now()
-            pass_time(seconds - 1)
-            await asyncio.sleep(0.05)
-            assert len(connection._asides) == 2
-            pass_time(1)
-            await until(lambda: not connection._asides)
-            assert connection.now() - began < seconds + 10
+            for numbers in [[0], [0, 1]] if method == LEFT else [[0, 1]]:
+
+                def in_turn(numbers: list[int] = numbers) -> bool:
+                    return sorted(sent(raw, method)) == numbers
+
+                await until(in_turn)
+                await asyncio.sleep(0.05)
+                began, left = connection.now(), unfinished(connection)
+
+                def fewer(left: int = left) -> bool:
+                    return unfinished(connection) < left
+
+                pass_time(seconds - 1)
+                await asyncio.sleep(0.05)
+                assert not fewer()
+                pass_time(1)
+                await until(fewer)
+                assert connection.now() - began < seconds + 10
+            await until(lambda: not connection._orders)
         why = f"it did not answer within {seconds:g} s"
         assert said(caplog)[0] == f"the server did not take '{method}': {why}"
 
-    run(main(), limit=60, has_both_ends=True)
+    run(main(), limit=120, has_both_ends=True)
 
 
-@req("TIME-1", "SEC-6", at=D)
-def test_a_message_waits_no_longer_than_the_bound_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def slow(exchange: Exchange) -> None:
-        await asyncio.sleep(ASIDE * 0.9)
-        await exchange.respond(202)
-
+@req("TIME-1", "HTTP-5", at=D)
+def test_what_follows_a_notification_that_is_never_answered_is_sent() -> None:
     async def main() -> None:
-        async with leaving(replies={LEFT: slow}) as (client, raw, connection):
-            for number in range(3):
-                notify(client, LEFT, number)
+        async with leaving(LEFT) as (client, raw, connection):
+            for number in range(5):
+                notify(client, LEFT if number == 0 else "x/other", number)
             await until(lambda: sent(raw, LEFT) == [0])
-            pass_time(ASIDE * 0.91)
-            await until(lambda: sent(raw, LEFT) == [0, 1])
-            pass_time(ASIDE * 0.1)
-            await until(lambda: not connection._asides)
+            assert sent(raw, "x/other") == []
+            pass_time(ASIDE)
+            await until(lambda: len(sent(raw, "x/other")) == 4)
+            assert sent(raw, "x/other") == [1, 2, 3, 4]
+            await until(lambda: not connection._orders)
 
     run(main(), limit=60, has_both_ends=True)
 
@@ -258,11 +398,11 @@ def test_the_end_of_the_connection_ends_all_that_wait(end: str, caplog: pytest.L
             began = asyncio.get_running_loop().time()
             await client.aclose()
             assert asyncio.get_running_loop().time() - began < 2 * CLOSE + 1
-            assert connection._asides == {}
+            assert [*connection._orders, *connection._in_flight, *connection._ready] == []
             assert connection._burst is None
         assert said(caplog) == [
             f"the server did not take '{LEFT}': the connection ends",
-            f"the server did not take more messages: 5 of '{CANCELLED}', 4 of '{LEFT}'",
+            f"the server did not take more messages: 4 of '{LEFT}', 5 of '{CANCELLED}'",
         ]
 
     run(main(), has_both_ends=True)
@@ -273,7 +413,8 @@ def test_answers_that_a_server_does_not_take_are_bounded_and_stay_out_of_the_log
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server asks and asks: one that is refused, and one whose answer is a secret."""
-    monkeypatch.setattr(module, "MAX_WAITING", 10)
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 4)
+    monkeypatch.setattr(module, "MAX_WAITING", 6)
 
     class Handler(mcprev.ClientHandler):
         async def list_roots(self, ctx: Any, params: Any) -> Any:
@@ -295,10 +436,11 @@ def test_answers_that_a_server_does_not_take_are_bounded_and_stay_out_of_the_log
         async with connected(ROW, replies, handler=Handler()) as (client, _, raw):
             connection = cast("HttpConnection", client.session.connection)
             await client.call_tool("t")
-            await until(lambda: "roots/list39" in answered(raw))
-            assert len(connection._asides) <= 10
+            await until(lambda: len(answered(raw)) == 4)
+            assert unfinished(connection) == 10
+            assert len(connection._in_flight) == 4
         first, second = said(caplog)
-        assert first == "the server did not take 'a response': more than 10 messages wait"
+        assert first == "the server did not take 'a response': more than 6 messages wait"
         assert second == "the server did not take more messages: 79 of 'a response'"
 
     run(main(), has_both_ends=True)

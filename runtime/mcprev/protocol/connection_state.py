@@ -16,7 +16,7 @@ from mcprev.errors import ConnectionLost, InvalidRequest, Json, McpError, Remote
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Request, RequestId, record
+from mcprev.wire.jsonrpc import Notification, Request, RequestId, record
 
 PROGRESS: Final = "notifications/progress"
 
@@ -106,7 +106,8 @@ class Responder:
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
         """Send a notification without checking whether it may be sent; no effect after the connection was lost."""
         if not self.connection.closed:
-            self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
+            message = jsonrpc.encode_notification(method, params)
+            self.connection.sends.append((channel or Notification(method, params), message))
 
 
 class IncomingRequest:
@@ -202,10 +203,10 @@ class BatchResponse:
         self.waiting: int = 1
 
 
-Channel: TypeAlias = IncomingRequest | Request | Call | BatchResponse | None
-"""The request, call or batch that a message belongs to (a `Request` if it was refused before it was accepted); None
-for an independent message. A pipe has one stream for all messages. A transport with several streams selects one by the
-channel and refuses a message without a stream.
+Channel: TypeAlias = IncomingRequest | Request | Call | BatchResponse | Notification | None
+"""The request, call or batch that a message belongs to (a `Request` if it was refused before it was accepted); an
+independent notification itself; None for any other independent message. A pipe has one stream for all messages. A
+transport with several streams selects one by the channel and refuses a message without a stream.
 """
 
 

@@ -4,19 +4,20 @@ AUTH-22).
 Each call runs in its own task, concurrently with others; cancelling the task cancels the call. Messages that need an
 order are sent one after the other: the progress and the response of one server request, and notifications that are not
 `UNORDERED`. Calls and notifications wait for `notifications/initialized`, because some servers refuse messages before
-it (LIFE-8). The transport, `StreamableHttp` or `LegacySse`, sends messages and receives responses. Every wait has a
-timeout, and the number of messages that wait for the server to take them has a bound.
+it (LIFE-8). The transport, `StreamableHttp` or `LegacySse`, sends messages and receives responses. Each message has a
+timeout of its own, which begins when it is sent; the numbers of messages in flight and of those that wait have bounds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from asyncio import FIRST_COMPLETED
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from typing_extensions import override
@@ -46,8 +47,12 @@ GRACE: Final = 5.0
 """Seconds that the stream of a cancelled call may stay open after `notifications/cancelled`."""  # AMB-10
 UNORDERED: Final[Mapping[str, float]] = {CANCELLED: GRACE, "notifications/roots/list_changed": GRACE}
 """Notifications that do not depend on those before them, and the seconds that the server has to take each."""
-MAX_WAITING: Final = 1000
-"""The maximum number of messages without response that wait for the server to take them; the oldest make room."""
+MAX_IN_FLIGHT: Final = 100
+"""The maximum number of messages without response that are sent and not answered; each takes a connection."""
+PATIENCE: Final = 1.0
+"""Seconds without any answer after which the messages in flight are given up, if others wait."""
+MAX_WAITING: Final = 10_000
+"""The maximum number of messages that wait for those in flight, and of those of one order; more are given up."""
 BURST: Final = 30.0
 """Seconds for which messages that the server does not take are counted, after the first was logged."""
 logger: Final = logging.getLogger("mcprev.client")
@@ -137,7 +142,7 @@ class HttpTransport:
         """Send a call and process its response. Raises `McpError` if the call fails."""
         raise NotImplementedError
 
-    async def send_message(self, message: bytes) -> None:
+    async def send_message(self, message: bytes, channel: Channel = None) -> None:
         """Send a message without response. Raises `McpError`."""
         raise NotImplementedError
 
@@ -152,6 +157,19 @@ class HttpTransport:
 
     async def end_session(self) -> None:
         """End the session on the server, within a bounded time."""
+
+
+class Aside(NamedTuple):
+    """A message without response that the server has not taken yet."""
+
+    message: bytes
+    channel: Channel
+    what: str
+    """Its method, or that it is a response: for the log."""
+    order: object
+    """It does not overtake messages of the same order."""
+    done: asyncio.Future[None]
+    """Done when the server has taken the message, or when it is given up."""
 
 
 def network_at(url: str) -> Network:
@@ -180,16 +198,21 @@ class HttpConnection(Connection):
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
-        self._last_sends: dict[IncomingRequest | None, asyncio.Task[None]] = {}
-        """The task that sends the last message for each server request; None for messages outside requests."""
-        self._asides: dict[asyncio.Task[None], str] = {}
-        """The tasks that send messages without response, oldest first, and what each sends."""
+        self._orders: dict[object, deque[Aside]] = {}
+        """The messages without response of each order; the first is ready or in flight. The key is the request of the
+        server that they belong to, None for notifications outside requests, and its own future for an unordered message.
+        """
+        self._ready: deque[Aside] = deque()
+        """The messages that wait until few are in flight, and for no others."""
+        self._held: list[Aside] = []
+        """The unordered notifications that wait until the session is confirmed."""
+        self._in_flight: dict[asyncio.Task[None], Aside] = {}
+        """The messages that are sent and not answered."""
+        self._making_room: asyncio.Task[None] | None = None
         self._not_taken = Counter[str]()
         """How many messages the server did not take since the last log message about that."""
         self._burst: asyncio.TimerHandle | None = None
         self._confirming = False
-        self._opening: asyncio.Task[None] | None = None
-        """The task that sends the notification which confirms the session."""
         self._confirmation: asyncio.Task[None] | None = None
         """While the session is confirmed: calls wait for this task."""
         self._transport = transport(self)
@@ -261,50 +284,70 @@ class HttpConnection(Connection):
             exchange.cancel()
 
     def _send_aside(self, channel: Channel, message: bytes) -> None:
-        said = jsonrpc.parse(message, batch=False) if channel is None else None
-        what = said.method if isinstance(said, Notification) else "a response"
-        seconds = UNORDERED.get(what)
-        ordered = isinstance(channel, IncomingRequest) or (channel is None and seconds is None)
-        key = cast("IncomingRequest | None", channel)
-        before = self._last_sends.get(key) if ordered else self._opening if channel is None else None
-        task = self._loop.create_task(self._deliver(message, what, before, seconds or ASIDE))
-        if len(self._asides) >= MAX_WAITING:
-            oldest = next(task for task in self._asides if task is not self._opening)
-            self._log_not_taken(self._asides.pop(oldest), f"more than {MAX_WAITING} messages wait")
-            oldest.cancel()
-        self._asides[task] = what
-        task.add_done_callback(lambda done: self._asides.pop(done, None))
-        if ordered:
-            self._last_sends[key] = task
-            task.add_done_callback(lambda done: self._forget_last(key, done))
-        if channel is None and self._confirming:
+        """Send a message without response when those before it in its order are done and few are in flight."""
+        what = channel.method if isinstance(channel, Notification) else "a response"
+        done = self._loop.create_future()
+        order: object = channel if isinstance(channel, IncomingRequest) else done
+        if isinstance(channel, Notification) and what not in UNORDERED:
+            order = None
+        aside, before = Aside(message, channel, what, order, done), self._orders.get(order)
+        if len(before or self._held or self._ready) >= MAX_WAITING:
+            self._log_not_taken(what, f"more than {MAX_WAITING} messages wait")
+            return
+        self._orders.setdefault(order, deque()).append(aside)
+        if not before:
+            (self._held if self._confirmation and what in UNORDERED else self._ready).append(aside)
+        if self._confirming and isinstance(channel, Notification):
             self._confirming = False
-            self._opening = task
-            self._confirmation = self.start(self._confirm(task))
+            self._confirmation = self.start(self._confirm(done))
+        self._send_ready()
 
-    def _forget_last(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
-        if self._last_sends.get(key) is task:
-            del self._last_sends[key]
+    def _send_ready(self) -> None:
+        while self._ready and len(self._in_flight) < MAX_IN_FLIGHT:
+            aside = self._ready.popleft()
+            task = self._loop.create_task(self._deliver(aside))
+            self._in_flight[task] = aside
+            task.add_done_callback(self._delivered)
+        if self._ready and (self._making_room is None or self._making_room.done()):
+            self._making_room = self.start(self._make_room())
 
-    async def _confirm(self, sending: asyncio.Task[None]) -> None:
-        await asyncio.wait({sending})
+    def _delivered(self, task: asyncio.Task[None]) -> None:
+        aside = self._in_flight.pop(task)
+        if messages := self._orders.get(aside.order):
+            aside.done.set_result(None)
+            messages.popleft()
+            if messages:
+                self._ready.append(messages[0])
+            else:
+                del self._orders[aside.order]
+            self._send_ready()
+
+    async def _make_room(self) -> None:
+        """While messages wait, give up those in flight if the server answers none of them for `PATIENCE` seconds."""
+        while self._ready:
+            done, late = await asyncio.wait(self._in_flight, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+            for task in () if done or self.timeouts.waiting else late:
+                self._log_not_taken(self._in_flight[task].what, f"no answer in {PATIENCE:g} s, others wait")
+                task.cancel()
+
+    async def _confirm(self, sent: asyncio.Future[None]) -> None:
+        await asyncio.wait({sent})
         if self.error is None:
             await self._transport.confirmed()
         self._confirmation = None
+        self._ready.extend(self._held)
+        self._held.clear()
+        self._send_ready()
 
-    async def _deliver(
-        self, message: bytes, what: str, before: asyncio.Task[None] | None, seconds: float
-    ) -> None:
+    async def _deliver(self, aside: Aside) -> None:
+        seconds = UNORDERED.get(aside.what, ASIDE)
         try:
-            async with self.timeouts.bound(ASIDE):
-                if before is not None:
-                    await asyncio.wait({before})
-                async with self.timeouts.bound(seconds):
-                    await self._transport.send_message(message)
+            async with self.timeouts.bound(seconds):
+                await self._transport.send_message(aside.message, aside.channel)
         except McpError as error:
-            self._log_not_taken(what, error)
+            self._log_not_taken(aside.what, error)
         except TimeoutError:
-            self._log_not_taken(what, f"it did not answer within {seconds:g} s")
+            self._log_not_taken(aside.what, f"it did not answer within {seconds:g} s")
 
     def _log_not_taken(self, what: str, why: object) -> None:
         """Log the first of the messages that the server does not take; count those of the next `BURST` seconds."""
@@ -325,9 +368,8 @@ class HttpConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        tail = self._last_sends.get(channel) if isinstance(channel, IncomingRequest) else None
-        if tail is not None:
-            await asyncio.wait({tail})
+        if isinstance(channel, IncomingRequest) and (messages := self._orders.get(channel)):
+            await asyncio.wait({messages[-1].done})
 
     @override
     def _on_opened(self, event: SessionOpened) -> None:
@@ -359,13 +401,18 @@ class HttpConnection(Connection):
             for call in tuple(self._exchanges):
                 self._end_exchange(call)
             await asyncio.wait(running, timeout=CLOSE)
-        if self._asides:
-            await asyncio.wait(set(self._asides), timeout=CLOSE)
-        for task, what in tuple(self._asides.items()):
-            self._log_not_taken(what, "the connection ends")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE):
+                while self._in_flight:
+                    await asyncio.wait(self._in_flight)
+        for aside in (aside for messages in self._orders.values() for aside in messages):
+            self._log_not_taken(aside.what, "the connection ends")
+        self._orders.clear()
+        self._ready.clear()
+        for task in self._in_flight:
             task.cancel()
-        if self._asides:
-            await asyncio.wait(set(self._asides), timeout=CLOSE)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=CLOSE)
         self._end_burst()
         await self._transport.end_session()
         await self.requests.close()

@@ -11,6 +11,7 @@ import asyncio
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
+from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.pending_calls import Call
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.responses import HttpResponse
@@ -81,7 +82,7 @@ class LegacySse(HttpTransport):
         await self.send_message(message)
 
     @override
-    async def send_message(self, message: bytes) -> None:
+    async def send_message(self, message: bytes, channel: Channel = None) -> None:
         """Post a message. Raises `McpError`."""
         # A server of a later revision requires the version on this transport too.
         revision = self._protocol.engine.negotiated

@@ -27,7 +27,7 @@ from mcprev.errors import (
     SessionExpired,
     Unanswered,
 )
-from mcprev.protocol.connection_state import CallCompleted
+from mcprev.protocol.connection_state import CallCompleted, Channel
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
@@ -354,15 +354,10 @@ class StreamableHttp(HttpTransport):
     # -- other messages ------------------------------------------------------------------------------------
 
     @override
-    async def send_message(self, message: bytes) -> None:
+    async def send_message(self, message: bytes, channel: Channel = None) -> None:
         """Send a message without response. Raises `McpError`."""
-        revision, headers = self._revision, Pairs()
-        if revision is not None and revision.routing_headers:
-            said = jsonrpc.parse(message, batch=False)
-            if isinstance(said, Notification):
-                headers = request_headers(revision, said.method, said.params)
-        elif revision is not None:
-            headers = request_headers(revision)
+        name, params = (channel.method, channel.params) if isinstance(channel, Notification) else (None, None)
+        headers = request_headers(self._revision, name, params) if self._revision else []
         response = await self._requests.post(message, self._session(headers))
         try:
             if not 200 <= response.status < 300:
