@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen import ir
@@ -51,9 +52,12 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
 
 
 def print_inline(type_: ir.TypeExpr) -> str:
-    """Return the text of a type on one line, without a tag that stands alone, for tables and messages."""
-    untagged = re.sub(r"^ */\*\* .*\*/$", "", print_type(type_), flags=re.MULTILINE)
-    return re.sub(r"\n\s*", " ", untagged).replace("; }", " }")
+    """Return the text of a type on one line, without the tags of members in it, for tables and messages."""
+
+    def untagged(node: ir.Node) -> ir.Node:
+        return replace(node, tags=ir.NO_TAGS) if isinstance(node, ir.Field) else node
+
+    return re.sub(r"\n\s*", " ", print_type(ir.map_nodes(type_, untagged))).replace("; }", " }")
 
 
 def _parenthesised(type_: ir.TypeExpr, indent: int) -> str:

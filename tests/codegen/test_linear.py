@@ -62,6 +62,15 @@ def test_a_type_on_one_line_has_its_literals_and_no_tags() -> None:
     assert printer.print_inline(ir.Obj((member,), None)) == '{ m: "a /** b */ c" }'
 
 
+@pytest.mark.parametrize("wrap", [ir.Array, ir.Record, lambda inner: ir.Union((inner, ir.Prim("null")))])
+def test_a_type_on_one_line_has_no_tags_of_several_lines(wrap: Callable[[ir.Obj], ir.TypeExpr]) -> None:
+    tags = ir.Tags(minimum=0, maximum=1, format="byte")
+    inner = wrap(ir.Obj((ir.Field("m", ir.Prim("number"), tags=tags),)))
+    text = printer.print_inline(ir.Obj((ir.Field("outer", inner, tags=tags),)))
+    assert "{ m: number }" in text
+    assert not {"\n", "@", "*"} & {*text}
+
+
 TEMPLATES: Final = [
     ("user-${string}", "user-", True), ("user-${string}", "user-a\nb", True), ("user-${string}", "users", False),
     ("${number}px", "-1.5e3px", True), ("${number}px", "1.px", False), ("a${boolean}", "atrue", True),
