@@ -45,28 +45,16 @@ class Descriptions:
         if isinstance(decl, ir.Const):
             return replace(decl, doc=ir.Doc(text=self.constants.get(decl.name)))
         texts = self.types.get(decl.name, TypeText())
-        doc = ir.Doc(text=texts.doc)
-        if isinstance(decl, ir.Alias):
-            return replace(decl, doc=doc, type=self._type(decl.type, texts, ""))
-        return replace(decl, doc=doc, fields=tuple(self._field(f, texts, "") for f in decl.fields))
+        return replace(self._described(decl, texts, ""), doc=ir.Doc(text=texts.doc))
 
-    def _field(self, member: ir.Field, texts: TypeText, path: str) -> ir.Field:
-        key = path + member.name
-        text = texts.fields.get(key) or self.fields.get(member.name)
-        return replace(member, doc=ir.Doc(text=text), type=self._type(member.type, texts, key + "."))
-
-    def _type(self, type_: ir.TypeExpr, texts: TypeText, path: str) -> ir.TypeExpr:
-        match type_:
-            case ir.Obj(fields):
-                return replace(type_, fields=tuple(self._field(f, texts, path) for f in fields))
-            case ir.Array(item):
-                return ir.Array(self._type(item, texts, path))
-            case ir.Intersection(members):
-                return ir.Intersection(tuple(self._type(m, texts, path) for m in members))
-            case ir.Union(members):
-                return ir.Union(tuple(self._type(m, texts, path) for m in members))
-            case _:
-                return type_
+    def _described(self, node: ir.AnyNode, texts: TypeText, path: str) -> ir.AnyNode:
+        """Return a node with the descriptions of all members in it; `path` is the key of the member around it."""
+        if not isinstance(node, ir.Field):
+            return ir.map_inner(node, lambda inner: self._described(inner, texts, path))
+        key = path + node.name
+        text = texts.fields.get(key) or self.fields.get(node.name)
+        inner = self._described(node.type, texts, key + ".")
+        return replace(node, doc=ir.Doc(text=text), type=inner)
 
 
 class _Type(TypedDict, total=False):

@@ -258,7 +258,8 @@ Decl: TypeAlias = Interface | Alias | Const
 def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> list[Field]:
     """Return the members that `Pick`, `Omit`, `Partial` or `Required` derive from others."""
     if kind in ("Pick", "Omit"):
-        return [f for f in fields if (f.name in keys) == (kind == "Pick")]
+        named = frozenset(keys)
+        return [f for f in fields if (f.name in named) == (kind == "Pick")]
     return [dataclasses.replace(f, optional=kind == "Partial") for f in fields]
 
 
@@ -287,18 +288,23 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
     """Return the tree with each node replaced by `change(node)`, from the leaves up; unchanged nodes are not copied."""
+    return cast("AnyNode", change(map_inner(node, lambda inner: map_nodes(inner, change))))
+
+
+def map_inner(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
+    """Return a node with each node directly in it replaced by `change(node)`; the same node if none changes."""
     values: dict[str, Any] = {}
     for name in _NODES[type(node)]:
         value = getattr(node, name)
         if type(value) in _NODES:
-            if (changed := map_nodes(value, change)) is not value:
+            if (changed := change(value)) is not value:
                 values[name] = changed
         elif isinstance(value, tuple):
             items = cast("tuple[Node, ...]", value)
-            mapped = tuple(map_nodes(item, change) if type(item) in _NODES else item for item in items)
+            mapped = tuple(change(item) if type(item) in _NODES else item for item in items)
             if any(one is not other for one, other in zip(items, mapped, strict=True)):
                 values[name] = mapped
-    return cast("AnyNode", change(dataclasses.replace(node, **values) if values else node))
+    return dataclasses.replace(node, **values) if values else node
 
 
 def contract(module: Module) -> Module:
@@ -347,6 +353,7 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
+    place: dict[str, int] = {}
     done: set[str] = set()
     found: dict[str, frozenset[str]] = {}
     for root in graph:
@@ -355,6 +362,7 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
             node, following = work[-1]
             if node not in index:
                 index[node] = low[node] = len(index)
+                place[node] = len(path)
                 path.append(node)
             other = next((n for n in following if n in graph and n not in done), None)
             if other is not None and other not in index:
@@ -366,7 +374,7 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    group = path[path.index(node) :]
+                    group = path[place[node] :]
                     del path[-len(group) :]
                     done.update(group)
                     if len(group) > 1 or node in graph[node]:

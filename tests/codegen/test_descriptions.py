@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcprev_codegen import descriptions, ir
+from mcprev_codegen import descriptions, ir, typescript
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import snake_case
 from support import REVISIONS, SCHEMA, each_revision, load
@@ -221,3 +221,39 @@ def test_a_text_says_more_than_the_names_of_its_member_and_type(revision: str) -
 
 def words(text: str) -> set[str]:
     return {word.removesuffix("s") for word in re.findall(r"[a-z]+", text.lower())}
+
+
+INNER: Final = "{ inner: string }"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        f"interface T {{ outer: {type_} }}"
+        for type_ in (
+            INNER, f"{INNER}[]", f"{INNER} | null", f"{INNER} & {{ more: string }}", f"Record<string, {INNER}>",
+            f"[string, {INNER}]", f"{{ [key: string]: {INNER} }}", f"Record<string, [{INNER}[] | null]>",
+        )
+    ],
+)  # fmt: skip
+def test_a_member_has_its_description_in_every_kind_of_type(declared: str) -> None:
+    texts = descriptions.TypeText(fields={"outer.inner": "The inner text."})
+    module = descriptions.Descriptions({"T": texts}, {}, {}).attach(typescript.parse(declared, "schema.ts"))
+    found = {n.name: n.doc.text for n in ir.walk(module) if isinstance(n, ir.Field)}
+    assert (found["outer"], found["inner"]) == (None, "The inner text.")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "interface T { [key: string]: { inner: string } }",
+        "type T = Record<string, { inner: string }>;",
+        "type T = [{ inner: string }];",
+    ],
+)
+def test_a_member_of_a_map_or_tuple_has_its_own_description_or_that_of_its_name(declared: str) -> None:
+    module = typescript.parse(declared, "schema.ts")
+    own = {"T": descriptions.TypeText(fields={"inner": "Its own."})}
+    for types, expected in ((own, "Its own."), ({}, "Of its name.")):
+        attached = descriptions.Descriptions(types, {"inner": "Of its name."}, {}).attach(module)
+        assert [n.doc.text for n in ir.walk(attached) if isinstance(n, ir.Field)] == [expected]
