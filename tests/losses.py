@@ -83,15 +83,15 @@ class CompatRenderer(jsonschema.Renderer):
     """Renders as upstream's generator does, with its losses; `nullable` stands where the type is one word."""
 
     @override
-    def _primitive(self, name: str) -> jsonschema.Node:
+    def _primitive(self, name: str) -> jsonschema.JsonSchema:
         return super()._primitive("integer" if name == "number" else name)
 
     @override
-    def _object(self, flat: FlatType) -> jsonschema.Node:
+    def _object(self, flat: FlatType) -> jsonschema.JsonSchema:
         return super()._object(flat if flat.own_index else replace(flat, index=None))
 
     @override
-    def _union(self, members: tuple[ir.TypeExpr, ...]) -> jsonschema.Node:
+    def _union(self, members: tuple[ir.TypeExpr, ...]) -> jsonschema.JsonSchema:
         followed = {member: self.schema.follow(member) for member in members}
         kept = [member for member in members if followed[member] != ir.Prim("null")]
         if ir.Prim("string") in followed.values():
@@ -99,7 +99,7 @@ class CompatRenderer(jsonschema.Renderer):
         return super()._union(tuple(kept))
 
     @override
-    def _tagged(self, node: jsonschema.Node, tags: ir.Tags) -> jsonschema.Node:
+    def _tagged(self, node: jsonschema.JsonSchema, tags: ir.Tags) -> jsonschema.JsonSchema:
         found = super()._tagged(node, replace(tags, deprecated=False))
         if tags.nullable and isinstance(found.get("type"), str):
             found["type"] = [found["type"], "null"]

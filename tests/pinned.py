@@ -19,7 +19,7 @@ DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
 @cache
 def load(revision: str) -> Revision:
     """A pinned revision of the repo, understood; shared, so it must not be changed."""
-    return sources.load(SCHEMA, revision)
+    return sources.load_revision(SCHEMA, revision)
 
 
 @cache

@@ -39,7 +39,7 @@ def is_heading(comment: str) -> bool:
     return comment.startswith("/*") and not is_jsdoc(comment) and "\n" not in comment
 
 
-def body(comment: str) -> str:
+def comment_body(comment: str) -> str:
     """Return the text of a comment without its delimiters and leading stars."""
     if comment.startswith("//"):
         return comment[2:].strip()
@@ -48,7 +48,7 @@ def body(comment: str) -> str:
     return "\n".join(line.rstrip() for line in lines).strip("\n").strip()
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return the prose with each `{@link Target | label}` replaced by its label or target."""
 
     def label(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def plain(text: str) -> str:
     return _LINK.sub(label, text)
 
 
-def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
+def read_comments(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     """Return the tags and the prose of the comments above a declaration or member; the nearest comment is the last
     one.
 
@@ -66,7 +66,7 @@ def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[t
     `BadTag` for a known tag with an invalid value.
     """
     docs = [c for c in leading if is_jsdoc(c)]
-    notes = [body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
+    notes = [comment_body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
     tags, doc, unknown = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC, [])
     return tags, replace(doc, notes=notes[-1] if notes else None, section=section), unknown
 
@@ -75,7 +75,7 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     offset = 1 if comment.split("\n", maxsplit=1)[0].strip() == "/**" else 0
     text: list[str] = []
     blocks: list[tuple[str, list[str], int]] = []
-    for number, line in enumerate(body(comment).split("\n")):
+    for number, line in enumerate(comment_body(comment).split("\n")):
         if match := _TAG.match(line):
             blocks.append((match[1], [match[2]], number + offset))
         elif blocks:

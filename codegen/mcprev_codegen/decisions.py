@@ -56,7 +56,7 @@ class Status:
         return frozenset(d.revision for d in self.decisions if d.blocks)
 
 
-def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
+def decision_status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
     """Return the open decisions by revision, oldest first; `revisions` are all pinned revisions."""
     runtime = steps.runtime_of(folder)
     found: list[Decision] = []
@@ -74,10 +74,10 @@ def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
 
 
-def lines(folder: Path) -> list[str]:
+def decision_lines(folder: Path) -> list[str]:
     """Return the open decisions of a schema folder as lines of text, or the error that prevents reading the schemas."""
     try:
-        return [str(decision) for decision in status(folder, sources.load_pinned(folder)).decisions]
+        return [str(decision) for decision in decision_status(folder, sources.load_pinned(folder)).decisions]
     except CodegenError as error:
         return str(error).split("\n")
 
@@ -88,12 +88,12 @@ def checkout_lines() -> list[str]:
         folder = schema_folder()
     except CodegenError:
         return []
-    return lines(folder) if steps.runtime_of(folder) else []
+    return decision_lines(folder) if steps.runtime_of(folder) else []
 
 
 def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Decision]:
     """Yield the decisions about new methods that the schema does not answer."""
-    path = folder / overlay.FILE
+    path = folder / overlay.OVERLAY_FILE
     headers = any(m.name_param for m in before.methods.values())
     for name, method in revision.methods.items():
         if name in before.methods:
@@ -120,7 +120,7 @@ def _required(revision: Revision, method: Method) -> set[str]:
 
 def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
     """Yield a decision that lists the types and constants without a description; contracts contain no prose."""
-    path = folder / descriptions.FILE
+    path = folder / descriptions.DESCRIPTIONS_FILE
     declared = revision.declared
     names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
     names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
@@ -173,7 +173,9 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
             yield Decision(name, path, None, "no revision comes before it: delete the module", blocks=False)
 
 
-def skeletons(folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]) -> dict[Path, str]:
+def missing_steps(
+    folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]
+) -> dict[Path, str]:
     """Return the step module to write, by path, if it does not exist yet.
 
     It is that of the oldest pending revision, or of a draft with members to decide.

@@ -15,13 +15,13 @@ from mcprev_codegen.naming import module_name
 from mcprev_codegen.printer import print_inline
 from mcprev_codegen.sources import Revision
 
-FORMAT: Final = 1
+META_FORMAT: Final = 1
 
 
-def document(revision: Revision) -> dict[str, Json]:
+def meta_document(revision: Revision) -> dict[str, Json]:
     """Return the document of a revision."""
     return {
-        "format": FORMAT,
+        "format": META_FORMAT,
         "revision": revision.name,
         "package": module_name(revision.name),
         "protocol_version": revision.protocol_version,

@@ -18,7 +18,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.tables import checked, read_table
 
-FILE: Final = "descriptions.toml"
+DESCRIPTIONS_FILE: Final = "descriptions.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class _File(_Revision, total=False):
 _FILE: Final = TypeAdapter(_File)
 
 
-def load(folder: Path, revision: str) -> Descriptions:
+def load_descriptions(folder: Path, revision: str) -> Descriptions:
     """Return the descriptions of one revision. Raises `InputError` if the file cannot be read."""
-    path = folder / FILE
+    path = folder / DESCRIPTIONS_FILE
     try:
         data = checked(_FILE, read_table(path)[1])
     except ValueError as error:

@@ -83,7 +83,7 @@ class Docs:
         return self._summary(self.revision.schema.types[method.type])
 
     def _summary(self, decl: ir.Decl) -> str:
-        text = comments.plain(decl.doc.text or decl.doc.notes or "")
+        text = comments.plain_text(decl.doc.text or decl.doc.notes or "")
         return text.split("\n\n")[0].replace("\n", " ").strip() or f"The type {decl.name}."
 
     def _history(self, name: str, *, deprecated: bool) -> Iterator[str]:
@@ -109,14 +109,14 @@ class Docs:
         return f"See {spec}/{pages.pop()}" if len(pages) == 1 else f"See {spec}"
 
 
-def member(field: ir.Field) -> Code:
+def member_docstring(field: ir.Field) -> Code:
     """Return the docstring of a member: its comment, its default, and the revision that `@since` names."""
     sentences = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
     sentences += _since(field.doc)
     if field.tags.deprecated:
         sentences.append("Deprecated.")
     return docstring(
-        *comments.plain(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(sentences)
+        *comments.plain_text(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(sentences)
     )
 
 
@@ -124,6 +124,6 @@ def _since(doc: ir.Doc) -> list[str]:
     return [f"Since {text} (`@since`)." for name, text in doc.tags if name == "since"]
 
 
-def prose(text: str) -> Code:
+def prose_docstring(text: str) -> Code:
     """Return a comment as a docstring, with links replaced by their labels."""
-    return docstring(*comments.plain(text).split("\n\n"))
+    return docstring(*comments.plain_text(text).split("\n\n"))

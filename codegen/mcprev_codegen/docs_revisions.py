@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select, wording
-from mcprev_codegen.diff.render_markdown import code, report_markdown
+from mcprev_codegen.diff.render_markdown import code_span, report_markdown
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
 from mcprev_codegen.sources import Revision
 
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
-ALWAYS: Final = (MATRIX, INDEX)
+PAGES_KNOWN_BY: Final = (MATRIX, INDEX)
 """The pages that exist for any set of revisions."""
 _NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
 _ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
@@ -32,7 +32,7 @@ _LEGEND: Final = (
 )
 
 
-def is_generated(name: str, head: str) -> bool:
+def is_page(name: str, head: str) -> bool:
     """Return whether a file of the folder is generated, by its name and the start of its text."""
     return (
         head.startswith(_NOTE)
@@ -40,7 +40,7 @@ def is_generated(name: str, head: str) -> bool:
     )
 
 
-def render(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
+def comparison_pages(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
     """Return every page by file name: one per pair of neighbouring revisions, the matrix of methods, and an index.
 
     `revisions` are the dated revisions, oldest first.
@@ -84,7 +84,7 @@ def _grid(names: Sequence[str], revisions: Mapping[str, Mapping[str, Method]]) -
     lines = [f"| method | {' | '.join(revisions)} |", f"| --- |{' :---: |' * len(revisions)}"]
     for name in names:
         cells = [_cell(methods.get(name)) for methods in revisions.values()]
-        lines.append(f"| {code(name)} | {' | '.join(cells)} |")
+        lines.append(f"| {code_span(name)} | {' | '.join(cells)} |")
     return lines
 
 

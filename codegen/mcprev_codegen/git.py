@@ -107,7 +107,7 @@ class Repository:
             }
 
 
-def find(folder: Path) -> Repository | None:
+def find_repository(folder: Path) -> Repository | None:
     """Return the repository that a folder is in; None if it is in none."""
     folder = folder.resolve()
     for top in (folder, *folder.parents):

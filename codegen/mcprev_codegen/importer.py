@@ -12,7 +12,7 @@ from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.fetch import fetch, is_url, without_secrets
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.revisions import Pin, digest, load_pins, save_contract, with_contract
-from mcprev_codegen.sources import decoded, read
+from mcprev_codegen.sources import decoded, read_file
 
 SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
 LOCATION: Final = (
@@ -42,7 +42,7 @@ def import_schema(
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
-    data = fetch(source) if is_url(source) else read(Path(source))
+    data = fetch(source) if is_url(source) else read_file(Path(source))
     commit = commit or _commit_of(source, data)
     source = without_secrets(source)
     module = ir.contract(typescript.parse(decoded(data, source), source))
@@ -116,5 +116,5 @@ def _commit_of(source: str, data: bytes) -> str | None:
     if is_url(source):
         match = _COMMIT.search(without_secrets(source))
         return match[0] if match else None
-    repository = git.find(Path(source).parent)
+    repository = git.find_repository(Path(source).parent)
     return repository.last_change(Path(source), data) if repository else None

@@ -11,7 +11,7 @@ from mcprev_codegen.ir import Json
 from mcprev_codegen.resolve import FlatType, Schema
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-Node = dict[str, Json]
+JsonSchema = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Renderer:
         """Return every interface and alias as a schema, by name."""
         return {name: self.definition(name) for name in self.schema.types}
 
-    def definition(self, name: str) -> Node:
+    def definition(self, name: str) -> JsonSchema:
         """Return the schema of one declared type, inherited members included."""
         decl = self.schema.types[name]
         if isinstance(decl, ir.Interface):
             return _described(self._object(self.schema.flat(name)), decl.doc)
         return _described(self._tagged(self.type(decl.type), decl.tags), decl.doc)
 
-    def type(self, type_: ir.TypeExpr) -> Node:
+    def type(self, type_: ir.TypeExpr) -> JsonSchema:
         """Return the schema of a type expression; named types become `$ref`s."""
         match type_:
             case ir.Prim(name):
@@ -64,7 +64,7 @@ class Renderer:
             case ir.Obj() | ir.Derived():
                 return self._object(self.schema.flatten(type_))
 
-    def _primitive(self, name: str) -> Node:
+    def _primitive(self, name: str) -> JsonSchema:
         match name:
             case "unknown" | "any":
                 return {}
@@ -73,12 +73,12 @@ class Renderer:
             case _:
                 return {"type": name}
 
-    def _object(self, flat: FlatType) -> Node:
+    def _object(self, flat: FlatType) -> JsonSchema:
         properties: dict[str, Json] = {}
         for f in flat.fields:
             member = self._tagged(self.type(f.field.type), f.field.tags)
             properties[f.name] = _described(member, f.field.doc)
-        node: Node = {"type": "object"}
+        node: JsonSchema = {"type": "object"}
         if properties or flat.index is None:
             node["properties"] = properties
         required: list[Json] = [f.name for f in flat.fields if not f.field.optional]
@@ -88,7 +88,7 @@ class Renderer:
             node["additionalProperties"] = self.type(flat.index.value)
         return node
 
-    def _union(self, members: tuple[ir.TypeExpr, ...]) -> Node:
+    def _union(self, members: tuple[ir.TypeExpr, ...]) -> JsonSchema:
         values = [self.schema.literal(m) for m in members]
         if values and all(isinstance(v, str) for v in values):
             return {"type": "string", "enum": list(values)}
@@ -103,7 +103,7 @@ class Renderer:
         ]
         return {"anyOf": branches}
 
-    def _tagged(self, node: Node, tags: ir.Tags) -> Node:
+    def _tagged(self, node: JsonSchema, tags: ir.Tags) -> JsonSchema:
         """Return the schema of a type with the constraints of its JSDoc tags."""
         node = dict(node)
         if tags.tjs_type is not None:
@@ -121,7 +121,7 @@ class Renderer:
         return node
 
 
-def document(schema: Schema, comment: str, identifier: str) -> Node:
+def schema_document(schema: Schema, comment: str, identifier: str) -> JsonSchema:
     """Return the faithful schema of a revision."""
     return {
         "$schema": DIALECT,
@@ -139,5 +139,5 @@ def _json_type(value: ir.Literal) -> str:
     return "number" if isinstance(value, float) else "string"
 
 
-def _described(node: Node, doc: ir.Doc) -> Node:
-    return {"description": comments.plain(doc.text), **node} if doc.text else node
+def _described(node: JsonSchema, doc: ir.Doc) -> JsonSchema:
+    return {"description": comments.plain_text(doc.text), **node} if doc.text else node

@@ -16,8 +16,8 @@ from mcprev_codegen.resolve import FlatType, Schema
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.templates.support._spec import Child, TypeDelta
 
-_ENVELOPE: Final = frozenset({"jsonrpc", "id"})
-_ANYTHING: Final = ("anything",)
+ENVELOPE_MEMBERS: Final = frozenset({"jsonrpc", "id"})
+ANY_VALUE: Final = ("anything",)
 _NO_PATH: Final = "?"
 _PAYLOADS: Final = (
     "ClientCapabilities",
@@ -75,28 +75,30 @@ def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
     """Return the normal form of a type's own members; other types are names, translated by `names`."""
     if schema.is_object(ir.Ref(name)):
         return _object(schema, schema.flat(name), names)
-    return _type(schema, ir.Ref(name), names)
+    return normalised(schema, ir.Ref(name), names)
 
 
 def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
     message = flat.get("method") is not None
-    fields = [f.field for f in flat.fields if not (message and f.name in _ENVELOPE)]
-    return tuple(sorted((f.name, f.optional, _limits(f.tags), _type(schema, f.type, names)) for f in fields))
+    fields = [f.field for f in flat.fields if not (message and f.name in ENVELOPE_MEMBERS)]
+    return tuple(
+        sorted((f.name, f.optional, _limits(f.tags), normalised(schema, f.type, names)) for f in fields)
+    )
 
 
 def _limits(tags: ir.Tags) -> str:
     return repr([getattr(tags, name) for name in ir.CONSTRAINTS])
 
 
-def _type(
+def normalised(
     schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str], inside: frozenset[str] = frozenset()
 ) -> Shape:
     """Return the normal form of a type; a recursive reference becomes the name of the type.
 
     Aliases in it are written out; `checks` bounds what that takes.
     """
-    if _is_anything(schema, type_):
-        return _ANYTHING
+    if is_anything(schema, type_):
+        return ANY_VALUE
     if isinstance(type_, ir.Ref):
         if type_.name in inside:
             return ("ref", names.get(type_.name, type_.name))
@@ -104,32 +106,32 @@ def _type(
     followed = schema.follow(type_)
     match followed:
         case ir.Prim(name):
-            return ("map", _ANYTHING) if name == "object" else ("prim", name)
+            return ("map", ANY_VALUE) if name == "object" else ("prim", name)
         case ir.Lit() | ir.ConstRef():
             return ("lit", repr(schema.literal(followed)))
         case ir.Ref(name) if schema.is_map(followed):
             index = schema.flat(name).index
-            return ("map", _type(schema, index.value, names, inside) if index else _ANYTHING)
+            return ("map", normalised(schema, index.value, names, inside) if index else ANY_VALUE)
         case ir.Ref(name):
             return ("ref", names.get(name, name))
         case ir.Array(item):
-            return ("list", _type(schema, item, names, inside))
+            return ("list", normalised(schema, item, names, inside))
         case ir.Tuple(items):
-            return ("tuple", *(_type(schema, item, names, inside) for item in items))
+            return ("tuple", *(normalised(schema, item, names, inside) for item in items))
         case ir.Template(text):
             return ("template", text)
         case ir.Record(value):
-            return ("map", _type(schema, value, names, inside))
+            return ("map", normalised(schema, value, names, inside))
         case ir.Obj(_, index):
-            return ("map", _type(schema, index.value, names, inside) if index else _ANYTHING)
+            return ("map", normalised(schema, index.value, names, inside) if index else ANY_VALUE)
         case ir.Union():
-            members = {_type(schema, m, names, inside) for m in schema.members(type_)}
+            members = {normalised(schema, m, names, inside) for m in schema.members(type_)}
             return ("union", *sorted(members, key=repr))
         case _:
             raise AssertionError(f"hoisting leaves no {type(followed).__name__}")
 
 
-def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
+def is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
     """Return whether a type accepts every JSON value: unknown, any, or the recursive union of all JSON types."""
     if isinstance(type_, ir.Prim):
         return type_ in ir.ANYTHING
@@ -143,7 +145,7 @@ def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
 # -- deltas ---------------------------------------------------------------------------------------------
 
 
-def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
+def conversion_deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
     """Return the changes that objects of each type need in a neighbouring revision.
 
     Only types that need changes, or that contain such types, have an entry: object types, and params that are unions.
@@ -162,7 +164,9 @@ def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[st
                 found[name] = _delta(here, there, name, names)
                 untagged[name] = _untagged_members(here, there, found[name], name)
         elif name in params:
-            found[name] = TypeDelta(other, children=tuple(_children(here.schema, ir.Field("", ir.Ref(name)))))
+            found[name] = TypeDelta(
+                other, children=tuple(object_children(here.schema, ir.Field("", ir.Ref(name))))
+            )
     return _pruned(found, untagged)
 
 
@@ -180,7 +184,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
     other = names[name]
     mine, theirs = here.schema.flat(name), there.schema.flat(other)
     message = mine.get("method") is not None
-    ignored = _ENVELOPE if message else frozenset[str]()
+    ignored = ENVELOPE_MEMBERS if message else frozenset[str]()
     known = {f.name for f in theirs.fields}
     # A member that the index signature of the other type covers is kept, although that type does not declare it.
     taken_over = theirs.index is not None and mine.index is None
@@ -200,16 +204,20 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
             else:
                 fill.append((f.name, value))
         if own is not None and not (
-            _fits(_type(here.schema, own.type, names), _type(there.schema, f.field.type, {}))
+            _fits(normalised(here.schema, own.type, names), normalised(there.schema, f.field.type, {}))
             and within(own.tags, f.field.tags)
         ):
             retyped.append(f.name)
-    children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
+    children = tuple(
+        c for f in mine.fields if f.name not in drop for c in object_children(here.schema, f.field)
+    )
     lost = tuple(
         c
         for f in mine.fields
         if (field := theirs.get(f.name)) is not None
-        for c in _lost(_children(here.schema, f.field), there.schema, _children(there.schema, field))
+        for c in _lost(
+            object_children(here.schema, f.field), there.schema, object_children(there.schema, field)
+        )
     )
     return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children)
 
@@ -221,7 +229,7 @@ def _untagged_members(here: Revision, there: Revision, delta: TypeDelta, name: s
         (f.name, type_)
         for f in here.schema.flat(name).fields
         if theirs.get(f.name) is not None and f.name not in delta.retyped
-        for type_ in _untagged(here.schema, f.field)
+        for type_ in untagged_types(here.schema, f.field)
     ]
 
 
@@ -281,12 +289,12 @@ def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal
     return value if isinstance(value, str | int | float) else None
 
 
-def _children(schema: Schema, member: ir.Field) -> list[Child]:
+def object_children(schema: Schema, member: ir.Field) -> list[Child]:
     """Return the object types in a member, for each place where they can be distinguished."""
     return [child for child, _ in _places(schema, member) if child is not None]
 
 
-def _untagged(schema: Schema, member: ir.Field) -> list[str]:
+def untagged_types(schema: Schema, member: ir.Field) -> list[str]:
     """Return the object types in a member that cannot be distinguished."""
     return [name for child, names in _places(schema, member) if child is None for name in names]
 
@@ -294,7 +302,7 @@ def _untagged(schema: Schema, member: ir.Field) -> list[str]:
 def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, list[str]]]:
     """Yield each place of objects in a member, with the types there; None as place if they cannot be distinguished."""
     grouped: dict[tuple[str, ...], list[str]] = {}
-    for through, name in dict.fromkeys(_objects(schema, member.type)):
+    for through, name in dict.fromkeys(object_places_in(schema, member.type)):
         grouped.setdefault(through, []).append(name)
     for through, names in grouped.items():
         if _NO_PATH in through:
@@ -316,7 +324,7 @@ def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[st
     return (f.name for f in schema.flat(name).fields if not f.field.optional and f.name not in others)
 
 
-def _objects(schema: Schema, type_: ir.TypeExpr) -> Iterator[tuple[tuple[str, ...], str]]:
+def object_places_in(schema: Schema, type_: ir.TypeExpr) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the object types in a type, each with the path of lists and maps to it.
 
     The path of a tuple item or of a recursive type contains `_NO_PATH`, since a `Child` cannot express it.
@@ -363,7 +371,7 @@ def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | Non
 
 def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
     """Return the type behind aliases; a type that accepts every value is not resolved further."""
-    return ir.Prim("unknown") if _is_anything(schema, type_) else schema.follow(type_)
+    return ir.Prim("unknown") if is_anything(schema, type_) else schema.follow(type_)
 
 
 def _pruned(

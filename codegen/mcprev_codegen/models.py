@@ -25,7 +25,7 @@ from mcprev_codegen.sources import Revision
 from mcprev_codegen.templates.support._names import wire_name
 from mcprev_codegen.writers import Code, code, docstring, identifier, joined, literal, render
 
-Node = dict[str, Any]
+TemplateData = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ class ModelPlanner:
         found = [r for other in inline for r in ir.references(self.schema.types[other])]
         return tuple(dict.fromkeys(r for r in found if r not in inline))
 
-    def document(self) -> Node:
+    def document(self) -> TemplateData:
         """Return a JSON Schema of classes and aliases by `module.name`; all names in it are checked ones."""
         classes = self.classes
-        defs: Node = {
+        defs: TemplateData = {
             f"{section.module}.{class_name(name)}": (
                 {
                     "type": "object",
@@ -272,7 +272,7 @@ class ModelPlanner:
             hint = Hint(
                 code("Annotated[{}, DEPRECATED]", hint.source), hint.names | {"Annotated", "DEPRECATED"}
             )
-        return Attribute(identifier(name), hint, default, doc=docs.member(f))
+        return Attribute(identifier(name), hint, default, doc=docs.member_docstring(f))
 
     def _with_integers(self, member: ir.Field) -> ir.TypeExpr:
         """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
@@ -365,7 +365,7 @@ def _same(declared: FlatField | None, inherited: FlatField) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class ModelModule:
     """A generated module of models: the text without imports, not yet formatted, and the names to import."""
 
     section: Section
@@ -381,7 +381,7 @@ class Module:
         return [class_name(name) for name in self.section.types]
 
 
-def generate(planner: ModelPlanner) -> Iterator[Module]:
+def model_modules(planner: ModelPlanner) -> Iterator[ModelModule]:
     """Yield the modules of a revision's `models`, in source order."""
     package = frozenset({module_name(planner.revision.name)})
     by_section = {section: planner.template_data(section) for section in planner.sections}
@@ -397,7 +397,7 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
         for name, home in sorted(planner.loaded(section).items()):
             if class_name(name) in names:
                 imports.setdefault(home, []).append(class_name(name))
-        yield Module(section, dict(sorted(imports.items())), names, text)
+        yield ModelModule(section, dict(sorted(imports.items())), names, text)
 
 
 def _rendered(entry: Mapping[str, Any]) -> Code:

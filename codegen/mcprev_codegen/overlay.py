@@ -36,14 +36,14 @@ from mcprev_codegen.printer import print_inline, print_member
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.tables import checked, read_table
 
-FILE: Final = "overlay.toml"
-_FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
+OVERLAY_FILE: Final = "overlay.toml"
+FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
 _OPEN_BY: Final = "type"
 _BOUND: Final = re.compile(r"\d{4}-\d{2}-\d{2}|draft")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OverlayEntry:
     """One entry of the overlay."""
 
     path: Path
@@ -61,15 +61,15 @@ class Entry:
         for bound in (self.since, self.until):
             if bound is not None and not _BOUND.fullmatch(bound):
                 raise self.fail(f"'{bound}' is not a revision: use a date (YYYY-MM-DD) or 'draft'")
-        after = self.since is None or _age(self.since) <= _age(revision)
-        return after and (self.until is None or _age(revision) <= _age(self.until))
+        after = self.since is None or age(self.since) <= age(revision)
+        return after and (self.until is None or age(revision) <= age(self.until))
 
     def fail(self, message: str) -> SchemaError:
         """Return an error at this entry's pointer."""
         return at_line(self.path, self.lines, self.line, message)
 
 
-def _age(revision: str) -> tuple[bool, str]:
+def age(revision: str) -> tuple[bool, str]:
     """Return the sort key of a revision, oldest first."""
     return not revision[:1].isdigit(), revision
 
@@ -88,7 +88,7 @@ class OverlayFacts:
     name_param: dict[str, str] = field(default_factory=dict[str, str])
     patched: list[str] = field(default_factory=list[str])
     """The members that an entry replaced or added, as `Type.member`."""
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: dict[str, OverlayEntry] = field(default_factory=dict[str, OverlayEntry])
     """The entry of each pointer with a facet."""
     errors: list[SchemaError] = field(default_factory=list[SchemaError])
     """The errors of entries that do not fit the schema."""
@@ -96,15 +96,15 @@ class OverlayFacts:
     based_on: str | None = None
     """The dated revision that a draft is based on; later entries apply to the draft only if they fit."""
 
-    def add_error(self, entry: Entry, message: str) -> None:
+    def add_error(self, entry: OverlayEntry, message: str) -> None:
         """Record that an entry does not fit the schema of this revision."""
-        if self.based_on is None or entry.since is None or _age(entry.since) <= _age(self.based_on):
+        if self.based_on is None or entry.since is None or age(entry.since) <= age(self.based_on):
             self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
-def load(folder: Path) -> tuple[Entry, ...]:
+def load_overlay(folder: Path) -> tuple[OverlayEntry, ...]:
     """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
-    path = folder / FILE
+    path = folder / OVERLAY_FILE
     text, data = read_table(path)
     lines = text.split("\n")
     starts = [n for n, line in enumerate(lines, 1) if line.strip() == "[[entry]]"]
@@ -127,7 +127,7 @@ class _Table(TypedDict):
 _TABLE: Final = TypeAdapter(_Table)
 
 
-def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any]) -> Entry:
+def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any]) -> OverlayEntry:
     line = next((n for n in range(start, len(lines)) if lines[n - 1].startswith("pointer")), start)
     required = {"expected", "new", "why"}
     known = required | {"since", "until", "pointer", "pointers"}
@@ -144,13 +144,13 @@ def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any
     if not pointers:
         raise at_line(path, lines, line, "this entry needs 'pointer' or 'pointers'")
     since, until = table.get("since"), table.get("until")
-    return Entry(
+    return OverlayEntry(
         path, lines, line, since, until, tuple(pointers), table["expected"], table["new"], table["why"]
     )
 
 
-def apply(
-    schema: Schema, entries: Sequence[Entry], revision: str, *, lenient: bool = False
+def apply_overlay(
+    schema: Schema, entries: Sequence[OverlayEntry], revision: str, *, lenient: bool = False
 ) -> tuple[Schema, OverlayFacts]:
     """Return the hoisted schema with this revision's entries applied, and the facts.
 
@@ -175,7 +175,7 @@ def apply(
     return schema, facts
 
 
-def warnings(facts: OverlayFacts) -> Iterator[str]:
+def overlay_warnings(facts: OverlayFacts) -> Iterator[str]:
     """Yield a warning for each fact that does not fit a file that extends a revision."""
     for error in facts.errors:
         what = error.message.partition(";")[0]
@@ -200,14 +200,14 @@ def _tag(schema: Schema, type_: ir.TypeExpr) -> str | None:
     return found.property if found else None
 
 
-def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) -> Schema:
+def _apply_one(schema: Schema, entry: OverlayEntry, pointer: str, facts: OverlayFacts) -> Schema:
     place, _, facet = pointer.partition("#")
     if not facet:
         patched = _patch(schema, entry, place)
         facts.patched.append(place)
         return patched
-    if facet not in _FACETS:
-        raise entry.fail(f"unknown facet '#{facet}'; known are {', '.join(sorted(_FACETS))}")
+    if facet not in FACETS:
+        raise entry.fail(f"unknown facet '#{facet}'; known are {', '.join(sorted(FACETS))}")
     table: dict[str, Json] = getattr(facts, facet)
     if place in table:
         raise entry.fail(f"'{pointer}' has two entries for one revision")
@@ -241,7 +241,7 @@ def _schema_value(schema: Schema, place: str, facet: str) -> Json:
     return _tag(schema, found.type) or "" if facet == "closed" else print_inline(found.type)
 
 
-def outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
+def outdated(entry: OverlayEntry, pointer: str, found: Json) -> SchemaError:
     """Return the error for an entry whose expected value differs from the schema."""
     shown = json.dumps(found, ensure_ascii=False) if found != "" else "nothing"
     expected = json.dumps(entry.expected, ensure_ascii=False) if entry.expected != "" else "nothing"
@@ -251,7 +251,7 @@ def outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
     )
 
 
-def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
+def _patch(schema: Schema, entry: OverlayEntry, place: str) -> Schema:
     type_name, _, member = place.partition(".")
     decl = schema.types.get(type_name)
     if decl is None:
@@ -292,7 +292,7 @@ def _with_declaration(schema: Schema, decl: ir.Decl) -> Schema:
     return replace(schema, module=ir.Module(decls))
 
 
-def _fragment(entry: Entry, text: Json) -> ir.Field:
+def _fragment(entry: OverlayEntry, text: Json) -> ir.Field:
     """Return a member parsed from TypeScript, in which `integer` is allowed; a placeholder if the text is empty."""
     if not text:
         return ir.Field("", ir.Prim("unknown"))

@@ -27,7 +27,7 @@ from mcprev_codegen.trees import Tree
 PACKAGE: Final = "mcprev_types"
 _IMPORTED: Final = sys.stdlib_module_names | {"pydantic", "pydantic_core", "typing_extensions"}
 """Packages that generated modules, or what they import, would no longer find."""
-Report = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a finished revision, the number of finished revisions and the total."""
 
 
@@ -62,7 +62,7 @@ def generate(
     extension: Revision | None = None,
     docs: Path | None = None,
     write: bool = True,
-    report: Report = lambda _name, _done, _all: None,
+    report: ReportProgress = lambda _name, _done, _all: None,
 ) -> Result:
     """Generate the pinned revisions (or `only` some of them) into the package folder `target`.
 
@@ -78,7 +78,7 @@ def generate(
     if not wanted:
         raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = sources.load_pinned(folder)
-    status = decisions.status(folder, pinned)
+    status = decisions.decision_status(folder, pinned)
     job = _Job(extension, pinned, [name for name in sources.dated(folder) if name not in status.pending])
     made = dict(_packages(job, wanted, report))
     packages = {name: made[name] for name in wanted}
@@ -88,23 +88,25 @@ def generate(
     if not only or not (target / "index.py").is_file():
         files |= _shared(job, wanted, status.pending, target.name)
     plans = [
-        trees.plan(Tree(target, files, whole=not only, is_generated=emit.is_generated, known_by=emit.SHARED))
+        trees.planned_changes(
+            Tree(target, files, whole=not only, is_generated=emit.is_generated, known_by=emit.SHARED)
+        )
     ]
     skeletons: dict[Path, str] = {}
     if docs is not None:
-        pages = docs_revisions.render(folder, [pinned[name] for name in sources.dated(folder)])
+        pages = docs_revisions.comparison_pages(folder, [pinned[name] for name in sources.dated(folder)])
         plans.append(
-            trees.plan(
+            trees.planned_changes(
                 Tree(
                     docs,
                     pages,
                     whole=True,
-                    is_generated=docs_revisions.is_generated,
-                    known_by=docs_revisions.ALWAYS,
+                    is_generated=docs_revisions.is_page,
+                    known_by=docs_revisions.PAGES_KNOWN_BY,
                 )
             )
         )
-        skeletons = decisions.skeletons(folder, pinned, status.pending)
+        skeletons = decisions.missing_steps(folder, pinned, status.pending)
     if write:
         trees.carry_out(plans)
         for path, text in skeletons.items():
@@ -117,7 +119,11 @@ def generate(
         (
             ()
             if extension
-            else decisions.status(folder, pinned).decisions if skeletons and write else status.decisions
+            else (
+                decisions.decision_status(folder, pinned).decisions
+                if skeletons and write
+                else status.decisions
+            )
         ),
         extension.warnings if extension else (),
     )
@@ -182,7 +188,9 @@ def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: 
     return emit.shared_files(revisions, pending, latest, package)
 
 
-def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple[str, dict[str, str]]]:
+def _packages(
+    job: _Job, names: Sequence[str], report: ReportProgress
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield every package; in worker processes if there are several packages and cores."""
     workers = min(len(names), os.cpu_count() or 1)
     if workers == 1:

@@ -55,11 +55,11 @@ class Revision:
         return "handshake" if "initialize" in self.methods else "stateless"
 
 
-def load(folder: Path, revision: str) -> Revision:
+def load_revision(folder: Path, revision: str) -> Revision:
     """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
     pin = require_pin(folder, revision)
     path = contract_path(folder, revision)
-    texts = descriptions.load(folder, revision)
+    texts = descriptions.load_descriptions(folder, revision)
     text = read_contract(folder, pin)
     module = texts.attach(typescript.parse(text, str(path)))
     return _derive(folder, revision, pin, Schema(module, str(path), text.split("\n")))
@@ -71,7 +71,7 @@ def load_pinned(folder: Path) -> dict[str, Revision]:
     errors: list[CodegenError] = []
     for name in load_pins(folder):
         try:
-            found[name] = load(folder, name)
+            found[name] = load_revision(folder, name)
         except CodegenError as error:
             errors += error.parts
     if errors:
@@ -86,7 +86,9 @@ def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient:
     named after, else of the version that the file declares. Raises `CodegenError`; with `lenient`, overlay entries
     that do not match are ignored.
     """
-    return load_bytes(folder, read(path), str(path), path.resolve().parent.name, revision, lenient=lenient)
+    return load_bytes(
+        folder, read_file(path), str(path), path.resolve().parent.name, revision, lenient=lenient
+    )
 
 
 def load_bytes(
@@ -118,7 +120,7 @@ def load_extension(
     the file declares. Without `overlay` it extends none. `name` is the name of the generated revision; by default
     `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
-    declared = _declared(read(path), str(path))
+    declared = _declared(read_file(path), str(path))
     if not any(union in declared.types for union in MESSAGE_UNIONS):
         raise InputError(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
@@ -143,7 +145,7 @@ def load_extension(
     return _derive(folder, name, None, declared, like=like, extension=True)
 
 
-def read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises `InputError` if it cannot be read or is too large."""
     try:
         with path.open("rb") as file:
@@ -192,10 +194,12 @@ def _derive(
 ) -> Revision:
     declared.check_aliases()
     hoisted = hoist(declared)
-    entries = overlay.load(folder) if like or not extension else ()
-    schema, facts = overlay.apply(hoisted, entries, like or name, lenient=lenient)
+    entries = overlay.load_overlay(folder) if like or not extension else ()
+    schema, facts = overlay.apply_overlay(hoisted, entries, like or name, lenient=lenient)
     schema.check_aliases()
-    schema = overlay.with_descriptions(facts, descriptions.load(folder, like or name).fields, schema)
+    schema = overlay.with_descriptions(
+        facts, descriptions.load_descriptions(folder, like or name).fields, schema
+    )
     try:
         methods = method_table(schema, facts, lenient=lenient or extension)
     except SchemaError:
@@ -204,8 +208,8 @@ def _derive(
         raise
     warnings = list(declared.module.warnings)
     if extension:
-        inherited = load(folder, like).methods if like else None
-        warnings += [*overlay.warnings(facts), *unlisted(schema, methods, inherited)]
+        inherited = load_revision(folder, like).methods if like else None
+        warnings += [*overlay.overlay_warnings(facts), *unlisted(schema, methods, inherited)]
     elif facts.errors:
         raise together(facts.errors)
     type_senders = senders(schema, methods)

@@ -16,17 +16,17 @@ from typing import Final
 
 from mcprev_codegen.steps import runtime_of
 
-FILE: Final = ".mcprev-generate"
+STAMP_FILE: Final = ".mcprev-generate"
 """The file in a checkout that stores the digest; it may be deleted at any time."""
 _LIBRARIES: Final = (
     "black", "datamodel-code-generator", "jinja2", "pydantic", "pydantic-core", "tree-sitter", "tree-sitter-typescript",
 )  # fmt: skip
-PINS: Final = "constraints.txt"
+LIBRARY_VERSIONS: Final = "constraints.txt"
 """The file in a checkout with the versions of the libraries that its packages are generated with."""
 _CACHE: Final = "__pycache__"
 
 
-def inputs(folder: Path) -> str:
+def input_digest(folder: Path) -> str:
     """Return the digest of the inputs of a run: schema folder, generator, files of the runtime, library versions."""
     runtime = runtime_of(folder)
     roots = [folder, Path(__file__).parent]
@@ -35,7 +35,7 @@ def inputs(folder: Path) -> str:
     return _digest(roots, [platform.python_version(), *libraries])
 
 
-def outputs(checkout: Path) -> str:
+def output_digest(checkout: Path) -> str:
     """Return the digest of the files that a run writes."""
     return _digest([checkout / "generated", checkout / "docs" / "revisions"], [])
 
@@ -53,32 +53,32 @@ def _digest(roots: Sequence[Path], texts: Sequence[str]) -> str:
 
 def up_to_date(folder: Path) -> bool:
     """Return whether inputs and outputs are unchanged since a run without open decisions; False outside a checkout."""
-    path = folder.resolve().parent / FILE
+    path = folder.resolve().parent / STAMP_FILE
     if runtime_of(folder) is None or not path.is_file():
         return False
     try:
-        return path.read_text(encoding="utf-8") == f"{inputs(folder)} {outputs(path.parent)}\n"
+        return path.read_text(encoding="utf-8") == f"{input_digest(folder)} {output_digest(path.parent)}\n"
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def write(folder: Path, read: str) -> None:
+def write_stamp(folder: Path, read: str) -> None:
     """Store that everything is up to date; `read` is the digest of the inputs."""
     if runtime_of(folder) is not None:
         checkout = folder.resolve().parent
-        (checkout / FILE).unlink(missing_ok=True)  # which may be a link that leads elsewhere
-        (checkout / FILE).write_text(f"{read} {outputs(checkout)}\n", encoding="utf-8")
+        (checkout / STAMP_FILE).unlink(missing_ok=True)  # which may be a link that leads elsewhere
+        (checkout / STAMP_FILE).write_text(f"{read} {output_digest(checkout)}\n", encoding="utf-8")
 
 
 def other_versions(folder: Path) -> list[str]:
     """Return a sentence for each library whose installed version differs from the checkout's pinned version."""
     try:
-        lines = (folder.resolve().parent / PINS).read_text(encoding="utf-8").split("\n")
+        lines = (folder.resolve().parent / LIBRARY_VERSIONS).read_text(encoding="utf-8").split("\n")
     except OSError:
         return []
     pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]
     return [
-        f"{name} {version(name)} is installed, but the files are generated with {wanted}: run `pip install -c {PINS} {name}`"
+        f"{name} {version(name)} is installed, but the files are generated with {wanted}: run `pip install -c {LIBRARY_VERSIONS} {name}`"
         for name, _, wanted in pins
         if version(name) != wanted
     ]

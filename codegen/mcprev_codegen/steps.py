@@ -106,7 +106,7 @@ def questions(old: Revision, new: Revision) -> tuple[dict[str, str], dict[str, s
 def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, str]:
     """Return the undecided members as `Type.member`, each with its effect on data sent from `here` to `there`."""
     found: dict[str, str] = {}
-    for name, delta in lineage.deltas(here, there, names).items():
+    for name, delta in lineage.conversion_deltas(here, there, names).items():
         for member in delta.missing:
             found[f"{name}.{member}"] = (
                 f"{there.name} requires it: a peer there would receive an object without it"

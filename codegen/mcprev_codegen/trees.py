@@ -50,7 +50,7 @@ class Plan:
     """Files that are not generated; they are kept."""
 
 
-def plan(tree: Tree) -> Plan:
+def planned_changes(tree: Tree) -> Plan:
     """Return the changes to a folder. Raises `InputError` for a link, and for a folder that is neither empty nor generated."""
     if tree.target.is_symlink():
         raise InputError(f"{tree.target}: this link leads elsewhere; pass the folder to which it leads")

@@ -96,7 +96,7 @@ class _Reader(NodeReader):
             above: list[Node] = []
             for comment in leading:
                 if comments.is_heading(node_text(comment)):
-                    section = comments.body(node_text(comment))
+                    section = comments.comment_body(node_text(comment))
                     above.clear()
                 else:
                     above.append(comment)
@@ -166,7 +166,7 @@ class _Reader(NodeReader):
             self._fail(node, f"the enum '{name}' has no member")
         remarks: list[tuple[int, str]] = []
         for n, (_, above, trailing) in enumerate(self._siblings(named_children(node)[-1])):
-            remarks += [(n, comments.body(node_text(c))) for c in (*above[-1:], *trailing)][:1]
+            remarks += [(n, comments.comment_body(node_text(c))) for c in (*above[-1:], *trailing)][:1]
         literals = tuple(ir.Lit(value) for value in values.values())
         type_ = literals[0] if len(literals) == 1 else ir.Union(literals)
         return ir.Alias(name, type_, tags, replace(doc, members=tuple(remarks)), span(node))
@@ -219,7 +219,7 @@ class _Reader(NodeReader):
             self._fail(node, f"member '{name}' has no type")
         tags, doc = self._docs(above)
         if trailing and doc.text is None and doc.notes is None:
-            doc = replace(doc, notes=comments.body(node_text(trailing[0])))
+            doc = replace(doc, notes=comments.comment_body(node_text(trailing[0])))
         return ir.Field(name, type_, optional, tags, doc, span(node))
 
     def _index(self, node: Node) -> ir.IndexSig:

@@ -25,8 +25,8 @@ _MAX_TYPES: Final = 50_000
 """The maximum number of types and members; upstream has a tenth of that."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SPELL_OUT: Final = "write its members out in an interface"
-_PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
-_UNSUPPORTED: Final = {
+PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
+UNSUPPORTED: Final = {
     "import_statement": (
         "an import",
         "a schema is one file: put the declarations that it imports into this file",
@@ -38,12 +38,12 @@ _UNSUPPORTED: Final = {
     "infer_type": ("an infer type", "write the type out that it stands for"),
     "index_type_query": ("a keyof type", "write the names out as a union of literals"),
     "lookup_type": ("an indexed access type", "declare the member's type as an alias and name that"),
-    "function_type": ("a function type", _PLAIN_DATA),
-    "method_signature": ("a method signature", _PLAIN_DATA),
-    "call_signature": ("a call signature", _PLAIN_DATA),
-    "construct_signature": ("a construct signature", _PLAIN_DATA),
-    "class_declaration": ("a class", _PLAIN_DATA),
-    "function_declaration": ("a function", _PLAIN_DATA),
+    "function_type": ("a function type", PLAIN_DATA),
+    "method_signature": ("a method signature", PLAIN_DATA),
+    "call_signature": ("a call signature", PLAIN_DATA),
+    "construct_signature": ("a construct signature", PLAIN_DATA),
+    "class_declaration": ("a class", PLAIN_DATA),
+    "function_declaration": ("a function", PLAIN_DATA),
     "ambient_declaration": ("an ambient declaration", "take the `declare` out"),
     "export_statement": ("this form of export", "put `export` before the declarations"),
     "rest_type": ("a rest item of a tuple", "use an array of a union, or a tuple of fixed length"),
@@ -134,7 +134,7 @@ class NodeReader:
 
     def _unsupported(self, node: Node, where: str) -> NoReturn:
         token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
-        what, instead = _UNSUPPORTED.get(node.type, (token, _PLAIN_DATA))
+        what, instead = UNSUPPORTED.get(node.type, (token, PLAIN_DATA))
         self._fail(node, f"{what} is not supported {where}; {instead}")
 
     def _count(self, node: Node) -> None:
@@ -176,7 +176,7 @@ class NodeReader:
     def _docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
         found = [c for c in above if comments.is_jsdoc(node_text(c))]
         try:
-            tags, doc, unknown = comments.read([node_text(c) for c in above], section)
+            tags, doc, unknown = comments.read_comments([node_text(c) for c in above], section)
         except comments.BadTag as error:
             self._fail(found[-1], str(error), below=error.line)
         for name, below in unknown:
@@ -192,7 +192,7 @@ class NodeReader:
             return ()
         ends = {member.end_point[0]: n for n, member in enumerate(flatten(value, "union_type"))}
         remarks = [c for c in (*self._comments_in(value), *trailing) if c.start_point[0] in ends]
-        return tuple((ends[c.start_point[0]], comments.body(node_text(c))) for c in remarks)
+        return tuple((ends[c.start_point[0]], comments.comment_body(node_text(c))) for c in remarks)
 
     def _comments_in(self, node: Node) -> Iterator[Node]:
         pending = node.children[::-1]

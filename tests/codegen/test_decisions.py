@@ -86,18 +86,18 @@ def load_step(path: Path) -> Mapping[str, Rules]:
 
 
 def test_a_checkout_in_which_all_is_decided_has_no_lines(tmp_path: Path) -> None:
-    assert decisions.lines(checkout(tmp_path)) == []
+    assert decisions.decision_lines(checkout(tmp_path)) == []
 
 
 def test_the_repo_has_nothing_to_decide() -> None:
-    assert decisions.lines(SCHEMA) == []
+    assert decisions.decision_lines(SCHEMA) == []
 
 
 def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path: Path) -> None:
     schema = checkout(tmp_path)
     before = snapshot(tmp_path / "generated")
     add(tmp_path)
-    assert about(decisions.lines(schema)) == [
+    assert about(decisions.decision_lines(schema)) == [
         f"revisions.py: add the row of the revision, replace(<row of {REVISION}>, name='{NEWER}', ...), and list it in _ROWS",
         "step_2099_02_02.py: the step module is missing: `mcprev generate` writes its skeleton",
     ]
@@ -137,7 +137,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     result = run(tmp_path)
     assert index(tmp_path) == {REVISION: "final", NEWER: "final", "latest": NEWER}
     assert result.decisions == ()
-    assert decisions.lines(schema) == []
+    assert decisions.decision_lines(schema) == []
     assert f'NEXT: Final[str | None] = "{NEWER}"' in (
         tmp_path / "generated" / "mcprev_types" / "v2099_01_01" / "deltas.py"
     ).read_text(encoding="utf-8")
@@ -151,14 +151,14 @@ def test_a_draft_gets_a_skeleton_for_members_that_somebody_has_to_decide_and_hol
     add(tmp_path, SOURCE, "draft")
     run(tmp_path)
     assert not step.exists()
-    assert decisions.lines(schema) == []
+    assert decisions.decision_lines(schema) == []
     import_schema(schema, str(write_source(tmp_path, CHANGED)), "draft", commit=COMMIT, repin=True)
-    assert about(decisions.lines(schema)) == [
+    assert about(decisions.decision_lines(schema)) == [
         "step_draft.py: the step module is missing: `mcprev generate` writes its skeleton"
     ]
     run(tmp_path)
     assert load_step(step)["UP"].undecided.keys() == {"Thing.age", "Thing.size"}
-    assert [line.split(" ")[:2] for line in about(decisions.lines(schema))] == [
+    assert [line.split(" ")[:2] for line in about(decisions.decision_lines(schema))] == [
         ["step_draft.py:", "Thing.age:"],
         ["step_draft.py:", "Thing.size:"],
     ]
@@ -172,7 +172,7 @@ def test_a_draft_waits_for_the_dated_revision_before_it(tmp_path: Path) -> None:
     add(tmp_path, CHANGED, "draft")
     run(tmp_path)
     assert not (tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py").exists()
-    assert not [line for line in decisions.lines(schema) if "step_draft" in line]
+    assert not [line for line in decisions.decision_lines(schema) if "step_draft" in line]
 
 
 def test_a_step_module_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_step_module_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     step.write_text("def (", encoding="utf-8")
     with pytest.raises(InputError, match=r"step_2099_02_02\.py: cannot be read"):
         run(tmp_path)
-    assert "cannot be read" in decisions.lines(schema)[0]
+    assert "cannot be read" in decisions.decision_lines(schema)[0]
 
 
 def test_of_two_new_revisions_the_older_one_gets_its_skeleton_first(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_a_new_method_needs_its_capability_and_its_header_said_where_the_schema_
         "overlay.toml: 'find#capability': state the capability that it needs, or \"\" for none",
         "overlay.toml: 'things/more#name_param': state whether the Mcp-Name header repeats its 'uri', or \"\" for none",
     ]
-    assert about(decisions.lines(schema))[:2] == wanted
+    assert about(decisions.decision_lines(schema))[:2] == wanted
     (schema / "overlay.toml").write_text(HEADER + NO_GATE, encoding="utf-8")
-    assert about(decisions.lines(schema))[:1] == wanted[1:]
+    assert about(decisions.decision_lines(schema))[:1] == wanted[1:]
     (schema / "overlay.toml").write_text(HEADER + NO_GATE + NO_HEADER, encoding="utf-8")
-    assert not any("overlay" in line for line in decisions.lines(schema))
+    assert not any("overlay" in line for line in decisions.decision_lines(schema))
 
 
 def test_what_has_no_description_is_listed_but_holds_nothing_up(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_what_is_left_over_of_a_revision_is_listed(tmp_path: Path) -> None:
     (tmp_path / "runtime" / "mcprev" / "revisions.py").write_text(ROW + row, encoding="utf-8")
     left = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_01_01.py"
     left.write_text("DOWN = UP = None\n", encoding="utf-8")
-    assert about(decisions.lines(schema)) == [
+    assert about(decisions.decision_lines(schema)) == [
         "revisions.py: no longer pinned: remove the row",
         "step_2099_01_01.py: no revision comes before it: delete the module",
     ]

@@ -32,7 +32,7 @@ EMPTY: Final = frozenset(
 
 @cache
 def document() -> dict[str, Any]:
-    return tomllib.loads((SCHEMA / descriptions.FILE).read_text(encoding="utf-8"))
+    return tomllib.loads((SCHEMA / descriptions.DESCRIPTIONS_FILE).read_text(encoding="utf-8"))
 
 
 def paths(type_: ir.TypeExpr, prefix: str = "") -> Iterator[str]:
@@ -77,7 +77,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 @each_revision
 def test_every_type_and_constant_has_a_description(revision: str) -> None:
-    known = descriptions.load(SCHEMA, revision)
+    known = descriptions.load_descriptions(SCHEMA, revision)
     declared = load(revision).declared
     assert [
         name for name in declared.types if not (known.types.get(name) or descriptions.TypeText()).doc
@@ -87,7 +87,7 @@ def test_every_type_and_constant_has_a_description(revision: str) -> None:
 
 @each_revision
 def test_every_description_arrives_in_the_schema(revision: str) -> None:
-    known = descriptions.load(SCHEMA, revision)
+    known = descriptions.load_descriptions(SCHEMA, revision)
     for name, decl in load(revision).declared.types.items():
         assert decl.doc.text == known.types[name].doc
     for name, const in load(revision).declared.consts.items():
@@ -151,11 +151,11 @@ def test_a_description_is_a_sentence_that_fits_a_docstring(place: str, text: str
 
 
 def test_an_unreadable_file_is_one_line_of_error(tmp_path: Any) -> None:
-    with pytest.raises(InputError, match=descriptions.FILE):
-        descriptions.load(tmp_path, REVISIONS[0])
-    (tmp_path / descriptions.FILE).write_text("[types", encoding="utf-8")
-    with pytest.raises(InputError, match=descriptions.FILE):
-        descriptions.load(tmp_path, REVISIONS[0])
+    with pytest.raises(InputError, match=descriptions.DESCRIPTIONS_FILE):
+        descriptions.load_descriptions(tmp_path, REVISIONS[0])
+    (tmp_path / descriptions.DESCRIPTIONS_FILE).write_text("[types", encoding="utf-8")
+    with pytest.raises(InputError, match=descriptions.DESCRIPTIONS_FILE):
+        descriptions.load_descriptions(tmp_path, REVISIONS[0])
 
 
 def test_a_text_of_a_type_goes_before_the_shared_one_and_a_revisions_before_both(tmp_path: Any) -> None:
@@ -172,14 +172,14 @@ fields = { c = "Newer c." }
 [revisions."3".types.T]
 doc = "Newer."
 """
-    (tmp_path / descriptions.FILE).write_text(source, encoding="utf-8")
+    (tmp_path / descriptions.DESCRIPTIONS_FILE).write_text(source, encoding="utf-8")
     inner = ir.Obj((ir.Field("a", ir.Prim("string")), ir.Field("b", ir.Prim("string"))))
     names = ("a", "b", "c")
     fields = (*(ir.Field(n, ir.Prim("string")) for n in names), ir.Field("in", ir.Array(inner)))
     module = ir.Module((ir.Interface("T", fields=fields),))
 
     def read(revision: str) -> tuple[str | None, list[str | None], list[str | None]]:
-        decl = descriptions.load(tmp_path, revision).attach(module).types["T"]
+        decl = descriptions.load_descriptions(tmp_path, revision).attach(module).types["T"]
         assert isinstance(decl, ir.Interface)
         last = decl.fields[-1].type
         assert isinstance(last, ir.Array)

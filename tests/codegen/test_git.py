@@ -199,7 +199,7 @@ def test_nor_what_a_linked_checkout_or_the_environment_names(
         monkeypatch.setenv(name, program)
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     for folder, expected in ((repository, first), (linked, second)):
-        found = git.find(folder / "api")
+        found = git.find_repository(folder / "api")
         assert found is not None
         path = folder / "api" / "schema.ts"
         assert found.last_change(path, path.read_bytes()) == expected
@@ -228,7 +228,7 @@ def test_repositories_of_each_kind_are_read(
         ("HEAD:api", True),
     ):
         assert ("More" in load_input(SCHEMA, named).declared.types) == more
-    found = git.find(tmp_path)
+    found = git.find_repository(tmp_path)
     assert found is not None
     path = tmp_path / "api" / "schema.ts"
     assert bool(found.last_change(path, path.read_bytes())) == (not storage), "pins have 40 digits"

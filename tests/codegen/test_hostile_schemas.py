@@ -191,7 +191,7 @@ def pinned(out: Path, texts: Sequence[str]) -> Path:
     (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
     (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
     pipeline.generate(inputs, out / out.name)
-    older, newer = (sources.load(inputs, name) for name in (mini.REVISION, LATER))
+    older, newer = (sources.load_revision(inputs, name) for name in (mini.REVISION, LATER))
     (out / "step.py").write_text(steps.skeleton(older, newer), encoding="utf-8", newline="\n")
     return out
 

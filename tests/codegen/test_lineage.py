@@ -39,7 +39,7 @@ def paired(here: str, there: str) -> dict[str, str]:
 
 @cache
 def deltas(here: str, there: str) -> dict[str, TypeDelta]:
-    return lineage.deltas(load(here), load(there), paired(here, there))
+    return lineage.conversion_deltas(load(here), load(there), paired(here, there))
 
 
 # -- names -----------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_members_that_an_index_signature_took_over_are_not_dropped() -> None:
 def test_a_member_is_retyped_where_its_values_may_not_fit(mine: str, theirs: str, fits: bool) -> None:
     """Both neighbours of a step are asked: what fits one way round may not fit the other."""
     here, there = (one_member(type_) for type_ in (mine, theirs))
-    found = lineage.deltas(here, there, {name: name for name in here.schema.types})
+    found = lineage.conversion_deltas(here, there, {name: name for name in here.schema.types})
     assert [name for name, delta in found.items() if delta.retyped] == (
         [] if fits else ["GetThingRequestParams"]
     )
@@ -219,7 +219,7 @@ def test_a_member_is_retyped_where_its_values_may_not_fit(mine: str, theirs: str
 def test_a_limit_that_is_narrower_next_door_counts_as_retyped(mine: str, theirs: str, fits: bool) -> None:
     type_ = "X[]" if "Items" in mine + theirs else "number"
     here, there = (one_member(type_, tag) for tag in (mine, theirs))
-    found = lineage.deltas(here, there, {name: name for name in here.schema.types})
+    found = lineage.conversion_deltas(here, there, {name: name for name in here.schema.types})
     assert any(delta.retyped for delta in found.values()) is not fits
 
 
@@ -253,7 +253,7 @@ def test_a_member_is_retyped_where_nothing_tells_whether_an_object_is_of_a_type_
 ) -> None:
     """`X` loses a member next door: a child leads to it, or else a person has to decide."""
     here, there = one_member(type_, x="old?: string;"), one_member(type_)
-    deltas_ = lineage.deltas(here, there, {name: name for name in here.schema.types})
+    deltas_ = lineage.conversion_deltas(here, there, {name: name for name in here.schema.types})
     delta = deltas_.get("GetThingRequestParams", TypeDelta("GetThingRequestParams"))
     assert delta.retyped == (("given",) if found == "retyped" else ())
     assert {child.member for child in delta.children} == ({"given"} if found == "a child" else set())
@@ -261,7 +261,9 @@ def test_a_member_is_retyped_where_nothing_tells_whether_an_object_is_of_a_type_
 
 def test_a_type_inside_itself_is_found_where_it_is_first_and_retyped_below() -> None:
     here, there = one_member("Deep", x="old?: string;"), one_member("Deep")
-    delta = lineage.deltas(here, there, {name: name for name in here.schema.types})["GetThingRequestParams"]
+    delta = lineage.conversion_deltas(here, there, {name: name for name in here.schema.types})[
+        "GetThingRequestParams"
+    ]
     assert delta.retyped == ("given",)
     assert [child.types for child in delta.children] == [(("", "X"),)]
 
@@ -458,7 +460,9 @@ def test_the_packages_have_these_tables(revision: str, side: str, other: str | N
         assert getattr(module, f"NOT_IN_{side}") == frozenset()
         return
     if revision == DRAFT:
-        expected = lineage.deltas(load(DRAFT), load(other), lineage.pairing(load(other), load(DRAFT)))
+        expected = lineage.conversion_deltas(
+            load(DRAFT), load(other), lineage.pairing(load(other), load(DRAFT))
+        )
     else:
         expected = deltas(revision, other)
     assert {name: (d.there, as_tuple(d)) for name, d in table.items()} == {

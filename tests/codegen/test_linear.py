@@ -21,9 +21,9 @@ def inline(text: str) -> object:
 
 
 READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "a link": comments.plain,
-    "a comment": lambda text: comments.read([Text("/** " + text + " */")], None),
-    "the body of a comment": comments.body,
+    "a link": comments.plain_text,
+    "a comment": lambda text: comments.read_comments([Text("/** " + text + " */")], None),
+    "the body of a comment": comments.comment_body,
     "a name": naming.snake_case,
     "a member": naming.pascal_case,
     "a type": naming.stub,

@@ -15,7 +15,7 @@ from mcprev_codegen import ir, overlay
 from mcprev_codegen.errors import SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
-from mcprev_codegen.overlay import Entry, OverlayFacts
+from mcprev_codegen.overlay import OverlayEntry, OverlayFacts
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.typescript import parse
 from support import (
@@ -356,8 +356,8 @@ def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_wh
 
 def told(pointer: str, expected: str, new: str) -> dict[str, Method]:
     """The small table with one entry of an overlay."""
-    said = Entry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
-    schema, facts = overlay.apply(hoist(schema_of(BASE)), [said], "2099-01-01")
+    said = OverlayEntry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
+    schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], "2099-01-01")
     found = method_table(schema, facts)
     if facts.errors:
         raise together(facts.errors)

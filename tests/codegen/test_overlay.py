@@ -45,7 +45,7 @@ export interface DoRequest { method: "do/it"; params: { name: string } }
 
 def write(folder: Path, *entries: str) -> Path:
     text = "# A comment.\n\n" + "\n".join(f"[[entry]]\n{entry}\n" for entry in entries)
-    (folder / overlay.FILE).write_text(text, encoding="utf-8")
+    (folder / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
     return folder
 
 
@@ -56,8 +56,8 @@ def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
 def applied(
     folder: Path, *entries: str, revision: str = SECOND_, lenient: bool = False
 ) -> tuple[Schema, OverlayFacts]:
-    loaded = overlay.load(write(folder, *entries))
-    schema, facts = overlay.apply(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
+    loaded = overlay.load_overlay(write(folder, *entries))
+    schema, facts = overlay.apply_overlay(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
     if facts.errors:
         raise together(facts.errors)
     return schema, facts
@@ -143,9 +143,9 @@ def test_an_entry_of_a_revision_after_the_one_that_a_draft_names_holds_for_the_d
 ) -> None:
     bounds = f'since = "{since}"\n'
     broken, good = BROKEN["a capability for no method"][0], entry("Thing.name#default", '"string"', '"x"')
-    loaded = overlay.load(write(tmp_path, bounds + broken, bounds + good))
+    loaded = overlay.load_overlay(write(tmp_path, bounds + broken, bounds + good))
     source = SOURCE + f'export const LATEST_PROTOCOL_VERSION = "{SECOND_}";\n'
-    _, facts = overlay.apply(hoist(schema_of(source)), loaded, "draft")
+    _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, "draft")
     assert bool(facts.errors) == told
     assert facts.default == {"Thing.name": "x"}
 
@@ -167,18 +167,18 @@ export interface Other { method: "other" }
 
 def test_a_union_that_type_tells_apart_is_open_whatever_its_members_are() -> None:
     schema = hoist(schema_of(UNIONS))
-    _, facts = overlay.apply(schema, (), SECOND_)
+    _, facts = overlay.apply_overlay(schema, (), SECOND_)
     assert facts.open == {"T.list", "T.one", "Named"}
-    _, facts = overlay.apply(hoist(schema_of(UNIONS.replace("X | Y)", "X | Y | Z)"))), (), SECOND_)
+    _, facts = overlay.apply_overlay(hoist(schema_of(UNIONS.replace("X | Y)", "X | Y | Z)"))), (), SECOND_)
     assert facts.open == {"T.list", "T.one", "Named"}
 
 
 def test_an_entry_closes_a_union_whatever_its_members_are(tmp_path: Path) -> None:
-    loaded = overlay.load(
+    loaded = overlay.load_overlay(
         write(tmp_path, entry("T.one#closed", '"type"', '"T"'), entry("Named#closed", '"type"', '"T"'))
     )
     for source in (UNIONS, UNIONS.replace("one: X | Y", "one: X | Y | Z")):
-        _, facts = overlay.apply(hoist(schema_of(source)), loaded, SECOND_)
+        _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, SECOND_)
         assert facts.errors == []
         assert facts.open == {"T.list"}
 
@@ -221,8 +221,8 @@ def test_an_entry_that_does_not_fit_is_an_error_at_its_place(tmp_path: Path, bro
             tmp_path, good.replace("Thing.name", "Thing.kind").replace('"string"', '\'"a" | "b"\''), broken
         )
     assert words in caught.value.message
-    lines = (tmp_path / overlay.FILE).read_text(encoding="utf-8").split("\n")
-    assert caught.value.path == str(tmp_path / overlay.FILE)
+    lines = (tmp_path / overlay.OVERLAY_FILE).read_text(encoding="utf-8").split("\n")
+    assert caught.value.path == str(tmp_path / overlay.OVERLAY_FILE)
     assert lines[caught.value.line - 1] == caught.value.source_line
     assert caught.value.source_line.startswith("pointer")
     assert caught.value.column == 1
@@ -243,26 +243,26 @@ def test_an_entry_that_is_not_well_formed_is_an_error_at_its_place(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with pytest.raises(SchemaError, match=words) as caught:
-        overlay.load(write(tmp_path, text))
+        overlay.load_overlay(write(tmp_path, text))
     assert caught.value.line >= 3
 
 
 @pytest.mark.parametrize("text", ["[[entry]\n", "entry = 1\n[[entry]]\n"])
 def test_an_overlay_that_is_no_toml_is_one_line_of_error(tmp_path: Path, text: str) -> None:
-    (tmp_path / overlay.FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=overlay.FILE):
-        overlay.load(tmp_path)
+    (tmp_path / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=overlay.OVERLAY_FILE):
+        overlay.load_overlay(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[other]\na = 1\n"])
 def test_an_overlay_without_entries_changes_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / overlay.FILE).write_text(text, encoding="utf-8")
-    assert overlay.load(tmp_path) == ()
+    (tmp_path / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
+    assert overlay.load_overlay(tmp_path) == ()
 
 
 def test_a_missing_overlay_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=overlay.FILE):
-        overlay.load(tmp_path)
+    with pytest.raises(InputError, match=overlay.OVERLAY_FILE):
+        overlay.load_overlay(tmp_path)
 
 
 def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> 
 
 
 def test_every_entry_of_the_repo_says_why_and_is_used() -> None:
-    for item in overlay.load(SCHEMA):
+    for item in overlay.load_overlay(SCHEMA):
         assert item.why
         assert any(
             item.holds_for(revision) for revision in REVISIONS

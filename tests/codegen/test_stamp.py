@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")
     folder = tmp_path / "schema"
-    stamp.write(folder, stamp.inputs(folder))
+    stamp.write_stamp(folder, stamp.input_digest(folder))
     assert stamp.up_to_date(folder)
     return folder
 
@@ -62,7 +62,7 @@ def use_other_library(_: Path, patch: pytest.MonkeyPatch) -> None:
         edit("docs/revisions/README.md"),
         delete("generated/mcprev_types/index.py"),
         rename("schema/overlay.toml", "schema/other.toml"),
-        delete(str(stamp.FILE)),
+        delete(str(stamp.STAMP_FILE)),
         use_other_library,
     ],
 )
@@ -72,9 +72,9 @@ def test_every_difference_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_changes_during_a_run_is_noticed_by_the_next(folder: Path) -> None:
-    read = stamp.inputs(folder)
+    read = stamp.input_digest(folder)
     (folder / "overlay.toml").write_text("other", encoding="utf-8")
-    stamp.write(folder, read)
+    stamp.write_stamp(folder, read)
     assert not stamp.up_to_date(folder)
 
 
@@ -86,15 +86,15 @@ def test_the_command_says_that_nothing_has_changed(folder: Path) -> None:
 def test_the_digest_is_written_through_no_link(folder: Path, tmp_path: Path) -> None:
     away = tmp_path / "away"
     away.write_text("theirs", encoding="utf-8")
-    (tmp_path / stamp.FILE).unlink()
-    (tmp_path / stamp.FILE).symlink_to(away)
-    stamp.write(folder, stamp.inputs(folder))
+    (tmp_path / stamp.STAMP_FILE).unlink()
+    (tmp_path / stamp.STAMP_FILE).symlink_to(away)
+    stamp.write_stamp(folder, stamp.input_digest(folder))
     assert stamp.up_to_date(folder)
     assert away.read_text(encoding="utf-8") == "theirs"
 
 
 def test_a_library_of_another_version_than_the_pinned_one_is_named(tmp_path: Path) -> None:
-    (tmp_path / stamp.PINS).write_text("# pins\nblack==1.2\n", encoding="utf-8")
+    (tmp_path / stamp.LIBRARY_VERSIONS).write_text("# pins\nblack==1.2\n", encoding="utf-8")
     (line,) = stamp.other_versions(tmp_path / "schema")
     assert (line.startswith("black "), "the files are generated with 1.2: run" in line) == (True, True)
     assert stamp.other_versions(tmp_path / "elsewhere" / "schema") == []

@@ -40,7 +40,7 @@ def tree(target: Path, whole: bool = True, **files: str) -> Tree:
 
 
 def put(tree_: Tree) -> trees.Plan:
-    plan = trees.plan(tree_)
+    plan = trees.planned_changes(tree_)
     trees.carry_out([plan])
     return plan
 

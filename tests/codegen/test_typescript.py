@@ -492,4 +492,4 @@ def test_a_fragment_that_is_not_one_member_is_refused(text: str) -> None:
     ],
 )
 def test_a_link_is_shown_as_its_label(text: str, shown: str) -> None:
-    assert comments.plain(text) == shown
+    assert comments.plain_text(text) == shown

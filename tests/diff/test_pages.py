@@ -15,7 +15,7 @@ from diff.diffing import PAIRS, report
 from mcprev_codegen.diff import Level, Report, Selection, Verdict, select, wording
 from mcprev_codegen.diff.render_html import report_html
 from mcprev_codegen.diff.rows import Row, rows
-from mcprev_codegen.docs_revisions import INDEX, MATRIX, render
+from mcprev_codegen.docs_revisions import INDEX, MATRIX, comparison_pages
 from support import DATED, FIFTH, FOURTH, SCHEMA, load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -225,7 +225,7 @@ def test_texts_of_a_schema_are_escaped_on_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return render(SCHEMA, [load(name) for name in DATED])
+    return comparison_pages(SCHEMA, [load(name) for name in DATED])
 
 
 def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, str]) -> None:
@@ -235,7 +235,7 @@ def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, st
 
 
 def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
-    assert render(SCHEMA, [load(name) for name in DATED]) == pages
+    assert comparison_pages(SCHEMA, [load(name) for name in DATED]) == pages
 
 
 def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:

@@ -104,7 +104,9 @@ def main() -> int:
 def rehearse(seed: int, workers: int, keep: Path | None, wanted: Sequence[str]) -> bool:
     """One seed from beginning to end; whether everything is as promised."""
     names = sources.dated(ROOT / "schema")
-    made = plan(ir.contract(sources.load(ROOT / "schema", names[-1]).declared.module), names[-1], seed)
+    made = plan(
+        ir.contract(sources.load_revision(ROOT / "schema", names[-1]).declared.module), names[-1], seed
+    )
     click.echo(f"seed {seed}: {made.revision} after {names[-1]}")
     for mutation in made.mutations:
         click.echo(f"  {mutation.kind}: {mutation.subject}")

@@ -78,8 +78,8 @@ def test_what_a_mutation_leaves_open_is_decided(mutation: Mutation, tmp_path: Pa
     names = lineage.pairing(old, new)
     back = {older: newer for newer, older in names.items()}
     for direction, deltas in (
-        ("DOWN", lineage.deltas(new, old, names)),
-        ("UP", lineage.deltas(old, new, back)),
+        ("DOWN", lineage.conversion_deltas(new, old, names)),
+        ("UP", lineage.conversion_deltas(old, new, back)),
     ):
         space: dict[str, Any] = {"Rules": Rules, **{d.rule: d.rule for d in mutation.decisions}}
         decided: Rules = eval(recipe.rules(mutation.decisions, direction), space)  # noqa: S307 - our own text

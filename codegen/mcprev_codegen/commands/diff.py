@@ -205,7 +205,7 @@ def _latest(folder: Path) -> str:
     """Return the newest dated revision without open decisions."""
     from mcprev_codegen import decisions, sources
 
-    pending = decisions.status(folder, sources.load_pinned(folder)).pending
+    pending = decisions.decision_status(folder, sources.load_pinned(folder)).pending
     names = [name for name in sources.dated(folder) if name not in pending]
     if not names:
         raise _UsageError("no revision is complete, so there is no latest; name a revision")

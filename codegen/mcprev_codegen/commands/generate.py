@@ -63,7 +63,7 @@ def generate_command(
         if everything and stamp.up_to_date(folder):
             echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
             return
-        read = stamp.inputs(folder) if everything else ""
+        read = stamp.input_digest(folder) if everything else ""
         from mcprev_codegen import pipeline  # imported late: it loads the code generator of the models
 
         if schema_file is not None and out is not None:
@@ -86,7 +86,7 @@ def generate_command(
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     if everything and not (result.decisions or result.foreign or (check and result.changed)):
-        stamp.write(folder, read)
+        stamp.write_stamp(folder, read)
     for warning in result.warnings:
         echo(f"warning: {warning}", err=True)
     show_progress("")

@@ -38,6 +38,6 @@ def import_command(
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     echo(f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate")
-    found = decisions.lines(folder)
+    found = decisions.decision_lines(folder)
     for line in ["to decide:", *found] if found else []:
         echo(line)

@@ -27,6 +27,6 @@ def unpin_command(*, revision: str) -> None:
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     echo(f"unpinned {revision}; next: mcprev generate")
-    found = decisions.lines(folder)
+    found = decisions.decision_lines(folder)
     for line in ["to decide:", *found] if found else []:
         echo(line)

@@ -14,7 +14,7 @@ from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
 from mcprev_codegen.diff.renames import pair, stated_renames, with_inferred_results
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision, load
+from mcprev_codegen.sources import Revision, load_revision
 
 
 def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) -> Report:
@@ -50,7 +50,7 @@ def compare_revisions(folder: Path, old: Revision, new: Revision) -> Report:
 def _lineage(folder: Path, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
     if old.name == new.name:
         return {}
-    return stated_renames([old, *(load(folder, name) for name in between), new])
+    return stated_renames([old, *(load_revision(folder, name) for name in between), new])
 
 
 def _report(context: Context, changes: Iterable[Change]) -> Report:

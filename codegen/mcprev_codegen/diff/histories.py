@@ -12,7 +12,7 @@ from mcprev_codegen.diff.comparison import compare_revisions
 from mcprev_codegen.diff.model import Change, Level, Report
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision, load
+from mcprev_codegen.sources import Revision, load_revision
 
 ABSENT: Final = "absent"
 ADDED: Final = "added"
@@ -46,7 +46,7 @@ class History:
 
 def history(folder: Path, name: str) -> History:
     """Return the history of a type or method. Raises `LookupError` if no revision has one of that name."""
-    revisions = [load(folder, revision) for revision in load_pins(folder)]
+    revisions = [load_revision(folder, revision) for revision in load_pins(folder)]
     is_method = any(name in revision.methods for revision in revisions)
     if not is_method and all(name not in revision.declared.types for revision in revisions):
         raise LookupError(f"no pinned revision has a type or method '{name}'")

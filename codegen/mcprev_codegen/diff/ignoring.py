@@ -24,7 +24,7 @@ _SELECTORS: Final = ("rule", "path", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IgnoreEntry:
     """One entry of an ignore file."""
 
     reason: str
@@ -46,7 +46,7 @@ class Entry:
         )
 
 
-def read_ignores(path: Path) -> tuple[Entry, ...]:
+def read_ignores(path: Path) -> tuple[IgnoreEntry, ...]:
     """Return the entries of an ignore file. Raises `InputError`, which names the entry, if one is invalid."""
     _, data = read_table(path)
     entries = data.pop(TABLE, [])
@@ -58,7 +58,7 @@ def read_ignores(path: Path) -> tuple[Entry, ...]:
     )
 
 
-def _entry(where: str, entry: object) -> Entry:
+def _entry(where: str, entry: object) -> IgnoreEntry:
     values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
     if unknown := [name for name in values if name not in ("reason", *_SELECTORS)]:
         raise InputError(f"{where}: unknown key '{unknown[0]}'; known are reason, {', '.join(_SELECTORS)}")
@@ -69,13 +69,13 @@ def _entry(where: str, entry: object) -> Entry:
     if not values.keys() & set(_SELECTORS):
         raise InputError(f"{where}: one of {', '.join(_SELECTORS)} is missing")
     values["reason"] = " ".join(str(values["reason"]).split())
-    result = Entry(**cast("dict[str, str]", values))
+    result = IgnoreEntry(**cast("dict[str, str]", values))
     if result.rule is not None and result.rule not in table().rules:
         raise InputError(f"{where}: unknown rule '{result.rule}'; `mcprev diff --rules` lists the rules")
     return result
 
 
-def ignore(report: Report, entries: Sequence[Entry], source: str) -> Report:
+def ignore(report: Report, entries: Sequence[IgnoreEntry], source: str) -> Report:
     """Return the report without the changes that entries match; notes name the entries without a match."""
     found = [(change, next((e for e in entries if e.matches(change)), None)) for change in report.changes]
     unused = [entry for entry in entries if not any(map(entry.matches, report.changes))]

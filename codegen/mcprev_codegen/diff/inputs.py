@@ -12,10 +12,10 @@ from mcprev_codegen import git
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.fetch import LIMIT, fetch, is_url, without_secrets
 from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision, load, load_bytes, load_file
+from mcprev_codegen.sources import Revision, load_bytes, load_file, load_revision
 
 SUFFIX: Final = ".ts"
-FILE: Final = "schema.ts"
+SCHEMA_FILE: Final = "schema.ts"
 _GIT: Final = re.compile(r"[^-:\\/][^:\\]+:[^\\].*")
 """`REF:PATH`, as `git show` accepts it; not `C:\\folder`."""
 
@@ -31,7 +31,7 @@ def load_input(folder: Path, named: str) -> Revision:
     """
     pins = load_pins(folder)
     if named in pins:
-        return load(folder, named)
+        return load_revision(folder, named)
     if is_url(named):
         return _loaded(folder, fetch(named), without_secrets(named), urlsplit(named).path)
     path = Path(named)
@@ -39,7 +39,7 @@ def load_input(folder: Path, named: str) -> Revision:
         found, data = _git_file(named)
         return _loaded(folder, data, found, found.partition(":")[2])
     if path.is_dir():
-        path /= FILE
+        path /= SCHEMA_FILE
     if not (path.suffix == SUFFIX or os.sep in named or path.exists()):
         known = ", ".join(pins) or "none"
         raise UnknownRevisionError(
@@ -71,10 +71,10 @@ def checkout_file(source: str) -> str | None:
 def _git_file(named: str) -> tuple[str, bytes]:
     """Return the full name and the content of a file in the repository of the current folder."""
     here = Path.cwd()
-    repository = git.find(here)
+    repository = git.find_repository(here)
     if repository is None:
         raise InputError(f"{named}: not a git repository: {here}")
     try:
-        return repository.read(repository.from_top(named, here), FILE, LIMIT)
+        return repository.read(repository.from_top(named, here), SCHEMA_FILE, LIMIT)
     except InputError as error:
         raise InputError(f"{named}: {str(error).partition(': ')[2]}") from None

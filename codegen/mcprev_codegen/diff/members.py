@@ -27,11 +27,11 @@ Delta = tuple[FlatField | None, FlatField | None]
 def compare_objects(context: Context, before: FlatType, after: FlatType, scope: Scope) -> Iterator[Change]:
     """Yield every change between two objects at one place."""
     scope = replace(scope, openness=_openness(before, after))
-    for name, (old, new) in deltas(before, after).items():
+    for name, (old, new) in changed_members(before, after).items():
         yield from compare_member(context, old, new, scope, name)
 
 
-def deltas(before: FlatType, after: FlatType) -> dict[str, Delta]:
+def changed_members(before: FlatType, after: FlatType) -> dict[str, Delta]:
     """Return the old and new declaration of every member, old members first."""
     old = {f.name: f for f in before.fields}
     new = {f.name: f for f in after.fields}
@@ -47,7 +47,7 @@ def compare_pair(
     """
     flats = context.old.schema.flat(before), context.new.schema.flat(after)
     scope = replace(context.scope(before, after), openness=_openness(*flats))
-    for name, (old, new) in deltas(*flats).items():
+    for name, (old, new) in changed_members(*flats).items():
         if not is_inherited(context, before, after, name):
             affected = tuple(context.new.path(type_name) for type_name in inheritors.get((after, name), ()))
             yield from compare_member(

@@ -11,13 +11,13 @@ from mcprev_codegen.diff.model import Change, Judgement, Names, Place, Report, S
 from mcprev_codegen.diff.rules import RuleTable
 from mcprev_codegen.ir import Json
 
-FORMAT: Final = 1
+REPORT_FORMAT: Final = 1
 
 
 def report_json(report: Report) -> dict[str, Json]:
     """Return the report as JSON values."""
     return {
-        "format": FORMAT,
+        "format": REPORT_FORMAT,
         "old": _subject(report.old),
         "new": _subject(report.new),
         "summary": {
@@ -62,7 +62,7 @@ def change_json(change: Change) -> dict[str, Json]:
 def history_json(history: History) -> dict[str, Json]:
     """Return a history as JSON values."""
     return {
-        "format": FORMAT,
+        "format": REPORT_FORMAT,
         "name": history.name,
         "kind": history.kind,
         "revisions": [
@@ -80,7 +80,7 @@ def history_json(history: History) -> dict[str, Json]:
 def rules_json(table: RuleTable) -> dict[str, Json]:
     """Return the rule table as JSON values."""
     return {
-        "format": FORMAT,
+        "format": REPORT_FORMAT,
         "rules": [
             {
                 "id": rule.id,

@@ -50,5 +50,5 @@ def _lines(change: Change) -> list[str]:
         *(f"{way}: {judgement.verdict}. {judgement.reason}" for way, judgement in ways),
         *(f"{label}: {place.text}" for label, place in sides if place),
         *([change.note] if change.note else []),
-        f"rule {change.id}, fingerprint {change.fingerprint}, sent by {wording.senders(change)}",
+        f"rule {change.id}, fingerprint {change.fingerprint}, sent by {wording.sent_by(change)}",
     ]

@@ -26,12 +26,14 @@ def report_markdown(report: Report, heading: str = "##") -> str:
 
 def _report(report: Report, heading: str) -> Iterator[str]:
     """Yield the paragraphs of a report."""
-    yield f"{heading} {code(report.old.name)} → {code(report.new.name)}"
+    yield f"{heading} {code_span(report.old.name)} → {code_span(report.new.name)}"
     yield f"**{wording.counts(report.counts())}**; {wording.name_changes(report)}"
     if report.changes:
         yield f"If both are mixed, {wording.pairings(report)}. {wording.NO_NEGOTIATION}"
     if report.renamed:
-        yield "Renamed: " + ", ".join(f"{code(old)} → {code(new)}" for old, new in report.renamed) + "."
+        yield "Renamed: " + ", ".join(
+            f"{code_span(old)} → {code_span(new)}" for old, new in report.renamed
+        ) + "."
     for name, rows in wording.sections(report):
         harmful = [row for row in rows if row.first.worst is not Verdict.OK]
         harmless = [row for row in rows if row.first.worst is Verdict.OK]
@@ -57,7 +59,7 @@ def _ignored(entries: Iterable[Ignored]) -> Iterator[str]:
     yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
     for entry in entries:
         change = entry.change
-        yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(entry.reason)} |"
+        yield f"| {code_span(wording.where(change))} | {text(change.headline)} | {text(entry.reason)} |"
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:
@@ -67,9 +69,9 @@ def _table(rows: Iterable[Row]) -> Iterator[str]:
         cells = [
             _verdict(change.old_to_new.verdict),
             _verdict(change.new_to_old.verdict),
-            ", ".join(map(code, row.places)),
+            ", ".join(map(code_span, row.places)),
             _change_text(row),
-            wording.senders(change),
+            wording.sent_by(change),
         ]
         yield f"| {' | '.join(cells)} |"
 
@@ -84,7 +86,7 @@ def _change_text(row: Row) -> str:
     return "<br>".join([*map(text, row.headlines), *small])
 
 
-def code(name: str) -> str:
+def code_span(name: str) -> str:
     """Return a name as code, escaped for a table."""
     if name.isprintable() and name and not set(name) & set("`\\") and name == name.strip():
         return f"`{name.replace('|', chr(92) + '|')}`"
@@ -99,15 +101,15 @@ def text(words: str) -> str:
 def history_markdown(history: History) -> str:
     """Return the history of a type or method."""
     lines = [
-        f"## {history.kind} {code(history.name)}",
+        f"## {history.kind} {code_span(history.name)}",
         "",
         "| revision | state | changes |",
         "| --- | --- | --- |",
     ]
     for entry in history.entries:
-        called = f" as {code(entry.name)}" if entry.name and entry.name != history.name else ""
+        called = f" as {code_span(entry.name)}" if entry.name and entry.name != history.name else ""
         changes = "<br>".join(
-            f"{_SIGNS[c.worst]} {code(wording.where(c))}: {text(c.headline)}" for c in entry.changes
+            f"{_SIGNS[c.worst]} {code_span(wording.where(c))}: {text(c.headline)}" for c in entry.changes
         )
         lines.append(f"| {entry.revision} | {entry.state}{called} | {changes} |")
     return "\n".join(lines) + "\n"
@@ -119,5 +121,5 @@ def rules_markdown(table: RuleTable) -> str:
     for rule in table.rules.values():
         for case in rule.cases.values():
             verdicts = f"{_verdict(case.old_to_new.verdict)} | {_verdict(case.new_to_old.verdict)}"
-            lines.append(f"| {code(rule.id)} | {case.name} | {case.level.value} | {verdicts} |")
+            lines.append(f"| {code_span(rule.id)} | {case.name} | {case.level.value} | {verdicts} |")
     return "\n".join(lines) + "\n"

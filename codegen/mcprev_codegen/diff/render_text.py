@@ -85,8 +85,8 @@ def _row(row: Row, style: TextStyle) -> Iterator[str]:
     change = row.first
     verdicts = style.verdict(change.old_to_new.verdict) + style.verdict(change.new_to_old.verdict)
     hang = " " * (len(_INDENT) + 2 * _VERDICT)
-    lines = wording.lines(change) if len(row.changes) == 1 else ""
-    origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", lines]))
+    lines = wording.source_lines(change) if len(row.changes) == 1 else ""
+    origin = "; ".join(filter(None, [f"sent by {wording.sent_by(change)}", lines]))
     first, *rest = style.wrapped(f"{wording.places(row)}: {wording.headlines(row)} [{origin}]", hang)
     yield f"{_INDENT}{verdicts}{first[len(hang) :]}"
     yield from rest

@@ -114,12 +114,12 @@ def abbreviated(names: tuple[str, ...]) -> str:
     return ", ".join(names[:FEW]) + rest
 
 
-def senders(change: Change) -> str:
+def sent_by(change: Change) -> str:
     """Return the senders of the data in words."""
     return " and ".join(change.senders) or "nobody"
 
 
-def lines(change: Change) -> str:
+def source_lines(change: Change) -> str:
     """Return the lines of both sides in their sources: `old:120 new:133`."""
     sides = (("old", change.old), ("new", change.new))
     return " ".join(f"{label}:{p.span.line}" for label, p in sides if p and p.span and p.span.line)
