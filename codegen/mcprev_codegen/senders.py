@@ -18,7 +18,7 @@ _SIDE: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
 _BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_SERVER}
 
 
-def senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
+def find_senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
     """Return the senders of each type: `client`, `server`, both, or neither for a type that no message contains."""
     return _SenderSearch(schema, methods).find()
 

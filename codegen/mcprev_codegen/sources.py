@@ -15,7 +15,7 @@ from mcprev_codegen.naming import check_revision
 from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.revisions import Pin, contract_path, load_pins, read_contract, require_pin
-from mcprev_codegen.senders import senders
+from mcprev_codegen.senders import find_senders
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _derive(
         warnings += [*overlay.overlay_warnings(facts), *unlisted(schema, methods, inherited)]
     elif facts.errors:
         raise together(facts.errors)
-    type_senders = senders(schema, methods)
+    type_senders = find_senders(schema, methods)
     return Revision(name, pin, declared, schema, facts, methods, type_senders, like, tuple(warnings))
 
 

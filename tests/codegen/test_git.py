@@ -17,7 +17,7 @@ from mcprev_codegen import git
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.importer import import_schema
-from mcprev_codegen.sources import read
+from mcprev_codegen.sources import read_file
 from mini import SOURCE, write_folder
 from support import SCHEMA
 
@@ -298,4 +298,4 @@ def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.Mo
         with pytest.raises(InputError, match="larger than"):
             load_input(SCHEMA, named)
     with pytest.raises(InputError, match="larger than"):
-        read(Path("/dev/zero"))
+        read_file(Path("/dev/zero"))

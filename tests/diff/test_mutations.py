@@ -13,7 +13,7 @@ from diff.diffing import revision_from
 from diff.mutations import Mutation, Object, Told, mutations
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
-from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.diff.view import View, view_of
 from mcprev_codegen.jsonschema import Renderer
 from mcprev_codegen.sources import Revision
 from support import DATED, complaints, load, validator
@@ -22,7 +22,7 @@ from support import DATED, complaints, load, validator
 @cache
 def _base(name: str) -> View:
     """A pinned revision without its prose and without its pin."""
-    return view(revision_from(load(name).declared.module, name))
+    return view_of(revision_from(load(name).declared.module, name))
 
 
 @cache
@@ -80,7 +80,7 @@ def _mutated(name: str, chosen: list[Mutation]) -> tuple[View, View]:
     module: ir.Module = load(name).declared.module
     for mutation in sorted(chosen, key=lambda m: m.name.startswith("rename")):
         module = mutation.apply(module)
-    return _base(name), view(revision_from(module, name))
+    return _base(name), view_of(revision_from(module, name))
 
 
 def _told(report: Report) -> list[Told]:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from diff.diffing import PAIRS, report
 from mcprev_codegen.diff import Level, Report, Selection, Verdict, select, wording
 from mcprev_codegen.diff.render_html import report_html
-from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.diff.rows import Row, in_rows
 from mcprev_codegen.docs_revisions import INDEX, MATRIX, comparison_pages
 from support import DATED, FIFTH, FOURTH, SCHEMA, load
 
@@ -92,7 +92,7 @@ def _wanted(fragment: str) -> set[str]:
             and all(word in text for word in words)
         )
 
-    return {c.fingerprint for row in rows(_shown().changes) if fits(row) for c in row.changes}
+    return {c.fingerprint for row in in_rows(_shown().changes) if fits(row) for c in row.changes}
 
 
 @needs_browser
@@ -161,7 +161,7 @@ def test_before_and_after_mark_what_differs() -> None:
 
 def test_ten_changes_of_one_kind_are_one_row() -> None:
     """Two members came to each of five results: two headlines, five places."""
-    (row,) = [row for row in rows(_shown().changes) if "ListToolsResult" in row.places]
+    (row,) = [row for row in in_rows(_shown().changes) if "ListToolsResult" in row.places]
     assert (len(row.changes), len(row.headlines), len(row.places)) == (10, 2, 5)
     assert {place.removesuffix("Result") for place in row.places} == {
         "ListPrompts", "ListResourceTemplates", "ListResources", "ListTools", "ReadResource",
@@ -171,7 +171,7 @@ def test_ten_changes_of_one_kind_are_one_row() -> None:
 @pytest.mark.parametrize("pair", PAIRS)
 def test_rows_hold_every_change_once_and_mix_no_verdicts(pair: tuple[str, str]) -> None:
     changes = report(*pair).changes
-    made = rows(changes)
+    made = in_rows(changes)
     assert sorted(c.fingerprint for row in made for c in row.changes) == sorted(
         c.fingerprint for c in changes
     )

@@ -18,7 +18,7 @@ from corpus import Corpus
 from diff.diffing import expanded, report
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
-from mcprev_codegen.diff.view import DIRECTION_TABLES, View, view
+from mcprev_codegen.diff.view import DIRECTION_TABLES, View, view_of
 from mcprev_codegen.jsonschema import Renderer
 from mcprev_codegen.naming import class_name
 from mcprev_codegen.sources import Revision
@@ -29,7 +29,7 @@ Refusals: TypeAlias = Callable[[str, str, object], list[str]]
 
 @cache
 def _view(name: str) -> View:
-    return view(load(name))
+    return view_of(load(name))
 
 
 @cache

@@ -13,7 +13,7 @@ from diff.diffing import report, revision_from, revision_of
 from diff.mutations import UNLIKE, is_used, renamed
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict, compare
-from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.diff.view import View, view_of
 from mcprev_codegen.printer import print_module
 from support import DATED, FIRST, FOURTH, SECOND, load
 
@@ -33,7 +33,7 @@ LIKELY = (
 
 @cache
 def _base(name: str) -> View:
-    return view(revision_from(load(name).declared.module, name))
+    return view_of(revision_from(load(name).declared.module, name))
 
 
 def _told(name: str, module: ir.Module) -> Report:

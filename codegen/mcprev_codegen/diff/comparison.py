@@ -12,7 +12,7 @@ from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.diff.methods import compare_methods
 from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
 from mcprev_codegen.diff.renames import pair, stated_renames, with_inferred_results
-from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.diff.view import View, view_of
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load_revision
 
@@ -25,7 +25,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     """
     if was is None:
         was = {before: after for after, before in new.facts.was.items()}
-    before, after = view(old), view(new)
+    before, after = view_of(old), view_of(new)
     before, after = with_inferred_results(before, after), with_inferred_results(after, before)
     context = Context(before, after, pair(before, after, was))
     changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcprev_codegen.diff.comparison import compare_revisions
 from mcprev_codegen.diff.model import Change, Level, Report
-from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.diff.view import View, view_of
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load_revision
 
@@ -53,7 +53,7 @@ def history(folder: Path, name: str) -> History:
     reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
     if is_method:
         names = [name if name in revision.methods else None for revision in revisions]
-        parts = [_parts(view(revision), name) for revision in revisions]
+        parts = [_parts(view_of(revision), name) for revision in revisions]
     else:
         names = _names(name, revisions, reports)
         parts = [frozenset[str]() if known is None else frozenset({known}) for known in names]

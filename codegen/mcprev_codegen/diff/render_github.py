@@ -10,7 +10,7 @@ from typing import Final
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Report, Verdict
-from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.diff.rows import Row, in_rows
 from mcprev_codegen.terminal import clean
 
 _COMMANDS: Final = {Verdict.BREAKING: "error", Verdict.DANGEROUS: "warning"}
@@ -22,7 +22,7 @@ def report_github(report: Report) -> str:
 
 
 def _report(report: Report) -> Iterator[str]:
-    for row in rows(report.changes):
+    for row in in_rows(report.changes):
         if row.first.worst in _COMMANDS:
             yield _annotation(report, row)
     for note in report.notes:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Level, Report, Verdict
-from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.diff.rows import Row, in_rows
 from mcprev_codegen.terminal import clean
 
 TEMPLATE: Final = "report.html.jinja"
@@ -57,7 +57,7 @@ class Group:
 def groups(report: Report) -> list[Group]:
     """Return the rows grouped by method in alphabetical order, then `Several methods`, `No method`, `Constants`."""
     by_name: dict[str, list[Row]] = {}
-    for row in rows(report.changes):
+    for row in in_rows(report.changes):
         by_name.setdefault(_group(row), []).append(row)
     shared = [row for row in by_name.get(SEVERAL, ()) if row.first.worst is not Verdict.OK]
     concerned = {method for row in shared for method in row.methods}

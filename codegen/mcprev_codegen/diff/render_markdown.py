@@ -46,7 +46,7 @@ def _report(report: Report, heading: str) -> Iterator[str]:
         yield from _folded(f"{len(report.ignored)} ignored", _ignored(report.ignored))
     for line in (*report.notes, wording.hidden(report)):
         if line:
-            yield f"_{text(line)}._"
+            yield f"_{plain(line)}._"
 
 
 def _folded(summary: str, table: Iterable[str]) -> Iterator[str]:
@@ -59,7 +59,7 @@ def _ignored(entries: Iterable[Ignored]) -> Iterator[str]:
     yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
     for entry in entries:
         change = entry.change
-        yield f"| {code_span(wording.where(change))} | {text(change.headline)} | {text(entry.reason)} |"
+        yield f"| {code_span(wording.where(change))} | {plain(change.headline)} | {plain(entry.reason)} |"
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:
@@ -82,18 +82,18 @@ def _verdict(verdict: Verdict) -> str:
 
 def _change_text(row: Row) -> str:
     """Return the headlines, then the reasons in small print."""
-    small = (f"<sub>{text(line)}</sub>" for line in wording.details(row))
-    return "<br>".join([*map(text, row.headlines), *small])
+    small = (f"<sub>{plain(line)}</sub>" for line in wording.details(row))
+    return "<br>".join([*map(plain, row.headlines), *small])
 
 
 def code_span(name: str) -> str:
     """Return a name as code, escaped for a table."""
     if name.isprintable() and name and not set(name) & set("`\\") and name == name.strip():
         return f"`{name.replace('|', chr(92) + '|')}`"
-    return f"<code>{text(name)}</code>"  # which ends where it ends, whatever the name is
+    return f"<code>{plain(name)}</code>"  # which ends where it ends, whatever the name is
 
 
-def text(words: str) -> str:
+def plain(words: str) -> str:
     """Return a text with Markdown characters escaped, also for a table."""
     return _SIGNIFICANT.sub(r"\\\g<0>", clean(words)).replace("@", "@<!-- -->")
 
@@ -109,7 +109,7 @@ def history_markdown(history: History) -> str:
     for entry in history.entries:
         called = f" as {code_span(entry.name)}" if entry.name and entry.name != history.name else ""
         changes = "<br>".join(
-            f"{_SIGNS[c.worst]} {code_span(wording.where(c))}: {text(c.headline)}" for c in entry.changes
+            f"{_SIGNS[c.worst]} {code_span(wording.where(c))}: {plain(c.headline)}" for c in entry.changes
         )
         lines.append(f"| {entry.revision} | {entry.state}{called} | {changes} |")
     return "\n".join(lines) + "\n"

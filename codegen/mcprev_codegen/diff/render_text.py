@@ -13,7 +13,7 @@ import click
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.histories import History
 from mcprev_codegen.diff.model import Report, Verdict
-from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.diff.rows import Row, in_rows
 from mcprev_codegen.diff.rules import RuleTable
 from mcprev_codegen.terminal import clean
 
@@ -104,7 +104,7 @@ def _history(history: History, style: TextStyle) -> Iterator[str]:
     for entry in history.entries:
         called = f" (as {entry.name})" if entry.name and entry.name != history.name else ""
         yield clean(f"{entry.revision}: {entry.state}{called}")
-        for row in rows(entry.changes):
+        for row in in_rows(entry.changes):
             yield from _row(row, style)
 
 

@@ -46,7 +46,7 @@ class Row:
         return tuple(dict.fromkeys((_text(c.old), _text(c.new)) for c in self.changes))
 
 
-def rows(changes: Iterable[Change]) -> tuple[Row, ...]:
+def in_rows(changes: Iterable[Change]) -> tuple[Row, ...]:
     """Return the changes in their order, with equal changes of types joined into the row of the first one."""
     alike: dict[Hashable, list[Change]] = {}
     for change in changes:

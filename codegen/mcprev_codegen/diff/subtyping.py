@@ -165,15 +165,15 @@ def _kinds(value: ir.Literal) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8)
-def subtyping(sender: View, receiver: View) -> Subtyping:
+def subtyping_of(sender: View, receiver: View) -> Subtyping:
     """Return the comparison of two views, which remembers what it has found."""
     return Subtyping(sender, receiver)
 
 
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:
     """Return the effect of a change of type on the set of accepted values."""
-    forth = subtyping(old, new).accepts(before, after)
-    back = subtyping(new, old).accepts(after, before)
+    forth = subtyping_of(old, new).accepts(before, after)
+    back = subtyping_of(new, old).accepts(after, before)
     if forth:
         return Effect.EQUAL if back else Effect.WIDER
     return Effect.NARROWER if back else Effect.OTHER

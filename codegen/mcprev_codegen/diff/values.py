@@ -12,7 +12,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope, normalised
 from mcprev_codegen.diff.model import Change, Effect, Place
-from mcprev_codegen.diff.subtyping import relation, subtyping
+from mcprev_codegen.diff.subtyping import relation, subtyping_of
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.resolve import FlatType
 
@@ -270,10 +270,10 @@ def _alternatives(
         yield _type_change(site, before, after)
     else:
         for member in removed:
-            covered = subtyping(context.old, context.new).accepts(member, after)
+            covered = subtyping_of(context.old, context.new).accepts(member, after)
             yield site.change("union-member-removed", site.old(member), None, "covered" if covered else "any")
         for member in added:
-            covered = subtyping(context.new, context.old).accepts(member, before)
+            covered = subtyping_of(context.new, context.old).accepts(member, before)
             yield site.change("union-member-added", None, site.new(member), "covered" if covered else "any")
 
 

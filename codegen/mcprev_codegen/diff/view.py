@@ -215,7 +215,7 @@ class View:
         return self.revision.senders.get(name, frozenset())
 
 
-def view(revision: Revision) -> View:
+def view_of(revision: Revision) -> View:
     """Return the view of a revision."""
     return View(revision, hoist(revision.declared))
 

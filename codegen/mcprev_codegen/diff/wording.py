@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcprev_codegen.diff.model import Change, Level, Names, Report, Verdict
-from mcprev_codegen.diff.rows import Row, rows
+from mcprev_codegen.diff.rows import Row, in_rows
 
 NO_NEGOTIATION: Final = (
     "Verdicts hold for peers that mix both revisions without negotiating one; peers that negotiate do not meet them."
@@ -70,7 +70,7 @@ def sections(report: Report) -> Iterator[tuple[str, tuple[Row, ...]]]:
     groups: dict[str, list[Change]] = {name: [] for name in SECTIONS}
     for change in report.changes:
         groups[section(change)].append(change)
-    yield from ((name, rows(group)) for name, group in groups.items() if group)
+    yield from ((name, in_rows(group)) for name, group in groups.items() if group)
 
 
 def section(change: Change) -> str:
