@@ -26,15 +26,15 @@ from mcprev_codegen.typescript_nodes import (
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
 _UTILITIES: Final = {"Pick": 2, "Omit": 2, "Partial": 1, "Required": 1}
 """The types that derive an object type from another one, with the number of their arguments."""
-_MAX_NESTING: Final = 20
+MAX_NESTING: Final = 20
 """The maximum nesting depth of generics."""
-_MAX_DEPTH: Final = 40
+MAX_DEPTH: Final = 40
 """The maximum nesting depth of types that have no names."""
-_MAX_DECLARATIONS: Final = 2_000
+MAX_DECLARATIONS: Final = 2_000
 """The maximum number of declarations; upstream has a tenth of that."""
-_MAX_INSTANCES: Final = 1_000
+MAX_INSTANCES: Final = 1_000
 """The maximum number of declarations that the uses of generics become."""
-_MAX_ARGUMENT: Final = 50
+MAX_ARGUMENT: Final = 50
 """The maximum number of types and members in an argument of a generic."""
 
 
@@ -108,8 +108,8 @@ class _Reader(NodeReader):
             if name in self._statements:
                 first = self._statements[name].node.start_point[0] + 1
                 self._fail(node, f"'{name}' is declared twice (first on line {first})")
-            if len(self._statements) == _MAX_DECLARATIONS:
-                self._fail(node, f"more than {_MAX_DECLARATIONS} declarations are not supported")
+            if len(self._statements) == MAX_DECLARATIONS:
+                self._fail(node, f"more than {MAX_DECLARATIONS} declarations are not supported")
             self._statements[name] = _Statement(inner, *self._docs(above, section), trailing)
         for node in listed:
             if node_text(node) not in self._statements:
@@ -239,8 +239,8 @@ class _Reader(NodeReader):
 
     def _type(self, node: Node) -> ir.TypeExpr:
         self._count(node)
-        if self._depth == _MAX_DEPTH:
-            self._fail(node, f"types are nested more than {_MAX_DEPTH} deep; give the inner ones names")
+        if self._depth == MAX_DEPTH:
+            self._fail(node, f"types are nested more than {MAX_DEPTH} deep; give the inner ones names")
         self._depth += 1
         try:
             return self._read_type(node)
@@ -389,20 +389,20 @@ class _Reader(NodeReader):
             if len(arguments) < len(parameters) or len(given) > len(parameters):
                 self._fail(node, f"'{generic}' has {len(parameters)} type parameters, but gets {len(given)}")
             for argument in arguments.values():
-                if len(list(islice(ir.walk(argument), _MAX_ARGUMENT + 1))) > _MAX_ARGUMENT:
+                if len(list(islice(ir.walk(argument), MAX_ARGUMENT + 1))) > MAX_ARGUMENT:
                     self._fail(node, f"an argument of '{generic}' is too large; declare an alias for it")
             parts = [self._name_part(node, argument) for argument in arguments.values()]
             name = self._short(node, generic + "".join(parts))
             use = generic, tuple(arguments.values())
-            if len(self._instances) == _MAX_INSTANCES:
+            if len(self._instances) == MAX_INSTANCES:
                 self._fail(
                     node,
-                    f"more than {_MAX_INSTANCES} uses of generics with different arguments are not supported",
+                    f"more than {MAX_INSTANCES} uses of generics with different arguments are not supported",
                 )
             if name in self._statements or self._instances.get(name, (use, None))[0] != use:
                 self._fail(node, f"this would be called '{name}', which is another type; rename one of them")
             if name not in self._instances:
-                if sum(decl is None for _, decl in self._instances.values()) == _MAX_NESTING:
+                if sum(decl is None for _, decl in self._instances.values()) == MAX_NESTING:
                     self._fail(
                         node,
                         f"'{generic}' uses itself with different arguments without end; write its types out",

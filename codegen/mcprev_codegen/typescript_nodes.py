@@ -17,11 +17,11 @@ from mcprev_codegen import comments, ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.naming import pascal_case
 
-_MAX_TEXT: Final = 1_000
+MAX_TEXT: Final = 1_000
 """The maximum length of a name or literal; the longest of upstream's has a twentieth of that."""
-_MAX_DIGITS: Final = 100
+MAX_DIGITS: Final = 100
 """The maximum length of a number, within which every fraction is finite."""
-_MAX_TYPES: Final = 50_000
+MAX_TYPES: Final = 50_000
 """The maximum number of types and members; upstream has a tenth of that."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SPELL_OUT: Final = "write its members out in an interface"
@@ -140,8 +140,8 @@ class NodeReader:
     def _count(self, node: Node) -> None:
         """Count a type or member. Raises `SchemaError` if there are too many in the file."""
         self._types += 1
-        if self._types > _MAX_TYPES:
-            self._fail(node, f"more than {_MAX_TYPES} types and members are not supported")
+        if self._types > MAX_TYPES:
+            self._fail(node, f"more than {MAX_TYPES} types and members are not supported")
 
     def _reject_syntax_errors(self) -> None:
         if not self._root.has_error:
@@ -259,8 +259,8 @@ class NodeReader:
                 self._unsupported(node, "as a literal")
 
     def _number(self, node: Node, text: str) -> int | float:
-        if len(text) > _MAX_DIGITS:
-            self._fail(node, f"a number of more than {_MAX_DIGITS} digits is not supported")
+        if len(text) > MAX_DIGITS:
+            self._fail(node, f"a number of more than {MAX_DIGITS} digits is not supported")
         if re.fullmatch(r"-?\d+", text):
             return int(text)
         if re.fullmatch(r"-?\d+\.\d+", text):
@@ -269,8 +269,8 @@ class NodeReader:
 
     def _short(self, node: Node, text: str) -> str:
         """Return a name or literal. Raises `SchemaError` if it is too long."""
-        if len(text) > _MAX_TEXT:
-            self._fail(node, f"a name or literal of more than {_MAX_TEXT} characters is not supported")
+        if len(text) > MAX_TEXT:
+            self._fail(node, f"a name or literal of more than {MAX_TEXT} characters is not supported")
         return text
 
     def _string(self, node: Node) -> str:

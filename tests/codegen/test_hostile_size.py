@@ -144,7 +144,7 @@ def in_steps(work: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typescript_nodes, "_MAX_TYPES", TYPES)
+    monkeypatch.setattr(typescript_nodes, "MAX_TYPES", TYPES)
     arrangement.arranged(
         {"$defs": {"a.B": {"type": "object"}}}, ["a.B"]
     )  # its imports are no steps of a schema
