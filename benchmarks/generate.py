@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.pipeline import generate
-from mcprev_codegen.revisions import schema_folder
+from mcprev_codegen.build.packages import generate
+from mcprev_codegen.inputs.pins import schema_folder
 
 RUNS: Final = 3
 

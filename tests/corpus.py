@@ -19,10 +19,10 @@ from typing import Any, Final, TypeAlias, cast
 from hypothesis import strategies as st
 
 from mcprev_codegen import ir
-from mcprev_codegen.ir import Json
-from mcprev_codegen.naming import attribute
-from mcprev_codegen.resolve import FlatField, Schema
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.ir.nodes import Json
+from mcprev_codegen.python.names import attribute
+from mcprev_codegen.resolve.schema import FlatField, Schema
 
 Strategy: TypeAlias = st.SearchStrategy[Json]
 JsonObject: TypeAlias = dict[str, Json]

@@ -18,7 +18,7 @@ from typing import Final, cast
 
 from losses import LISTED, computed
 from mcprev_codegen import ir
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen.resolve.schema import Schema
 from mcprev_types import index
 from pinned import DATED, ROOT, load
 

@@ -105,7 +105,7 @@ def handwritten(root: Path, package: str) -> dict[str, Path]:
     return {
         path.relative_to(base).as_posix(): path
         for path in sorted(base.rglob("*.py"))
-        if "templates" not in path.parts
+        if not {"templates", "support"} & {*path.relative_to(base).parts[:1]}
     }
 
 

@@ -16,8 +16,9 @@ from typing import Any, Final, cast
 from typing_extensions import override
 
 import normal_form
-from mcprev_codegen import ir, jsonschema
-from mcprev_codegen.resolve import FlatType, Schema
+from mcprev_codegen import ir
+from mcprev_codegen.emit import json_schema as jsonschema
+from mcprev_codegen.resolve.schema import FlatType, Schema
 from pinned import ROOT, faithful_definitions, load
 
 LISTED: Final = ROOT / "tests" / "codegen" / "faithful_differences.toml"

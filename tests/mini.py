@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.importer import import_schema
+from mcprev_codegen.checkout.pinning import import_schema
 
 REVISION: Final = "2099-01-01"
 COMMIT: Final = "0123456789abcdef0123456789abcdef01234567"

@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from mcprev_codegen import jsonschema, sources
-from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.emit import json_schema as jsonschema
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.inputs.pins import load_pins
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SCHEMA: Final = ROOT / "schema"

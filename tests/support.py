@@ -24,9 +24,11 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 import pinned
-from mcprev_codegen import ir, jsonschema, typescript
-from mcprev_codegen.naming import module_name
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen import ir
+from mcprev_codegen.emit import json_schema as jsonschema
+from mcprev_codegen.python.names import module_name
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript import reader as typescript
 from named import NAMED
 
 DATED: Final = pinned.DATED

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen.naming import module_name
+from mcprev_codegen.python.names import module_name
 from named import NAMED
 from requirements import REQUIREMENTS
 from support import GENERATED, REVISIONS, ROOT, load

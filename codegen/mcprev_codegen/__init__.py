@@ -1,5 +1,6 @@
 """The generator: reads `schema/` and writes one typed package per revision to `generated/`; also `mcprev diff`.
 
-Data flows in one direction: revisions (pins) -> typescript -> ir -> descriptions -> hoist -> overlay -> methods ->
-jsonschema -> models -> emit. `sources` runs the steps up to `methods`, `pipeline` runs all of them.
+Each folder answers one question, and is used through its `__init__`: what can be read (`typescript`), what does a
+revision say (`facts`), since when (`lineage`), what is written (`emit`, `build`), what changed (`diff`), what is left to
+do (`checkout`).
 """

@@ -14,8 +14,6 @@ from typing import Final
 
 from typing_extensions import override
 
-from mcprev_codegen.terminal import clean, cut
-
 EXIT_CODE: Final = 3
 _BEFORE: Final = 200
 _BEHIND: Final = 200
@@ -101,3 +99,16 @@ def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> Schema
     shown = lines[line - 1] if 0 < line <= len(lines) else ""
     column = len(shown) - len(shown.lstrip()) + 1
     return SchemaError(message, path=str(path), line=line, column=column, source_line=shown)
+
+
+_LONGEST: Final = 2_000
+
+
+def clean(text: str) -> str:
+    """Return foreign text with each character escaped that is not printable, line ends included."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def cut(text: str) -> str:
+    """Return the start of a foreign text that may be of any length."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -12,20 +12,11 @@ from typing import Final
 
 import click
 
+from mcprev_codegen.errors import clean
+
 _LINE_END: Final = re.compile(r"(\n)")
 _LINE_END_OR_COLOUR: Final = re.compile(r"(\n|\x1b\[[0-9;]*m)")
 _ERASE: Final = "\r\x1b[K"
-_LONGEST: Final = 2_000
-
-
-def clean(text: str) -> str:
-    """Return foreign text with each character escaped that is not printable, line ends included."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def cut(text: str) -> str:
-    """Return the start of a foreign text that may be of any length."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def echo(text: str, *, err: bool = False) -> None:

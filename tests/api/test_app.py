@@ -38,7 +38,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from mcprev_codegen.naming import module_name
+from mcprev_codegen.python.names import module_name
 from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
 from named import NAMED, ROW_A, rows_since

@@ -7,15 +7,17 @@ import os
 
 import pytest
 
-from mcprev_codegen import emit
+from mcprev_codegen.emit import package, shared
+from mcprev_codegen.python import formatting
 
-_formatted = functools.cache(emit.format_python)
+_formatted = functools.cache(formatting.format_python)
 
 
 @pytest.fixture(autouse=True)
 def format_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same text is formatted once for all tests that generate it."""
-    monkeypatch.setattr(emit, "format_python", _formatted)
+    for module in (package, shared):
+        monkeypatch.setattr(module, "format_python", _formatted)
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
-from mcprev_codegen import ir, typescript
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.revisions import load_pins
+from mcprev_codegen import ir
+from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.inputs.pins import load_pins
+from mcprev_codegen.typescript import reader as typescript
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from support import DATED, FIFTH, SCHEMA, http_server, needs_upstream, parse, upstream_path
 

@@ -19,11 +19,13 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import mini
-from mcprev_codegen import ir, pipeline, sources
+from mcprev_codegen import ir
+from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.diff import compare_revisions, table
-from mcprev_codegen.emit import GENERATOR_VERSION
+from mcprev_codegen.emit.provenance import GENERATOR_VERSION
 from mcprev_codegen.errors import SchemaError
-from mcprev_codegen.printer import print_module
+from mcprev_codegen.facts import load as sources, revision
+from mcprev_codegen.typescript.printer import print_module
 from support import check_metaschema, complaints, parse, same, validator
 
 
@@ -321,7 +323,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
     schema = mini.write_folder(tmp_path)
     edited = construct.source.replace(*construct.edit)
     assert edited != construct.source
-    sides: list[sources.Revision] = []
+    sides: list[revision.Revision] = []
     for name, source in (("old", construct.source), ("new", edited)):
         path = tmp_path / f"{name}.ts"
         path.write_text(mini.SOURCE + source, encoding="utf-8")

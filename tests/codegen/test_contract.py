@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcprev_codegen import ir
-from mcprev_codegen.printer import print_inline, print_module, print_type
-from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.inputs.pins import load_pins
+from mcprev_codegen.typescript.printer import print_inline, print_module, print_type
 from support import (
     REVISIONS,
     SCHEMA,

@@ -15,10 +15,12 @@ from typing import Any, Final
 import pytest
 
 from mcprev.convert.rules import Rules
-from mcprev_codegen import decisions, pipeline, sources, steps
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.build.packages import Result
+from mcprev_codegen.checkout import decisions, step_modules as steps
+from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.pipeline import Result
+from mcprev_codegen.facts import load as sources
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from support import SCHEMA
 

@@ -14,9 +14,11 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcprev_codegen import descriptions, ir, typescript
+from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.naming import snake_case
+from mcprev_codegen.facts import descriptions
+from mcprev_codegen.python.names import snake_case
+from mcprev_codegen.typescript import reader as typescript
 from support import REVISIONS, SCHEMA, each_revision, load
 
 LONGEST: Final = 160

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import fetch
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.fetch import without_secrets
+from mcprev_codegen.inputs import download as fetch
+from mcprev_codegen.inputs.download import without_secrets
 
 SECONDS: Final = 0.4
 PAUSE: Final = 0.01

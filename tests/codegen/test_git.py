@@ -13,11 +13,11 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import git
+from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.sources import read_file
+from mcprev_codegen.inputs import git
+from mcprev_codegen.inputs.files import read_file
 from mini import SOURCE, write_folder
 from support import SCHEMA
 
@@ -292,7 +292,7 @@ def test_a_repository_that_is_none_is_an_error(
 def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(repository, TEXT)
     monkeypatch.chdir(repository)
-    for module in ("mcprev_codegen.diff.inputs", "mcprev_codegen.sources"):
+    for module in ("mcprev_codegen.diff.inputs", "mcprev_codegen.inputs.files"):
         monkeypatch.setattr(f"{module}.LIMIT", len(TEXT.encode()) - 1)
     for named in ("HEAD:api", "api/schema.ts"):
         with pytest.raises(InputError, match="larger than"):

@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import pipeline
-from mcprev_codegen.diff.ignoring import read_ignores
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.diff.report.ignoring import read_ignores
 from mcprev_codegen.errors import CodegenError, InputError
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.revisions import PINS, load_pins, remove_pin
+from mcprev_codegen.inputs.pins import PINS, load_pins, remove_pin
 from mini import COMMIT, REVISION, snapshot, write_folder, write_source
 
 DEEP: Final = "a = " + "[" * 5_000

@@ -22,9 +22,12 @@ import pytest
 
 import mini
 from hostile import CALL, HOSTILE, MIXED
-from mcprev_codegen import emit, pipeline, sources, steps
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.checkout import step_modules as steps
+from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.emit import package as emit
 from mcprev_codegen.errors import InputError, SchemaError
-from mcprev_codegen.importer import import_schema
+from mcprev_codegen.facts import load as sources
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 

@@ -9,12 +9,15 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import arrangement, emit, typescript_nodes
 from mcprev_codegen.diff import compare
-from mcprev_codegen.diff.render_markdown import report_markdown
-from mcprev_codegen.emit import RevisionChain
+from mcprev_codegen.diff.render.markdown import report_markdown
+from mcprev_codegen.emit import package as emit
+from mcprev_codegen.emit.models import order as arrangement
+from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.errors import SchemaError
-from mcprev_codegen.sources import Revision, load_bytes
+from mcprev_codegen.facts.load import load_bytes
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.typescript import nodes as typescript_nodes
 from support import SCHEMA
 
 TYPES: Final = 5_000

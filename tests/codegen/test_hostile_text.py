@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 from typing_extensions import override
 
 from mcprev.cli import main, table
-from mcprev_codegen import terminal
+from mcprev_codegen import errors
 from mcprev_codegen.errors import InputError, SchemaError
 from mini import REVISION, write_folder
 from support import ROOT
@@ -318,10 +318,10 @@ def test_logs_of_a_server_are_clean() -> None:
 
 def test_both_packages_clean_alike_and_nothing_is_left() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
-    cleaned = terminal.clean(everything)
+    cleaned = errors.clean(everything)
     assert cleaned == table.clean(everything)
     assert cleaned.isprintable()
-    assert terminal.clean(cleaned) == cleaned
+    assert errors.clean(cleaned) == cleaned
 
 
 def test_no_other_module_prints() -> None:

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from corpus import Corpus, Judge
-from mcprev_codegen import ir, lineage
-from mcprev_codegen.hoist import hoist
-from mcprev_codegen.ir import Json
-from mcprev_codegen.methods import method_table
-from mcprev_codegen.overlay import OverlayFacts
-from mcprev_codegen.sources import Revision
-from mcprev_codegen.templates.support._spec import Child, TypeDelta
+from mcprev_codegen import ir
+from mcprev_codegen.facts.methods import method_table
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.ir.nodes import Json
+from mcprev_codegen.lineage import deltas as lineage, histories, pairs
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.support._spec import Child, TypeDelta
 from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package, schema_of
 
 STEPS: Final = (*pairwise(DATED), *((newer, older) for older, newer in pairwise(DATED)))
@@ -33,7 +34,7 @@ each_step = pytest.mark.parametrize(("here", "there"), STEPS)
 @cache
 def paired(here: str, there: str) -> dict[str, str]:
     older, newer = sorted((here, there))
-    names = lineage.pairing(load(older), load(newer))
+    names = pairs.pairing(load(older), load(newer))
     return {old: new for new, old in names.items()} if here == older else names
 
 
@@ -66,7 +67,7 @@ def deltas(here: str, there: str) -> dict[str, TypeDelta]:
     ],
 )
 def test_which_names_changed(older: str, newer: str, renamed: dict[str, str]) -> None:
-    found = lineage.pairing(load(older), load(newer))
+    found = pairs.pairing(load(older), load(newer))
     assert {new: old for new, old in found.items() if new != old} == renamed
 
 
@@ -74,21 +75,21 @@ def test_which_names_changed(older: str, newer: str, renamed: dict[str, str]) ->
 def test_a_name_that_changed_its_meaning_is_paired_with_nothing(name: str) -> None:
     assert name in load(THIRD).schema.types
     assert name in load(FOURTH).schema.types
-    assert name not in lineage.pairing(load(THIRD), load(FOURTH))
+    assert name not in pairs.pairing(load(THIRD), load(FOURTH))
 
 
 def test_the_pairing_is_one_to_one() -> None:
     for older, newer in pairwise((*DATED, DRAFT)):
-        found = lineage.pairing(load(older), load(newer))
+        found = pairs.pairing(load(older), load(newer))
         assert len(set(found.values())) == len(found)
 
 
 # -- lives -----------------------------------------------------------------------------------------------
 
 
-def lives(revision: str) -> Mapping[str, lineage.TypeHistory]:
+def lives(revision: str) -> Mapping[str, histories.TypeHistory]:
     chain = [load(name) for name in DATED[: DATED.index(revision) + 1]]
-    return lineage.type_histories(chain)
+    return histories.type_histories(chain)
 
 
 @pytest.mark.parametrize(
@@ -461,7 +462,7 @@ def test_the_packages_have_these_tables(revision: str, side: str, other: str | N
         return
     if revision == DRAFT:
         expected = lineage.conversion_deltas(
-            load(DRAFT), load(other), lineage.pairing(load(other), load(DRAFT))
+            load(DRAFT), load(other), pairs.pairing(load(other), load(DRAFT))
         )
     else:
         expected = deltas(revision, other)

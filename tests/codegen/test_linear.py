@@ -9,8 +9,11 @@ from typing import Final
 import pytest
 
 from linear import Text, assert_linear
-from mcprev_codegen import comments, ir, naming, printer
-from mcprev_codegen.diff import subtyping
+from mcprev_codegen import ir
+from mcprev_codegen.diff.comparison import subtyping
+from mcprev_codegen.ir import names
+from mcprev_codegen.python import names as naming
+from mcprev_codegen.typescript import jsdoc as comments, printer
 from requirements import req
 
 
@@ -25,7 +28,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "a comment": lambda text: comments.read_comments([Text("/** " + text + " */")], None),
     "the body of a comment": comments.comment_body,
     "a name": naming.snake_case,
-    "a member": naming.pascal_case,
+    "a member": names.pascal_case,
     "a type": naming.stub,
 }
 PIECES: Final = (

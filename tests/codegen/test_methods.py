@@ -11,13 +11,15 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import ir, overlay
+from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError, together
-from mcprev_codegen.hoist import hoist
-from mcprev_codegen.methods import Method, method_table
-from mcprev_codegen.overlay import OverlayEntry, OverlayFacts
-from mcprev_codegen.resolve import Schema
-from mcprev_codegen.typescript import parse
+from mcprev_codegen.facts import overlay
+from mcprev_codegen.facts.methods import Method, method_table
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.overlay_file import OverlayEntry
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript.reader import parse
 from support import (
     DATED,
     DRAFT,

@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from mcprev_codegen import emit, ir, naming, sources
+from mcprev_codegen import ir
+from mcprev_codegen.emit import package as emit
+from mcprev_codegen.emit.models.plan import ModelPlanner
 from mcprev_codegen.errors import CodegenError, SchemaError
-from mcprev_codegen.models import ModelPlanner
-from mcprev_codegen.templates.support._names import camel_case
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.ir import names
+from mcprev_codegen.python import names as naming
+from mcprev_codegen.support._names import camel_case
 from mcprev_types._names import wire_name
 from support import SCHEMA, each_revision, load
 
@@ -75,7 +79,7 @@ def test_the_stub_of_a_message(type_: str, stub: str) -> None:
     ],
 )
 def test_what_a_member_adds_to_a_class_name(member: str, part: str) -> None:
-    assert naming.pascal_case(member) == part
+    assert names.pascal_case(member) == part
 
 
 @pytest.mark.parametrize(

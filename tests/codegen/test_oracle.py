@@ -16,9 +16,10 @@ import pytest
 
 import normal_form
 from losses import compat_definitions, computed, differing, losses, reason
-from mcprev_codegen import ir, jsonschema
-from mcprev_codegen.hoist import hoist
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen import ir
+from mcprev_codegen.emit import json_schema as jsonschema
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
 from mcprev_types import index
 from support import (
     FIFTH,

@@ -11,12 +11,13 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import ir, overlay
+from mcprev_codegen import ir
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors, together
-from mcprev_codegen.hoist import hoist
-from mcprev_codegen.overlay import OverlayFacts
-from mcprev_codegen.printer import print_inline, print_member
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen.facts import overlay, overlay_file
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript.printer import print_inline, print_member
 from support import (
     DATED,
     DRAFT,
@@ -45,7 +46,7 @@ export interface DoRequest { method: "do/it"; params: { name: string } }
 
 def write(folder: Path, *entries: str) -> Path:
     text = "# A comment.\n\n" + "\n".join(f"[[entry]]\n{entry}\n" for entry in entries)
-    (folder / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
+    (folder / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
     return folder
 
 
@@ -56,7 +57,7 @@ def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
 def applied(
     folder: Path, *entries: str, revision: str = SECOND_, lenient: bool = False
 ) -> tuple[Schema, OverlayFacts]:
-    loaded = overlay.load_overlay(write(folder, *entries))
+    loaded = overlay_file.load_overlay(write(folder, *entries))
     schema, facts = overlay.apply_overlay(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
     if facts.errors:
         raise together(facts.errors)
@@ -143,7 +144,7 @@ def test_an_entry_of_a_revision_after_the_one_that_a_draft_names_holds_for_the_d
 ) -> None:
     bounds = f'since = "{since}"\n'
     broken, good = BROKEN["a capability for no method"][0], entry("Thing.name#default", '"string"', '"x"')
-    loaded = overlay.load_overlay(write(tmp_path, bounds + broken, bounds + good))
+    loaded = overlay_file.load_overlay(write(tmp_path, bounds + broken, bounds + good))
     source = SOURCE + f'export const LATEST_PROTOCOL_VERSION = "{SECOND_}";\n'
     _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, "draft")
     assert bool(facts.errors) == told
@@ -174,7 +175,7 @@ def test_a_union_that_type_tells_apart_is_open_whatever_its_members_are() -> Non
 
 
 def test_an_entry_closes_a_union_whatever_its_members_are(tmp_path: Path) -> None:
-    loaded = overlay.load_overlay(
+    loaded = overlay_file.load_overlay(
         write(tmp_path, entry("T.one#closed", '"type"', '"T"'), entry("Named#closed", '"type"', '"T"'))
     )
     for source in (UNIONS, UNIONS.replace("one: X | Y", "one: X | Y | Z")):
@@ -221,8 +222,8 @@ def test_an_entry_that_does_not_fit_is_an_error_at_its_place(tmp_path: Path, bro
             tmp_path, good.replace("Thing.name", "Thing.kind").replace('"string"', '\'"a" | "b"\''), broken
         )
     assert words in caught.value.message
-    lines = (tmp_path / overlay.OVERLAY_FILE).read_text(encoding="utf-8").split("\n")
-    assert caught.value.path == str(tmp_path / overlay.OVERLAY_FILE)
+    lines = (tmp_path / overlay_file.OVERLAY_FILE).read_text(encoding="utf-8").split("\n")
+    assert caught.value.path == str(tmp_path / overlay_file.OVERLAY_FILE)
     assert lines[caught.value.line - 1] == caught.value.source_line
     assert caught.value.source_line.startswith("pointer")
     assert caught.value.column == 1
@@ -243,26 +244,26 @@ def test_an_entry_that_is_not_well_formed_is_an_error_at_its_place(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with pytest.raises(SchemaError, match=words) as caught:
-        overlay.load_overlay(write(tmp_path, text))
+        overlay_file.load_overlay(write(tmp_path, text))
     assert caught.value.line >= 3
 
 
 @pytest.mark.parametrize("text", ["[[entry]\n", "entry = 1\n[[entry]]\n"])
 def test_an_overlay_that_is_no_toml_is_one_line_of_error(tmp_path: Path, text: str) -> None:
-    (tmp_path / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=overlay.OVERLAY_FILE):
-        overlay.load_overlay(tmp_path)
+    (tmp_path / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=overlay_file.OVERLAY_FILE):
+        overlay_file.load_overlay(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[other]\na = 1\n"])
 def test_an_overlay_without_entries_changes_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / overlay.OVERLAY_FILE).write_text(text, encoding="utf-8")
-    assert overlay.load_overlay(tmp_path) == ()
+    (tmp_path / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
+    assert overlay_file.load_overlay(tmp_path) == ()
 
 
 def test_a_missing_overlay_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=overlay.OVERLAY_FILE):
-        overlay.load_overlay(tmp_path)
+    with pytest.raises(InputError, match=overlay_file.OVERLAY_FILE):
+        overlay_file.load_overlay(tmp_path)
 
 
 def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
@@ -307,7 +308,7 @@ def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> 
 
 
 def test_every_entry_of_the_repo_says_why_and_is_used() -> None:
-    for item in overlay.load_overlay(SCHEMA):
+    for item in overlay_file.load_overlay(SCHEMA):
         assert item.why
         assert any(
             item.holds_for(revision) for revision in REVISIONS

@@ -15,11 +15,13 @@ from typing import Any, Final
 import pytest
 from typing_extensions import override
 
-from mcprev_codegen import emit, pipeline, sources
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.emit import package as emit
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.revisions import contract_path, load_pins, save_contract, with_contract
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, with_contract
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from support import FIRST, GENERATED, REVISIONS, SCHEMA, each_revision, load, needs_upstream, upstream_path
 

@@ -15,11 +15,12 @@ from typing import Any, Final
 import pytest
 
 from counts import interfaces, paths_of
-from mcprev_codegen import ir, sources
+from mcprev_codegen import ir
 from mcprev_codegen.errors import CodegenError, SchemaError
-from mcprev_codegen.hoist import hoist
-from mcprev_codegen.printer import print_inline
-from mcprev_codegen.resolve import Discriminator, Schema
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Discriminator, Schema
+from mcprev_codegen.typescript.printer import print_inline
 from support import (
     FIFTH,
     FIRST,

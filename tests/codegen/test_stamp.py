@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from mcprev.cli import main
-from mcprev_codegen import stamp
-from mcprev_codegen.revisions import schema_folder
+from mcprev_codegen.checkout import stamp
+from mcprev_codegen.inputs.pins import schema_folder
 
 
 @pytest.fixture

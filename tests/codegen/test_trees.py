@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
-from mcprev_codegen import pipeline, trees
+from mcprev_codegen.build import output_folder as trees, packages as pipeline
+from mcprev_codegen.build.output_folder import Tree
+from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.importer import import_schema
-from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.trees import Tree
+from mcprev_codegen.inputs.pins import load_pins
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
@@ -161,7 +161,8 @@ def test_a_folder_of_that_name_beside_it_is_refused_unless_a_killed_run_has_left
 
 KILLED: Final = """
 import json, os, pathlib, sys
-from mcprev_codegen import emit, trees
+from mcprev_codegen import emit
+from mcprev_codegen.build import output_folder as trees
 
 def counted(name):
     real = getattr(pathlib.Path, name)
@@ -175,7 +176,7 @@ def counted(name):
 
 def write(wanted, target):
     files = {p.relative_to(wanted).as_posix(): p.read_text() for p in wanted.rglob("*") if p.is_file()}
-    plan = trees.plan(trees.Tree(target, files, True, emit.is_generated, emit.SHARED))
+    plan = trees.planned_changes(trees.Tree(target, files, True, emit.is_generated, emit.SHARED))
     for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
         counted(name)
     trees.carry_out([plan])

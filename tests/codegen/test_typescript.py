@@ -10,8 +10,9 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import comments, ir, typescript
+from mcprev_codegen import ir
 from mcprev_codegen.errors import EXIT_CODE, CodegenError, SchemaError
+from mcprev_codegen.typescript import jsdoc as comments, reader as typescript
 from support import needs_upstream, parse, upstream_text
 
 MARK: Final = "§"

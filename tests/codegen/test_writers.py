@@ -14,10 +14,19 @@ from hypothesis import given, strategies as st
 
 import mcprev_codegen
 from hostile import HOSTILE, MIXED
-from mcprev_codegen import writers
-from mcprev_codegen.emit import format_python
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.writers import Code, NotCodeError, code, comment, docstring, joined, literal, toml_string
+from mcprev_codegen.python import writers
+from mcprev_codegen.python.formatting import format_python
+from mcprev_codegen.python.writers import (
+    Code,
+    NotCodeError,
+    code,
+    comment,
+    docstring,
+    joined,
+    literal,
+    toml_string,
+)
 
 SOURCES: Final = sorted(Path(mcprev_codegen.__file__).parent.rglob("*.py"))
 TEXTS: Final = [*(text for texts in HOSTILE for text in texts), *MIXED]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.facts.revision import Revision
 from support import load
 
 
@@ -16,5 +16,5 @@ def _once(_folder: Path, revision: str) -> Revision:
 
 @pytest.fixture(autouse=True)
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("inputs", "comparison", "histories"):
-        monkeypatch.setattr(f"mcprev_codegen.diff.{module}.load", _once)
+    for module in ("inputs", "comparison.revisions", "report.histories"):
+        monkeypatch.setattr(f"mcprev_codegen.diff.{module}.load_revision", _once)

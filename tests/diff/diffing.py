@@ -10,8 +10,9 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Report, compare_revisions
-from mcprev_codegen.printer import print_module
-from mcprev_codegen.sources import Revision, load_file
+from mcprev_codegen.facts.load import load_file
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.typescript.printer import print_module
 from support import DATED, SCHEMA, load
 
 PAIRS: Final = tuple(pairwise(DATED))

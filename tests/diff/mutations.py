@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.view import DIRECTION_TABLES, ENVELOPE, View
-from mcprev_codegen.ir import Json
+from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, ENVELOPE, View
+from mcprev_codegen.ir.nodes import Json
 
 Object: TypeAlias = dict[str, Json]
 Make: TypeAlias = Callable[[Object], Object]

@@ -15,11 +15,11 @@ from diff.diffing import PAIRS, report
 from diff.mini import BASE
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Verdict, table
-from mcprev_codegen.diff.render_json import report_json
+from mcprev_codegen.diff.render.json import report_json
 from support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
 
 SCHEMA_OF_REPORTS: Final[Any] = json.loads(
-    (ROOT / "codegen/mcprev_codegen/diff/report.schema.json").read_text(encoding="utf-8")
+    (ROOT / "codegen/mcprev_codegen/diff/render/report.schema.json").read_text(encoding="utf-8")
 )
 """The JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
 

@@ -13,9 +13,9 @@ from diff.diffing import PAIRS, expanded, report, revision_of
 from diff.mini import BASE
 from diff.test_inputs import run
 from mcprev_codegen.diff import Report, Selection, compare, compare_revisions, select
-from mcprev_codegen.diff.render_html import report_html
-from mcprev_codegen.diff.render_markdown import report_markdown
-from mcprev_codegen.diff.render_text import TextStyle, report_text
+from mcprev_codegen.diff.render.html import report_html
+from mcprev_codegen.diff.render.markdown import report_markdown
+from mcprev_codegen.diff.render.text import TextStyle, report_text
 from support import (
     DATED,
     FOURTH,

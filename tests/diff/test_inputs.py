@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from diff.mini import BASE
-from mcprev_codegen import fetch
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
+from mcprev_codegen.inputs import download as fetch
 from support import DATED, FIFTH, FOURTH, SCHEMA, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
@@ -44,7 +44,7 @@ def test_latest_leaves_out_a_revision_that_is_not_decided(monkeypatch: pytest.Mo
     def status(_folder: Path, _revisions: object) -> type[Status]:
         return Status
 
-    monkeypatch.setattr("mcprev_codegen.decisions.status", status)
+    monkeypatch.setattr("mcprev_codegen.checkout.decision_status", status)
     assert run("latest", FIFTH).stdout == run(DATED[-2], FIFTH).stdout
 
 

@@ -12,7 +12,7 @@ import pytest
 from diff.diffing import PAIRS, report, revision_from, revision_of
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Place, Report, Verdict, compare_revisions, table
-from mcprev_codegen.printer import print_module
+from mcprev_codegen.typescript.printer import print_module
 from support import DATED, FIFTH, FOURTH, REVISIONS, SCHEMA, THIRD, load, needs_upstream, upstream_text
 
 

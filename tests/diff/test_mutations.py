@@ -13,9 +13,9 @@ from diff.diffing import revision_from
 from diff.mutations import Mutation, Object, Told, mutations
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
-from mcprev_codegen.diff.view import View, view_of
-from mcprev_codegen.jsonschema import Renderer
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.emit.json_schema import Renderer
+from mcprev_codegen.facts.revision import Revision
 from support import DATED, complaints, load, validator
 
 

@@ -12,10 +12,11 @@ import pytest
 from typing_extensions import override
 
 from diff.diffing import PAIRS, report
-from mcprev_codegen.diff import Level, Report, Selection, Verdict, select, wording
-from mcprev_codegen.diff.render_html import report_html
-from mcprev_codegen.diff.rows import Row, in_rows
-from mcprev_codegen.docs_revisions import INDEX, MATRIX, comparison_pages
+from mcprev_codegen.build.pages import INDEX, MATRIX, comparison_pages
+from mcprev_codegen.diff import Level, Report, Selection, Verdict, select
+from mcprev_codegen.diff.render.html import report_html
+from mcprev_codegen.diff.report import wording
+from mcprev_codegen.diff.report.rows import Row, in_rows
 from support import DATED, FIFTH, FOURTH, SCHEMA, load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -18,10 +18,10 @@ from corpus import Corpus
 from diff.diffing import expanded, report
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
-from mcprev_codegen.diff.view import DIRECTION_TABLES, View, view_of
-from mcprev_codegen.jsonschema import Renderer
-from mcprev_codegen.naming import class_name
-from mcprev_codegen.sources import Revision
+from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, View, view_of
+from mcprev_codegen.emit.json_schema import Renderer
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.python.names import class_name
 from support import DATED, complaints, load, package, validator
 
 Refusals: TypeAlias = Callable[[str, str, object], list[str]]

@@ -13,8 +13,8 @@ from diff.diffing import report, revision_from, revision_of
 from diff.mutations import UNLIKE, is_used, renamed
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict, compare
-from mcprev_codegen.diff.view import View, view_of
-from mcprev_codegen.printer import print_module
+from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.typescript.printer import print_module
 from support import DATED, FIRST, FOURTH, SECOND, load
 
 LIKELY = (

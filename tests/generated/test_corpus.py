@@ -21,8 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from corpus import Corpus, Judge, Mutation, mutations
 from losses import losses
 from mcprev_codegen import ir
-from mcprev_codegen.ir import Json
-from mcprev_codegen.naming import class_name
+from mcprev_codegen.ir.nodes import Json
+from mcprev_codegen.python.names import class_name
 from mcprev_types import Model
 from support import (
     HAS_UPSTREAM,

@@ -16,9 +16,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
-from mcprev_codegen.models import ModelPlanner
-from mcprev_codegen.naming import attribute, class_name, module_name
-from mcprev_codegen.sections import SMALL, categories
+from mcprev_codegen.emit.models.plan import ModelPlanner
+from mcprev_codegen.python.names import attribute, class_name, module_name
+from mcprev_codegen.emit.models.sections import SMALL, categories
 from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
 from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same

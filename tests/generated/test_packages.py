@@ -23,8 +23,8 @@ from pydantic import TypeAdapter
 import mcprev_types
 from corpus import Corpus
 from mcprev_codegen import ir
-from mcprev_codegen.naming import class_name, module_name
-from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.python.names import class_name, module_name
+from mcprev_codegen.inputs.pins import load_pins
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
 from support import DATED, FIRST, REVISIONS, each_revision, load, package
 

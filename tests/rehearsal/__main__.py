@@ -18,7 +18,8 @@ from typing import Final
 
 import click
 
-from mcprev_codegen import ir, sources
+from mcprev_codegen import ir
+from mcprev_codegen.facts import load as sources
 from rehearsal import recipe
 from rehearsal.mutations import plan
 from rehearsal.scratch import ROOT, Effort, Failed, Scratch, copy, run_tests

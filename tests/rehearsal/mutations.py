@@ -17,7 +17,7 @@ from datetime import date
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.printer import print_module
+from mcprev_codegen.typescript.printer import print_module
 from rehearsal.changes import (
     Change,
     added,

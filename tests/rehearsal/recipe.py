@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen import typescript
+from mcprev_codegen.typescript import reader as typescript
 from rehearsal.mutations import Decision, Mutation, Plan
 from rehearsal.scratch import Done, Failed, Scratch
 

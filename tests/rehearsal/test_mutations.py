@@ -10,9 +10,12 @@ from typing import Any, cast
 import pytest
 
 from mcprev.convert.rules import Rules
-from mcprev_codegen import ir, lineage, sources, typescript
-from mcprev_codegen.printer import print_module
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen import ir
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.lineage import deltas as lineage, pairs
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript import reader as typescript
+from mcprev_codegen.typescript.printer import print_module
 from rehearsal import recipe
 from rehearsal.changes import constant
 from rehearsal.mutations import KINDS, Mutation, next_revision, plan
@@ -75,7 +78,7 @@ def test_what_a_mutation_leaves_open_is_decided(mutation: Mutation, tmp_path: Pa
     path = tmp_path / "schema.ts"
     path.write_text(print_module(changed), encoding="utf-8")
     old, new = load(NEWEST), sources.load_file(tmp_path / "schema", path, name)
-    names = lineage.pairing(old, new)
+    names = pairs.pairing(old, new)
     back = {older: newer for newer, older in names.items()}
     for direction, deltas in (
         ("DOWN", lineage.conversion_deltas(new, old, names)),

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
-from mcprev_codegen import describe
-from mcprev_codegen.naming import module_name
+from mcprev_codegen.emit import meta_json as describe
+from mcprev_codegen.python.names import module_name
 from support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, THIRD, each_revision, load
 
 RUN: Final = "from mcprev.cli import main; main()"

@@ -14,7 +14,7 @@ from mcprev_codegen.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection, Verdict
-    from mcprev_codegen.diff.render_text import TextStyle
+    from mcprev_codegen.diff.render.text import TextStyle
 
 _FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
 _LISTS: Final = ("table", "markdown", "json")
@@ -133,7 +133,7 @@ def diff_command(
 
 def _text_style(output: Path | None) -> TextStyle:
     """Return the style of the output: colours and the width of a terminal, else plain text of fixed width."""
-    from mcprev_codegen.diff.render_text import TextStyle
+    from mcprev_codegen.diff.render.text import TextStyle
 
     if output is None and sys.stdout.isatty():
         return TextStyle(shutil.get_terminal_size().columns, colour=True)
@@ -178,7 +178,7 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
         read_ignores,
         select,
     )
-    from mcprev_codegen.revisions import schema_folder
+    from mcprev_codegen.inputs import schema_folder
 
     folder = schema_folder()
     entries = read_ignores(ignore_file) if ignore_file else ()
@@ -203,10 +203,11 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
 
 def _latest(folder: Path) -> str:
     """Return the newest dated revision without open decisions."""
-    from mcprev_codegen import decisions, sources
+    from mcprev_codegen.checkout import decision_status
+    from mcprev_codegen.facts import dated, load_pinned
 
-    pending = decisions.decision_status(folder, sources.load_pinned(folder)).pending
-    names = [name for name in sources.dated(folder) if name not in pending]
+    pending = decision_status(folder, load_pinned(folder)).pending
+    names = [name for name in dated(folder) if name not in pending]
     if not names:
         raise _UsageError("no revision is complete, so there is no latest; name a revision")
     return names[-1]
@@ -214,36 +215,36 @@ def _latest(folder: Path) -> str:
 
 def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) -> str:
     if form == "json":
-        from mcprev_codegen.diff.render_json import dumped, report_json
+        from mcprev_codegen.diff.render.json import dumped, report_json
 
         return dumped(report_json(report))
     if form == "html":
-        from mcprev_codegen.diff.render_html import report_html
+        from mcprev_codegen.diff.render.html import report_html
 
         return report_html(report)
     if form == "markdown":
-        from mcprev_codegen.diff.render_markdown import report_markdown
+        from mcprev_codegen.diff.render.markdown import report_markdown
 
         return report_markdown(report)
     if form == "github":
-        from mcprev_codegen.diff.render_github import report_github
+        from mcprev_codegen.diff.render.github import report_github
 
         return report_github(report)
     if form == "junit":
-        from mcprev_codegen.diff.render_junit import report_junit
+        from mcprev_codegen.diff.render.junit import report_junit
 
         return report_junit(report, _threshold(fail_on or "breaking"))
-    from mcprev_codegen.diff.render_text import report_text
+    from mcprev_codegen.diff.render.text import report_text
 
     return report_text(report, style)
 
 
 def _history(name: str, form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import history
-    from mcprev_codegen.diff.render_json import dumped, history_json
-    from mcprev_codegen.diff.render_markdown import history_markdown
-    from mcprev_codegen.diff.render_text import history_text
-    from mcprev_codegen.revisions import schema_folder
+    from mcprev_codegen.diff.render.json import dumped, history_json
+    from mcprev_codegen.diff.render.markdown import history_markdown
+    from mcprev_codegen.diff.render.text import history_text
+    from mcprev_codegen.inputs import schema_folder
 
     if form not in _LISTS:
         raise _UsageError("--history has only the formats table, markdown and json")
@@ -258,9 +259,9 @@ def _history(name: str, form: str, style: TextStyle) -> str:
 
 def _rules(form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import table
-    from mcprev_codegen.diff.render_json import dumped, rules_json
-    from mcprev_codegen.diff.render_markdown import rules_markdown
-    from mcprev_codegen.diff.render_text import rules_text
+    from mcprev_codegen.diff.render.json import dumped, rules_json
+    from mcprev_codegen.diff.render.markdown import rules_markdown
+    from mcprev_codegen.diff.render.text import rules_text
 
     if form not in _LISTS:
         raise _UsageError("--rules has only the formats table, markdown and json")

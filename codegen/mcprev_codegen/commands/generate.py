@@ -52,30 +52,34 @@ def generate_command(
     Files are written only if everything could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage,
     3 an invalid schema, pin or overlay entry.
     """
-    from mcprev_codegen import stamp
-    from mcprev_codegen.revisions import schema_folder
+    from mcprev_codegen.checkout import input_digest, other_versions, up_to_date, write_stamp
+    from mcprev_codegen.inputs import schema_folder
 
     _check_usage(revisions, schema_file, like, out, no_overlay=no_overlay)
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
     try:
         folder = schema_folder()
-        if everything and stamp.up_to_date(folder):
+        if everything and up_to_date(folder):
             echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
             return
-        read = stamp.input_digest(folder) if everything else ""
-        from mcprev_codegen import pipeline  # imported late: it loads the code generator of the models
+        read = input_digest(folder) if everything else ""
+        from mcprev_codegen.build import (  # imported late: it loads the code generator of the models
+            PACKAGE,
+            generate,
+            generate_project,
+        )
 
         if schema_file is not None and out is not None:
             name = revisions[0] if revisions else None
-            result = pipeline.generate_project(
+            result = generate_project(
                 folder, schema_file, out, name, like=like, overlay=not no_overlay, write=not check
             )
         else:
             root = schema_folder(to_write=out is None).parent
-            result = pipeline.generate(
+            result = generate(
                 folder,
-                out or root / "generated" / pipeline.PACKAGE,
+                out or root / "generated" / PACKAGE,
                 revisions,
                 docs=None if out or revisions else root / "docs" / "revisions",
                 write=not check,
@@ -86,7 +90,7 @@ def generate_command(
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     if everything and not (result.decisions or result.foreign or (check and result.changed)):
-        stamp.write_stamp(folder, read)
+        write_stamp(folder, read)
     for warning in result.warnings:
         echo(f"warning: {warning}", err=True)
     show_progress("")
@@ -107,7 +111,7 @@ def generate_command(
     if len(result.changed) > _SHOWN:
         echo(f"  and {len(result.changed) - _SHOWN} more")
     if check:
-        others = stamp.other_versions(folder) if everything else []
+        others = other_versions(folder) if everything else []
         for line in others or ["run `mcprev generate` and commit what it writes"]:
             echo(line, err=True)
         sys.exit(1)

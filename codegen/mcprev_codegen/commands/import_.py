@@ -27,9 +27,8 @@ def import_command(
     schema/revisions.toml. Open decisions are listed at the end, and by `mcprev list` until they are made.
     Exit codes: 0 done, 2 usage, 3 an invalid file.
     """
-    from mcprev_codegen import decisions
-    from mcprev_codegen.importer import import_schema
-    from mcprev_codegen.revisions import schema_folder
+    from mcprev_codegen.checkout import decision_lines, import_schema
+    from mcprev_codegen.inputs import schema_folder
 
     try:
         folder = schema_folder(to_write=True)
@@ -38,6 +37,6 @@ def import_command(
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     echo(f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate")
-    found = decisions.decision_lines(folder)
+    found = decision_lines(folder)
     for line in ["to decide:", *found] if found else []:
         echo(line)

@@ -17,8 +17,8 @@ def unpin_command(*, revision: str) -> None:
 
     Files and entries written by hand for REV are kept and listed. Exit codes: 0 done, 2 usage, 3 REV is not pinned.
     """
-    from mcprev_codegen import decisions
-    from mcprev_codegen.revisions import remove_pin, schema_folder
+    from mcprev_codegen.checkout import decision_lines
+    from mcprev_codegen.inputs import remove_pin, schema_folder
 
     try:
         folder = schema_folder(to_write=True)
@@ -27,6 +27,6 @@ def unpin_command(*, revision: str) -> None:
         echo_lines(f"{error}\n", err=True)
         sys.exit(EXIT_CODE)
     echo(f"unpinned {revision}; next: mcprev generate")
-    found = decisions.decision_lines(folder)
+    found = decision_lines(folder)
     for line in ["to decide:", *found] if found else []:
         echo(line)

@@ -8,11 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcprev_codegen import git
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.fetch import LIMIT, fetch, is_url, without_secrets
-from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision, load_bytes, load_file, load_revision
+from mcprev_codegen.facts import Revision, load_bytes, load_file, load_revision
+from mcprev_codegen.inputs import LIMIT, fetch, find_repository, is_url, load_pins, without_secrets
 
 SUFFIX: Final = ".ts"
 SCHEMA_FILE: Final = "schema.ts"
@@ -71,7 +69,7 @@ def checkout_file(source: str) -> str | None:
 def _git_file(named: str) -> tuple[str, bytes]:
     """Return the full name and the content of a file in the repository of the current folder."""
     here = Path.cwd()
-    repository = git.find_repository(here)
+    repository = find_repository(here)
     if repository is None:
         raise InputError(f"{named}: not a git repository: {here}")
     try:

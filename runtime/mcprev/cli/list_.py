@@ -48,7 +48,7 @@ def list_command(*, as_json: bool) -> None:
 def _to_decide() -> list[str]:
     """Return the open decisions of this checkout; empty without a checkout or the generator."""
     try:
-        lines: list[str] = import_module("mcprev_codegen.decisions").checkout_lines()
+        lines: list[str] = import_module("mcprev_codegen.checkout").checkout_lines()
     except ModuleNotFoundError:
         return []
     return lines

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.naming import class_name, module_name
+from mcprev_codegen.python.names import class_name, module_name
 from support import DATED, FOURTH, ROOT, load
 
 MISTAKES: Final = """\

@@ -1,0 +1,220 @@
+"""Generates `generated/` and `docs/revisions/` from `schema/`, revisions in parallel; `trees` writes the files.
+
+Files are written only after everything was generated, so that an error leaves the packages unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.build.output_folder import Tree, carry_out, planned_changes
+from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
+from mcprev_codegen.checkout import Decision, decision_status, missing_steps
+from mcprev_codegen.emit import SHARED, RevisionChain, is_generated, package_files, project_file, shared_files
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.facts import Revision, dated, load_extension, load_pinned
+from mcprev_codegen.inputs import load_pins, refuse_link, write_new
+from mcprev_codegen.python import is_identifier, module_name
+
+PACKAGE: Final = "mcprev_types"
+_IMPORTED: Final = sys.stdlib_module_names | {"pydantic", "pydantic_core", "typing_extensions"}
+"""Packages that generated modules, or what they import, would no longer find."""
+ReportProgress = Callable[[str, int, int], None]
+"""Called with the name of a finished revision, the number of finished revisions and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The files of a run, and how they differ from the files on disk."""
+
+    files: Mapping[Path, str]
+    """Text by path."""
+    written: tuple[Path, ...]
+    """Paths that were missing or different."""
+    deleted: tuple[Path, ...]
+    """Generated files that are obsolete."""
+    foreign: tuple[Path, ...]
+    """Files in generated folders that are not generated; they are kept."""
+    decisions: tuple[Decision, ...]
+    """The open decisions."""
+    warnings: tuple[str, ...] = ()
+    """Parts of a file that were ignored, each with its place."""
+
+    @property
+    def changed(self) -> tuple[Path, ...]:
+        """The paths whose content changed."""
+        return (*self.written, *self.deleted)
+
+
+def generate(
+    folder: Path,
+    target: Path,
+    only: Sequence[str] = (),
+    *,
+    extension: Revision | None = None,
+    docs: Path | None = None,
+    write: bool = True,
+    report: ReportProgress = lambda _name, _done, _all: None,
+) -> Result:
+    """Generate the pinned revisions (or `only` some of them) into the package folder `target`.
+
+    The files next to the packages are written unless `only` is given and the target has them. `extension` is a file
+    that is not pinned, to generate instead. `docs` is the folder of the pages that compare revisions; if it is given,
+    the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
+    the changes. Raises `CodegenError`, with nothing written.
+    """
+    names = list(load_pins(folder))
+    if unknown := [name for name in only if name not in names]:
+        raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
+    wanted = [extension.name] if extension else [name for name in names if not only or name in only]
+    if not wanted:
+        raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
+    pinned = load_pinned(folder)
+    status = decision_status(folder, pinned)
+    job = _Job(extension, pinned, [name for name in dated(folder) if name not in status.pending])
+    made = dict(_packages(job, wanted, report))
+    packages = {name: made[name] for name in wanted}
+    files = {
+        f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
+    }
+    if not only or not (target / "index.py").is_file():
+        files |= _shared(job, wanted, status.pending, target.name)
+    plans = [
+        planned_changes(
+            Tree(target, files, whole=not only, is_generated=is_generated, known_by=SHARED)
+        )
+    ]
+    skeletons: dict[Path, str] = {}
+    if docs is not None:
+        pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
+        plans.append(
+            planned_changes(
+                Tree(
+                    docs,
+                    pages,
+                    whole=True,
+                    is_generated=is_page,
+                    known_by=PAGES_KNOWN_BY,
+                )
+            )
+        )
+        skeletons = missing_steps(folder, pinned, status.pending)
+    if write:
+        carry_out(plans)
+        for path, text in skeletons.items():
+            write_new(path, text)
+    return Result(
+        {p.tree.target / name: text for p in plans for name, text in p.tree.files.items()} | skeletons,
+        (*(p.tree.target / name for p in plans for name in p.written), *skeletons),
+        tuple(p.tree.target / name for p in plans for name in p.deleted),
+        tuple(p.tree.target / name for p in plans for name in p.foreign),
+        (
+            ()
+            if extension
+            else (
+                decision_status(folder, pinned).decisions
+                if skeletons and write
+                else status.decisions
+            )
+        ),
+        extension.warnings if extension else (),
+    )
+
+
+def generate_project(
+    folder: Path,
+    schema_file: Path,
+    out: Path,
+    name: str | None = None,
+    *,
+    like: str | None = None,
+    overlay: bool = True,
+    write: bool = True,
+) -> Result:
+    """Generate an installable package from a schema.ts that is not pinned into the folder `out`.
+
+    The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
+    not changed, so that it can be a project with files of its own. `name`, `like` and `overlay` are those of
+    `sources.load_extension`. Raises as `generate` does.
+    """
+    distribution = out.resolve().name
+    package = re.sub(r"[-.]+", "_", distribution)
+    if not is_identifier(package) or package in _IMPORTED:
+        raise InputError(
+            f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
+            "or that of a package of Python or pydantic"
+        )
+    extension = load_extension(folder, schema_file, name, like, overlay=overlay)
+    project = out / "pyproject.toml"
+    refuse_link(project)
+    result = generate(folder, out / package, extension=extension, write=write)
+    if project.exists():
+        if package in project.read_text(encoding="utf-8", errors="replace"):
+            return result
+        warning = f"{project}: kept; it does not name the package '{package}', so add it there"
+        return replace(result, warnings=(*result.warnings, warning))
+    text = project_file(distribution, package, extension)
+    if write:
+        write_new(project, text)
+    return replace(result, files={**result.files, project: text}, written=(*result.written, project))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The inputs of every package of a run; sent to the worker processes."""
+
+    extension: Revision | None
+    pinned: Mapping[str, Revision]
+    """Oldest first."""
+    complete: Sequence[str]
+    """The dated revisions that are not pending, oldest first; their packages are neighbours of each other."""
+
+    def revision(self, name: str) -> Revision:
+        """Return the revision that is not pinned if there is one, else a pinned one."""
+        return self.extension or self.pinned[name]
+
+
+def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:
+    revisions = [job.revision(name) for name in names]
+    latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
+    return shared_files(revisions, pending, latest, package)
+
+
+def _packages(
+    job: _Job, names: Sequence[str], report: ReportProgress
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield every package; in worker processes if there are several packages and cores."""
+    workers = min(len(names), os.cpu_count() or 1)
+    if workers == 1:
+        for done, name in enumerate(names, 1):
+            yield name, _package(job, name)
+            report(name, done, len(names))
+        return
+    # A forked worker would inherit locks that other threads of the caller hold.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        largest_first = sorted(names, reverse=True)
+        futures = {pool.submit(_package, job, name): name for name in largest_first}
+        for done, future in enumerate(as_completed(futures), 1):
+            yield futures[future], future.result()
+            report(futures[future], done, len(names))
+
+
+def _package(job: _Job, name: str) -> dict[str, str]:
+    """Return the files of one revision; runs in a worker process."""
+    revision = job.revision(name)
+    if revision.pin is None and revision.like is None:
+        return package_files(revision, RevisionChain([revision], None, ()))
+    order = list(job.pinned)
+    place = order.index(revision.negotiated_as)
+    chain = [job.pinned[n] for n in order[:place] if n in job.complete]
+    later = [job.pinned[n] for n in order[place + 1 :] if n in job.complete]
+    neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
+    return package_files(revision, neighbours)

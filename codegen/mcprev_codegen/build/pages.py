@@ -1,0 +1,97 @@
+"""The pages of `docs/revisions/`: the changes of each revision, and the methods of all revisions side by side.
+
+`make generate` writes them and CI checks them; no part of them is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select
+from mcprev_codegen.diff.render.markdown import code_span, report_markdown
+from mcprev_codegen.diff.report import wording
+from mcprev_codegen.facts import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method, Revision
+
+INDEX: Final = "README.md"
+MATRIX: Final = "matrix.md"
+PAGES_KNOWN_BY: Final = (MATRIX, INDEX)
+"""The pages that exist for any set of revisions."""
+_NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
+_ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
+_ABOUT: Final = (
+    "Every page is what `mcprev diff OLD NEW --format markdown` prints. "
+    f"{wording.NO_NEGOTIATION} The methods of all revisions side by side are in the [matrix]({MATRIX})."
+)
+_LEGEND: Final = (
+    "→ the client sends it, ← the server sends it, ↔ both do; *in results*: not a message of its own, but "
+    "inside a result; *deprecated*: to go."
+)
+
+
+def is_page(name: str, head: str) -> bool:
+    """Return whether a file of the folder is generated, by its name and the start of its text."""
+    return (
+        head.startswith(_NOTE)
+        and re.fullmatch(r"README|matrix|[\w-]+_[\w-]+", name.removesuffix(".md")) is not None
+    )
+
+
+def comparison_pages(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
+    """Return every page by file name: one per pair of neighbouring revisions, the matrix of methods, and an index.
+
+    `revisions` are the dated revisions, oldest first.
+    """
+    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
+    pages = {_page(report): _pair(report) for report in reports}
+    return {INDEX: _index(reports), MATRIX: _matrix(revisions), **pages}
+
+
+def _page(report: Report) -> str:
+    return f"{report.old.name}_{report.new.name}.md"
+
+
+def _pair(report: Report) -> str:
+    shown = select(report, Selection(Level.NOMINAL))
+    return f"{_NOTE}\n{report_markdown(shown, heading='#')}"
+
+
+def _index(reports: Sequence[Report]) -> str:
+    lines = [_NOTE, "# What each revision changed", "", _ABOUT, ""]
+    lines += ["| from | to | methods and types | verdicts |", "| --- | --- | --- | --- |"]
+    for report in reports:
+        counts = wording.counts(select(report, Selection(Level.NOMINAL)).counts())
+        link = f"[{report.new.name}]({_page(report)})"
+        lines.append(f"| {report.old.name} | {link} | {wording.name_changes(report)} | {counts} |")
+    return "\n".join(lines) + "\n"
+
+
+def _matrix(revisions: Sequence[Revision]) -> str:
+    """Return the table of methods by revision: direction, and whether embedded in results or deprecated."""
+    methods: dict[str, str] = {m.method: m.kind for r in revisions for m in r.methods.values()}
+    lines = [_NOTE, "# Methods and revisions", "", _LEGEND]
+    for kind in ("request", "notification"):
+        names = sorted(name for name, own in methods.items() if own == kind)
+        lines += ["", f"## {kind.capitalize()}s", ""]
+        lines += _grid(names, {r.name: r.methods for r in revisions})
+    return "\n".join(lines) + "\n"
+
+
+def _grid(names: Sequence[str], revisions: Mapping[str, Mapping[str, Method]]) -> list[str]:
+    lines = [f"| method | {' | '.join(revisions)} |", f"| --- |{' :---: |' * len(revisions)}"]
+    for name in names:
+        cells = [_cell(methods.get(name)) for methods in revisions.values()]
+        lines.append(f"| {code_span(name)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(method: Method | None) -> str:
+    if method is None:
+        return ""
+    arrow = "↔" if len(method.directions) > 1 else "".join(_ARROWS[d] for d in method.directions)
+    notes = ["*in results*"] if method.transport != "jsonrpc" else []
+    notes += ["*deprecated*"] if method.deprecated else []
+    return " ".join([arrow, *notes])

@@ -1,0 +1,200 @@
+"""Open decisions: facts about a revision that the schema does not state, each with the file to add it to.
+
+A dated revision is *pending* until it has a row in the table of revisions, a step module without undecided entries,
+and the capability and header parameter of each new method. The packages of a pending revision are generated, but
+`latest` and the deltas of other revisions ignore it, and the runtime does not offer it. Missing descriptions and
+leftovers of a removed revision are listed too, but keep no revision pending.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.checkout.runtime import Runtime, runtime_of
+from mcprev_codegen.checkout.step_modules import questions, skeleton
+from mcprev_codegen.errors import CodegenError, clean
+from mcprev_codegen.facts import (
+    CLIENT_TO_SERVER,
+    DESCRIPTIONS_FILE,
+    OVERLAY_FILE,
+    Method,
+    Revision,
+    load_pinned,
+)
+from mcprev_codegen.inputs import schema_folder
+
+_NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
+_HEADER_PARAMS: Final = ("name", "uri")
+"""The parameters that the Mcp-Name header repeats, for the methods that have had them so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One open decision."""
+
+    revision: str
+    path: Path
+    """The file to add the decision to."""
+    line: int | None
+    question: str
+    blocks: bool = True
+    """Whether the revision is pending until this is decided."""
+
+    def __str__(self) -> str:
+        where = os.path.relpath(self.path) + (f":{self.line}" if self.line else "")
+        return clean(f"{self.revision}  {where}: {self.question}")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The open decisions of a schema folder."""
+
+    decisions: tuple[Decision, ...]
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The dated revisions with blocking decisions."""
+        return frozenset(d.revision for d in self.decisions if d.blocks)
+
+
+def decision_status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
+    """Return the open decisions by revision, oldest first; `revisions` are all pinned revisions."""
+    runtime = runtime_of(folder)
+    found: list[Decision] = []
+    complete: Revision | None = None
+    for revision in revisions.values():
+        own = [] if complete is None else list(_methods(folder, complete, revision))
+        if runtime is not None and revision in _dated(revisions):
+            own += _missing(runtime, complete, revision)
+            complete = complete if own else revision
+        else:
+            if runtime is not None and complete is not None and not any(d.blocks for d in found):
+                own += _draft_step(runtime, complete, revision)
+            own = [replace(decision, blocks=False) for decision in own]
+        found += [*own, *_undescribed(folder, revision)]
+    return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
+
+
+def decision_lines(folder: Path) -> list[str]:
+    """Return the open decisions of a schema folder as lines of text, or the error that prevents reading the schemas."""
+    try:
+        return [str(decision) for decision in decision_status(folder, load_pinned(folder)).decisions]
+    except CodegenError as error:
+        return str(error).split("\n")
+
+
+def checkout_lines() -> list[str]:
+    """Return the lines for the checkout that this module is in; none if the package is installed."""
+    try:
+        folder = schema_folder()
+    except CodegenError:
+        return []
+    return decision_lines(folder) if runtime_of(folder) else []
+
+
+def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Decision]:
+    """Yield the decisions about new methods that the schema does not answer."""
+    path = folder / OVERLAY_FILE
+    headers = any(m.name_param for m in before.methods.values())
+    for name, method in revision.methods.items():
+        if name in before.methods:
+            continue
+        if method.capability is None and name not in revision.facts.capability:
+            question = f"'{name}#capability': state the capability that it needs, or \"\" for none"
+            yield Decision(revision.name, path, None, question)
+        named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
+        if (
+            headers
+            and named
+            and CLIENT_TO_SERVER in method.directions
+            and name not in revision.facts.name_param
+        ):
+            question = f"'{name}#name_param': state whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
+            yield Decision(revision.name, path, None, question)
+
+
+def _required(revision: Revision, method: Method) -> set[str]:
+    if method.kind != "request" or method.params is None:
+        return set()
+    return {f.name for f in revision.schema.flatten(ir.Ref(method.params)).fields if not f.field.optional}
+
+
+def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
+    """Yield a decision that lists the types and constants without a description; contracts contain no prose."""
+    path = folder / DESCRIPTIONS_FILE
+    declared = revision.declared
+    names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
+    names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
+    if names:
+        question = f"{len(names)} without a description: {', '.join(names)}"
+        yield Decision(revision.name, path, None, question, blocks=False)
+
+
+def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:
+    return [r for r in revisions.values() if r.pin is not None and r.pin.status == "final"]
+
+
+def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> Iterator[Decision]:
+    name = revision.name
+    if name not in runtime.rows():
+        like = f"replace(<row of {before.name}>, name={name!r}, ...)" if before else "Revision(...)"
+        yield Decision(
+            name, runtime.table, None, f"add the row of the revision, {like}, and list it in _ROWS"
+        )
+    if before is None:
+        return
+    if not runtime.step(name).is_file():
+        yield Decision(name, runtime.step(name), None, _NO_STEP)
+        return
+    yield from _undecided(runtime, name)
+
+
+def _draft_step(runtime: Runtime, before: Revision, draft: Revision) -> Iterator[Decision]:
+    """Yield the decisions about the step module of a draft, which is needed only if members are undecided."""
+    if runtime.step(draft.name).is_file():
+        yield from _undecided(runtime, draft.name)
+    elif any(questions(before, draft)):
+        yield Decision(draft.name, runtime.step(draft.name), None, _NO_STEP)
+
+
+def _undecided(runtime: Runtime, name: str) -> Iterator[Decision]:
+    for line, member, text in runtime.undecided(name):
+        yield Decision(name, runtime.step(name), line, f"{member}: {text}")
+
+
+def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[Decision]:
+    """Yield the leftovers of removed revisions."""
+    for name, line in runtime.rows().items():
+        if name not in revisions:
+            yield Decision(name, runtime.table, line, "no longer pinned: remove the row", blocks=False)
+    needed = {runtime.step(name) for name in list(revisions)[1:]}
+    for path in runtime.steps():
+        if path not in needed:
+            name = path.stem.removeprefix("step_").replace("_", "-")
+            yield Decision(name, path, None, "no revision comes before it: delete the module", blocks=False)
+
+
+def missing_steps(
+    folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]
+) -> dict[Path, str]:
+    """Return the step module to write, by path, if it does not exist yet.
+
+    It is that of the oldest pending revision, or of a draft with members to decide.
+    """
+    runtime = runtime_of(folder)
+    if runtime is None:
+        return {}
+    before: Revision | None = None
+    for revision in revisions.values():
+        if revision in _dated(revisions) and revision.name not in pending:
+            before = revision
+        elif before is not None:
+            path = runtime.step(revision.name)
+            wanted = revision.name in pending or any(questions(before, revision))
+            return {path: skeleton(before, revision)} if wanted and not path.exists() else {}
+    return {}

@@ -1,0 +1,75 @@
+"""The runtime of a checkout: its table of revisions and its step modules, read as syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.errors import InputError, reason
+from mcprev_codegen.python import module_name
+
+_ROWS: Final = frozenset({"Revision", "replace"})
+"""The functions whose calls make a row of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The runtime of a checkout; the generator reads its revision table and step modules, and writes new ones."""
+
+    folder: Path
+
+    @property
+    def table(self) -> Path:
+        """The path of the table of revisions."""
+        return self.folder / "revisions.py"
+
+    @property
+    def convert(self) -> Path:
+        """The path of the folder of the step modules."""
+        return self.folder / "convert"
+
+    def steps(self) -> list[Path]:
+        """Return the paths of all step modules."""
+        return sorted(self.convert.glob("step_*.py"))
+
+    def step(self, revision: str) -> Path:
+        """Return the path of the step module between a revision and the one before it."""
+        return self.convert / f"step_{module_name(revision).removeprefix('v')}.py"
+
+    def rows(self) -> dict[str, int]:
+        """Return the revisions in the table, each with its line."""
+        return {
+            str(keyword.value.value): node.lineno
+            for node in ast.walk(_parsed(self.table))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ROWS
+            for keyword in node.keywords
+            if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
+        }
+
+    def undecided(self, revision: str) -> Iterator[tuple[int, str, str]]:
+        """Yield the undecided entries of a step module: line, member and question."""
+        for node in ast.walk(_parsed(self.step(revision))):
+            if isinstance(node, ast.keyword) and node.arg == "undecided" and isinstance(node.value, ast.Dict):
+                for key, value in zip(node.value.keys, node.value.values, strict=True):
+                    if key is not None:
+                        yield key.lineno, _text(key), _text(value)
+
+
+def runtime_of(folder: Path) -> Runtime | None:
+    """Return the runtime next to a schema folder; None outside a checkout."""
+    found = Runtime(folder.resolve().parent / "runtime" / "mcprev")
+    return found if found.table.is_file() else None
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+def _text(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)

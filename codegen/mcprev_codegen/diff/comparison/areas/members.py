@@ -1,0 +1,327 @@
+"""Compares the members of two objects: presence, optionality, type, limits, deprecation and place of declaration.
+
+An inherited change is reported once, at the base that changed, with the types that inherit it. Two changes are not
+reported for members: whether a message requires params, which is a change of the method, and the envelope members,
+which every message has wherever the schema declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.changes import Change, Place
+from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_values
+from mcprev_codegen.diff.comparison.context import Context, Scope
+from mcprev_codegen.diff.comparison.view import ENVELOPE, View
+from mcprev_codegen.ir import ORDERED, is_unset, tightened
+from mcprev_codegen.resolve import FlatField, FlatType
+
+PARAMS: Final = "params"
+
+Delta = tuple[FlatField | None, FlatField | None]
+
+
+def compare_objects(context: Context, before: FlatType, after: FlatType, scope: Scope) -> Iterator[Change]:
+    """Yield every change between two objects at one place."""
+    scope = replace(scope, openness=_openness(before, after))
+    for name, (old, new) in changed_members(before, after).items():
+        yield from compare_member(context, old, new, scope, name)
+
+
+def changed_members(before: FlatType, after: FlatType) -> dict[str, Delta]:
+    """Return the old and new declaration of every member, old members first."""
+    old = {f.name: f for f in before.fields}
+    new = {f.name: f for f in after.fields}
+    return {name: (old.get(name), new.get(name)) for name in {**old, **new}}
+
+
+def compare_pair(
+    context: Context, before: str, after: str, inheritors: Mapping[tuple[str, str], tuple[str, ...]]
+) -> Iterator[Change]:
+    """Yield every change of the members of two paired types, except for changes inherited from a common base.
+
+    `inheritors` lists the types that inherit a change, by new type and member.
+    """
+    flats = context.old.schema.flat(before), context.new.schema.flat(after)
+    scope = replace(context.scope(before, after), openness=_openness(*flats))
+    for name, (old, new) in changed_members(*flats).items():
+        if not is_inherited(context, before, after, name):
+            affected = tuple(context.new.path(type_name) for type_name in inheritors.get((after, name), ()))
+            yield from compare_member(
+                context, old, new, replace(scope, affects=affected or scope.affects), name
+            )
+        elif old and new and (old.declared_in, new.declared_in) == (before, after):
+            place = scope.at(name)
+            places = context.old.member(old.field, place.old_path), context.new.member(
+                new.field, place.new_path
+            )
+            yield from described(context, place, old.field.doc, new.field.doc, *places)
+
+
+def _openness(before: FlatType, after: FlatType) -> str:
+    """Return whether additional members of any value became allowed (`opened`) or ceased to be (`closed`)."""
+    old = before.index is not None and before.index.value in ir.ANYTHING
+    new = after.index is not None and after.index.value in ir.ANYTHING
+    return "" if old == new else "opened" if new else "closed"
+
+
+def is_inherited(context: Context, before: str, after: str, name: str) -> bool:
+    """Return whether a common base declares the same old and new member."""
+    return inherited_from(context, before, after, name) is not None
+
+
+def inherited_from(context: Context, before: str, after: str, name: str) -> str | None:
+    """Return the new name of the furthest common base with the same old and new member; None if there is none."""
+    if name == PARAMS and after in context.new.message_types:
+        return None
+    own = _sides(context, before, after, name)
+    found = None
+    old_bases = set(context.old.schema.supertypes(before))
+    for base in context.new.schema.supertypes(after):
+        base_before = context.pairing.old_of.get(base)
+        objects = base_before in old_bases and context.new.is_object(base)
+        if base_before is not None and objects and _sides(context, base_before, base, name) == own:
+            found = base
+    return found
+
+
+def _sides(context: Context, before: str, after: str, name: str) -> tuple[ir.Field | None, ir.Field | None]:
+    old, new = context.old.schema.flat(before).get(name), context.new.schema.flat(after).get(name)
+    return (
+        replace(old, doc=ir.NO_DOC) if old is not None else None,
+        replace(new, doc=ir.NO_DOC) if new is not None else None,
+    )
+
+
+# -- one member ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _MemberSite:
+    context: Context
+    scope: Scope
+    """The scope of the member."""
+    name: str
+    message: bool
+    """Whether the member belongs to a message type on both sides."""
+
+    def old(self, member: ir.Field) -> Place:
+        return self.context.old.member(member, self.scope.old_path)
+
+    def new(self, member: ir.Field) -> Place:
+        return self.context.new.member(member, self.scope.new_path)
+
+    def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
+        return self.context.change(rule, case, old, new, self.scope)
+
+
+def compare_member(
+    context: Context, old: FlatField | None, new: FlatField | None, scope: Scope, name: str
+) -> Iterator[Change]:
+    """Yield every change of one member of an object; `scope` is that of the object."""
+    on_base = name == PARAMS and (_is_base(context.old, scope.before) or _is_base(context.new, scope.after))
+    place = scope.at(name)
+    site = _MemberSite(
+        context,
+        replace(place, override="base") if on_base and not place.override else place,
+        name,
+        _is_message(context.old, scope.before) and _is_message(context.new, scope.after),
+    )
+    if old is None and new is not None:
+        yield _added(site, new)
+    elif new is None and old is not None:
+        yield _removed(site, old)
+    elif old is not None and new is not None:
+        yield from _changed(site, old, new)
+
+
+def _is_base(side: View, name: str | None) -> bool:
+    return name is not None and side.is_message_base(name)
+
+
+def _is_message(side: View, name: str | None) -> bool:
+    return name is not None and side.transport(name) == "jsonrpc"
+
+
+def _added(site: _MemberSite, new: FlatField) -> Change:
+    rule = "field-added-optional" if new.field.optional else "field-added-required"
+    case = "any"
+    if site.message and site.name in ENVELOPE:
+        case = "envelope"
+    elif new.field.optional and _tolerated(site.context.old, site.scope.before, site.name):
+        case = "declared"
+    elif not new.field.optional and _has_default(site.context.new, new):
+        case = "defaulted"
+    elif new.field.optional and site.scope.openness == "closed" and new.field.type not in ir.ANYTHING:
+        case = "singled-out"
+    return site.change(rule, None, site.new(new.field), case)
+
+
+def _removed(site: _MemberSite, old: FlatField) -> Change:
+    case = "optional" if old.field.optional else "required"
+    if site.message and site.name in ENVELOPE:
+        case = "envelope" if old.field.optional else "envelope-required"
+    elif old.field.optional and _tolerated(site.context.new, site.scope.after, site.name):
+        case = "declared"
+    elif not old.field.optional and _has_default(site.context.old, old):
+        case = "defaulted"
+    elif old.field.optional and site.scope.openness == "opened" and old.field.type not in ir.ANYTHING:
+        case = "absorbed"
+    return site.change("field-removed", site.old(old.field), None, case)
+
+
+def _tolerated(side: View, owner: str | None, name: str) -> bool:
+    """Return whether the overlay adds the member to a type whose schema does not declare it."""
+    return f"{owner}.{name}" in side.revision.facts.patched
+
+
+def _has_default(side: View, member: FlatField) -> bool:
+    """Return whether the specification gives a required member a default."""
+    return f"{member.declared_in}.{member.name}" in side.revision.facts.default
+
+
+def _changed(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    context = site.context
+    yield from _optionality(site, old, new)
+    type_site = ComparisonSite(context, site.scope, old.field.span, new.field.span, compare_objects)
+    yield from compare_values(type_site, context.old.effective(old.field), context.new.effective(new.field))
+    yield from _limits(site, old.field, new.field)
+    yield from _moves(site, old, new)
+    yield from compare_metadata(
+        context, site.scope, old.field, new.field, site.old(old.field), site.new(new.field)
+    )
+
+
+def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = site.scope.before, site.scope.after
+    methods = before in site.context.old.message_types and after in site.context.new.message_types
+    if old.field.optional == new.field.optional or (site.name == PARAMS and methods):
+        return
+    if new.field.optional:
+        case = "defaulted" if _has_default(site.context.old, old) else "any"
+        yield site.change("field-became-optional", site.old(old.field), site.new(new.field), case)
+    else:
+        case = "defaulted" if _has_default(site.context.new, new) else "any"
+        yield site.change("field-became-required", site.old(old.field), site.new(new.field), case)
+
+
+def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
+    for name in ir.CONSTRAINTS:
+        for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
+            rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
+            yield site.change(rule, _tag(site.old(old), name, was), _tag(site.new(new), name, is_now))
+    yield from _replaced(site, old, new, "format", "none", "{}")
+    yield from _replaced(site, old, new, "default", "no default", "default {}")
+
+
+def _replaced(
+    site: _MemberSite, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
+) -> Iterator[Change]:
+    """Yield the change of a tag that has some text or is absent."""
+    was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
+    if was == is_now:
+        return
+    case = "removed" if is_now is None else "added" if was is None else "replaced"
+    texts = [none if text is None else written.format(text) for text in (was, is_now)]
+    before, after = _with_text(site.old(old), texts[0]), _with_text(site.new(new), texts[1])
+    yield site.change(f"{tag}-changed", before, after, case)
+
+
+def _steps(
+    name: str, old: float | str | None, new: float | str | None
+) -> list[tuple[float | str | None, float | str | None]]:
+    """Return the changes of a limit; one without an order is removed and added again."""
+    if old == new:
+        return []
+    if name in ORDERED or is_unset(old) or is_unset(new):
+        return [(old, new)]
+    return [(old, None), (None, new)]
+
+
+def _with_text(place: Place, text: str | None) -> Place:
+    """Return a place with another text; `none` if there is none."""
+    return replace(place, text=text or "none", stable=text or "none")
+
+
+def _tag(place: Place, name: str, value: object) -> Place:
+    keyword = ir.CONSTRAINTS[name]
+    if is_unset(value):
+        return _with_text(place, f"no {keyword}")
+    return _with_text(place, keyword if value is True else f"{keyword} {value}")
+
+
+def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = site.scope.before, site.scope.after
+    own_before, own_after = old.declared_in == before, new.declared_in == after
+    if before is None or after is None or own_before == own_after or (site.message and site.name in ENVELOPE):
+        return
+    rule = "field-moved-to-base" if own_before else "field-moved-from-base"
+    declared = site.context.old.path(old.declared_in), site.context.new.path(new.declared_in)
+    sides = _with_text(site.old(old.field), declared[0]), _with_text(site.new(new.field), declared[1])
+    yield site.change(rule, *sides)
+
+
+# -- what members and types share --------------------------------------------------------------------------------
+
+
+def compare_metadata(
+    context: Context,
+    scope: Scope,
+    old: ir.Field | ir.Decl,
+    new: ir.Field | ir.Decl,
+    before: Place,
+    after: Place,
+) -> Iterator[Change]:
+    """Yield the changes of deprecation, visibility, category and description of a member or type."""
+    for tag, on, off in (("deprecated", "deprecated", "undeprecated"), ("internal", "internal", "public")):
+        was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
+        if was != is_now:
+            sides = _with_text(before, tag if was else f"not {tag}"), _with_text(
+                after, tag if is_now else f"not {tag}"
+            )
+            yield context.change(on if is_now else off, "any", *sides, scope)
+    if old.tags.category != new.tags.category:
+        sides = _with_text(before, old.tags.category), _with_text(after, new.tags.category)
+        yield context.change("category-changed", "any", *sides, scope)
+    yield from described(context, scope, old.doc, new.doc, before, after)
+
+
+def described(
+    context: Context, scope: Scope, old: ir.Doc, new: ir.Doc, before: Place, after: Place
+) -> Iterator[Change]:
+    """Yield the change of a description, if both sides have upstream's prose."""
+    old_text, new_text = _prose(old), _prose(new)
+    if old_text != new_text and context.old.has_prose and context.new.has_prose:
+        yield context.change(
+            "doc-changed", "any", _with_text(before, old_text), _with_text(after, new_text), scope
+        )
+
+
+def _prose(doc: ir.Doc) -> str:
+    """Return the text of a comment without examples and line breaks."""
+    tags = (f"@{name} {text}" for name, text in doc.tags if name != "example")
+    members = (f"{index}: {text}" for index, text in doc.members)
+    return " ".join(" ".join(filter(None, (doc.text, doc.notes, *tags, *members))).split())
+
+
+def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatType) -> Iterator[Change]:
+    """Yield the changes of the index signature."""
+    old, new = before.index, after.index
+    if (old is None) == (new is None):
+        if old is not None and new is not None:
+            site = ComparisonSite(context, scope.at("*"), None, None, compare_objects)
+            yield from compare_values(site, old.value, new.value)
+        return
+    value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value
+    case = ("opened" if new else "closed") if value in ir.ANYTHING else ("typed" if new else "untyped")
+    texts = [
+        f"any of {side.text(index.value)}" if index else "none"
+        for side, index in ((context.old, old), (context.new, new))
+    ]
+    places = [
+        Place(path, text, text) for path, text in zip((scope.old_path, scope.new_path), texts, strict=True)
+    ]
+    yield context.change("openness-changed", case, places[0], places[1], scope)

@@ -1,0 +1,141 @@
+"""Compares two method tables: methods, directions, transport, optional params, results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.changes import METHOD_PREFIX, Change, Place
+from mcprev_codegen.diff.comparison.context import SENDERS, Context, Scope
+from mcprev_codegen.diff.comparison.subtyping import relation
+from mcprev_codegen.facts import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
+
+_SENDER: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
+_DIRECTIONS: Final = {CLIENT_TO_SERVER: "client to server", SERVER_TO_CLIENT: "server to client"}
+
+
+def compare_methods(context: Context) -> Iterator[Change]:
+    """Yield every change of methods, by their wire names."""
+    old, new = context.old.revision.methods, context.new.revision.methods
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        site = _MethodSite(context, before, after)
+        if before is None and after is not None:
+            yield site.change(
+                "method-added", _gated(after), None, site.new(_summary(after)), after.directions
+            )
+        elif after is None and before is not None:
+            yield site.change(
+                "method-removed", _gated(before), site.old(_summary(before)), None, before.directions
+            )
+        elif before is not None and after is not None:
+            yield from _directions(site, before, after)
+            yield from _transport_and_params(site, before, after)
+            yield from _results(site, before, after)
+
+
+def _gated(method: Method) -> str:
+    return f"gated-{method.kind}" if method.capability else method.kind
+
+
+def _summary(method: Method) -> str:
+    directions = " and ".join(_DIRECTIONS[d] for d in method.directions)
+    transport = "" if method.transport == "jsonrpc" else f", {method.transport}"
+    return f"{method.kind} ({directions}{transport})"
+
+
+@dataclass(frozen=True, slots=True)
+class _MethodSite:
+    context: Context
+    before: Method | None
+    after: Method | None
+
+    @property
+    def path(self) -> str:
+        method = self.after or self.before
+        return f"{METHOD_PREFIX}{method.method if method else ''}"
+
+    def old(self, text: str) -> Place:
+        decl = self.context.old.schema.types[self.before.type] if self.before else None
+        return Place(self.path, text, text, decl.span if decl else None)
+
+    def new(self, text: str) -> Place:
+        decl = self.context.new.schema.types[self.after.type] if self.after else None
+        return Place(self.path, text, text, decl.span if decl else None)
+
+    def change(
+        self,
+        rule: str,
+        case: str,
+        old: Place | None,
+        new: Place | None,
+        directions: tuple[str, ...],
+        *,
+        answer: bool = False,
+    ) -> Change:
+        """Return a change of the data sent in some directions; with `answer`, of the responses to it."""
+        senders = {_SENDER[d] for d in directions}
+        if answer:
+            senders = {other for other in SENDERS for sender in senders if other != sender}
+        scope = Scope(
+            self.before.type if self.before else None,
+            self.after.type if self.after else None,
+            self.path,
+            self.path,
+            senders=tuple(s for s in SENDERS if s in senders),
+            methods=frozenset({self.path.removeprefix(METHOD_PREFIX)}),
+        )
+        return self.context.change(rule, case, old, new, scope)
+
+
+def _common(before: Method, after: Method) -> tuple[str, ...]:
+    return tuple(d for d in before.directions if d in after.directions) or after.directions
+
+
+def _directions(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
+    for direction in after.directions:
+        if direction not in before.directions:
+            yield site.change(
+                "direction-added", after.kind, None, site.new(_DIRECTIONS[direction]), (direction,)
+            )
+    for direction in before.directions:
+        if direction not in after.directions:
+            yield site.change(
+                "direction-removed", before.kind, site.old(_DIRECTIONS[direction]), None, (direction,)
+            )
+
+
+def _transport_and_params(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
+    common = _common(before, after)
+    old, new = _transport(before), _transport(after)
+    if old != new:
+        yield site.change("transport-changed", "any", site.old(old), site.new(new), common)
+    if before.params_optional != after.params_optional:
+        rule = "params-optional" if after.params_optional else "params-required"
+        texts = ["params?" if method.params_optional else "params" for method in (before, after)]
+        yield site.change(rule, "any", site.old(texts[0]), site.new(texts[1]), common)
+
+
+def _transport(method: Method) -> str:
+    """Return how a message is sent: separately, or inside the result of another request."""
+    return (
+        f"a {method.kind} of its own" if method.transport == "jsonrpc" else f"a {method.kind} inside a result"
+    )
+
+
+def _results(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
+    context, common = site.context, _common(before, after)
+    if before.result and after.result and not context.paired(before.result, after.result):
+        effect = relation(context.old, context.new, ir.Ref(before.result), ir.Ref(after.result))
+        places = site.old(before.result), site.new(after.result)
+        yield site.change("result-changed", effect.value, *places, common, answer=True)
+    old = {context.pairing.new_of.get(name, name): name for name in before.alternates}
+    new = {name: name for name in after.alternates}
+    for key, name in new.items():
+        if key not in old:
+            yield site.change("result-alternate-added", "any", None, site.new(name), common, answer=True)
+    for key, name in old.items():
+        if key not in new:
+            yield site.change("result-alternate-removed", "any", site.old(name), None, common, answer=True)

@@ -1,0 +1,169 @@
+"""Compares declared types: names, kinds, bases, openness, aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.changes import Change, Place
+from mcprev_codegen.diff.comparison.areas.members import (
+    compare_index,
+    compare_metadata,
+    compare_objects,
+    compare_pair,
+    described,
+    inherited_from,
+)
+from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_values
+from mcprev_codegen.diff.comparison.context import Context, Scope
+from mcprev_codegen.diff.comparison.subtyping import relation
+from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, View
+from mcprev_codegen.typescript import print_type
+
+
+def compare_declarations(context: Context) -> Iterator[Change]:
+    """Yield every change of types, from their names to their members."""
+    yield from _names(context)
+    inheritors = _inheritors(context)
+    for before, after in context.pairing.new_of.items():
+        if context.old.is_object(before) and context.new.is_object(after):
+            yield from _objects(context, before, after)
+            yield from compare_pair(context, before, after, inheritors)
+        elif not context.old.is_object(before) and not context.new.is_object(after):
+            yield from _aliases(context, before, after)
+        if context.old.declares(before) and context.new.declares(after):
+            yield from _metadata(context, before, after)
+
+
+def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the declared types that inherit a change of a base's member, by the base's new name and the member."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for before, after in context.pairing.new_of.items():
+        if not (context.old.is_object(before) and context.new.is_object(after)):
+            continue
+        old, new = context.old.schema.flat(before), context.new.schema.flat(after)
+        for name in sorted({f.name for f in (*old.fields, *new.fields)}):
+            base = inherited_from(context, before, after, name)
+            if base is not None and context.new.declares(after):
+                found[base, name] = (*found.get((base, name), ()), after)
+    return found
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+
+def _names(context: Context) -> Iterator[Change]:
+    """Yield the types that were added, removed or renamed, and the names that now mean another type."""
+    old, new, pairing = context.old, context.new, context.pairing
+    for before in filter(old.declares, old.schema.types):
+        after = pairing.new_of.get(before)
+        if new.declares(before) and after != before:
+            yield _reused(context, before)
+            docs = old.schema.types[before].doc, new.schema.types[before].doc
+            yield from described(context, context.scope(before, before), *docs, *_kinds(context, before))
+        elif after is None or not new.declares(after) or (after != before and old.declares(after)):
+            place = old.decl_place(before, kind_text(old, before))
+            yield context.change("type-removed", "any", place, None, context.scope(before, None))
+        elif after != before:
+            places = old.decl_place(before, before), new.decl_place(after, after)
+            yield context.change("type-renamed", "any", *places, context.scope(before, after))
+        elif old.is_object(before) != new.is_object(after):
+            effect = relation(old, new, ir.Ref(before), ir.Ref(after))
+            yield _kind_changed(context, before, effect.value, "")
+    for after in filter(new.declares, new.schema.types):
+        origin_name = pairing.old_of.get(after)
+        renamed = origin_name is not None and old.declares(origin_name) and not new.declares(origin_name)
+        if not old.declares(after) and not renamed:
+            place = new.decl_place(after, kind_text(new, after))
+            yield context.change("type-added", "any", None, place, context.scope(None, after))
+
+
+def _reused(context: Context, name: str) -> Change:
+    """Return the change of a name that means different types on the two sides."""
+    now, once = context.pairing.new_of.get(name), context.pairing.old_of.get(name)
+    notes = [f"The old type is {context.new.path(now)} now."] if now else []
+    notes += [f"The new type was {context.old.path(once)}."] if once else []
+    if context.old.is_object(name) != context.new.is_object(name):
+        return _kind_changed(context, name, "moved", " ".join(notes))
+    places = _kinds(context, name)
+    return context.change("name-reused", "any", *places, context.scope(name, name), note=" ".join(notes))
+
+
+def _kind_changed(context: Context, name: str, case: str, note: str) -> Change:
+    return context.change(
+        "type-kind-changed", case, *_kinds(context, name), context.scope(name, name), note=note
+    )
+
+
+def _kinds(context: Context, name: str) -> tuple[Place, Place]:
+    return (
+        context.old.decl_place(name, kind_text(context.old, name)),
+        context.new.decl_place(name, kind_text(context.new, name)),
+    )
+
+
+def kind_text(side: View, name: str) -> str:
+    """Return a short description of a type: `interface`, `union of A, B`, ..."""
+    decl = side.schema.types[name]
+    if isinstance(decl, ir.Interface):
+        return " extends ".join(filter(None, ["interface", ", ".join(print_type(b) for b in decl.bases)]))
+    kind = side.schema.alias_kind(name).replace("_", " ")
+    members = [side.text(m) for m in (decl.type.members if isinstance(decl.type, ir.Union) else (decl.type,))]
+    return f"{kind} of {', '.join(members)}" if kind == "union" else f"{kind} {side.text(decl.type)}"
+
+
+# -- bodies --------------------------------------------------------------------------------------------------------
+
+
+def _objects(context: Context, before: str, after: str) -> Iterator[Change]:
+    scope = context.scope(before, after)
+    old, new = context.old.schema.types[before], context.new.schema.types[after]
+    if isinstance(old, ir.Interface) and isinstance(new, ir.Interface):
+        yield from _bases(context, scope, old, new)
+    flat_old, flat_new = context.old.schema.flat(before), context.new.schema.flat(after)
+    if not _index_inherited(context, before, after):
+        yield from compare_index(context, scope, flat_old, flat_new)
+
+
+def _index_inherited(context: Context, before: str, after: str) -> bool:
+    """Return whether a common base has the same change of openness."""
+    old, new = context.old.schema, context.new.schema
+    old_bases = set(old.supertypes(before))
+    own = old.flat(before).index, new.flat(after).index
+    for base in filter(context.new.is_object, new.supertypes(after)):
+        base_before = context.pairing.old_of.get(base)
+        if base_before in old_bases and (old.flat(base_before).index, new.flat(base).index) == own:
+            return True
+    return False
+
+
+def _bases(context: Context, scope: Scope, old: ir.Interface, new: ir.Interface) -> Iterator[Change]:
+    before = {print_type(context.renamed(base)): print_type(base) for base in old.bases}
+    after = {print_type(base): print_type(base) for base in new.bases}
+    for key, text in before.items():
+        if key not in after:
+            yield context.change(
+                "base-removed", "any", Place(scope.old_path, text, text, old.span), None, scope
+            )
+    for key, text in after.items():
+        if key not in before:
+            yield context.change(
+                "base-added", "any", None, Place(scope.new_path, text, text, new.span), scope
+            )
+
+
+def _aliases(context: Context, before: str, after: str) -> Iterator[Change]:
+    old, new = context.old.schema.types[before], context.new.schema.types[after]
+    if isinstance(old, ir.Alias) and isinstance(new, ir.Alias):
+        scope = context.scope(before, after)
+        if after in DIRECTION_TABLES:
+            scope = replace(scope, override="direction")
+        site = ComparisonSite(context, scope, old.span, new.span, compare_objects)
+        yield from compare_values(site, old.type, new.type)
+
+
+def _metadata(context: Context, before: str, after: str) -> Iterator[Change]:
+    old, new = context.old.schema.types[before], context.new.schema.types[after]
+    places = context.old.decl_place(before, before), context.new.decl_place(after, after)
+    yield from compare_metadata(context, context.scope(before, after), old, new, *places)

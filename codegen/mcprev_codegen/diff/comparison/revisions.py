@@ -1,0 +1,102 @@
+"""Compares two revisions: pairs their types, then collects the changes of methods, types and constants in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mcprev_codegen.diff.changes import Change, Names, Report, Subject, ordered
+from mcprev_codegen.diff.comparison.areas import compare_constants, compare_declarations, compare_methods
+from mcprev_codegen.diff.comparison.context import Context
+from mcprev_codegen.diff.comparison.pairing import pair, stated_renames, with_inferred_results
+from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.diff.inputs import checkout_file
+from mcprev_codegen.facts import Revision, load_revision
+from mcprev_codegen.inputs import load_pins
+
+
+def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) -> Report:
+    """Return the report of every change from one revision to another.
+
+    `was` maps old type names to known new names. Without it, these are the renames that the new revision's overlay
+    states for the revision right before it. Other renames are detected by shape and name.
+    """
+    if was is None:
+        was = {before: after for after, before in new.facts.was.items()}
+    before, after = view_of(old), view_of(new)
+    before, after = with_inferred_results(before, after), with_inferred_results(after, before)
+    context = Context(before, after, pair(before, after, was))
+    changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]
+    return _report(context, changes)
+
+
+def compare_revisions(folder: Path, old: Revision, new: Revision) -> Report:
+    """Return the report of `compare`, with the renames that the overlay states between the two revisions.
+
+    Either revision may be the older one.
+    """
+    order = list(load_pins(folder))
+    if old.name not in order or new.name not in order:
+        return compare(old, new)
+    first, last = order.index(old.name), order.index(new.name)
+    if first <= last:
+        return compare(old, new, _lineage(folder, old, new, order[first + 1 : last]))
+    backwards = _lineage(folder, new, old, order[last + 1 : first])
+    return compare(old, new, {after: before for before, after in backwards.items()})
+
+
+def _lineage(folder: Path, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
+    if old.name == new.name:
+        return {}
+    return stated_renames([old, *(load_revision(folder, name) for name in between), new])
+
+
+def _report(context: Context, changes: Iterable[Change]) -> Report:
+    old, new = context.old, context.new
+    return Report(
+        old=_subject(old.revision),
+        new=_subject(new.revision),
+        changes=ordered(changes),
+        requests=_methods(old, new, "request"),
+        notifications=_methods(old, new, "notification"),
+        types=_names(old.revision.declared.types, new.revision.declared.types),
+        renamed=tuple(
+            (before, after)
+            for before, after in context.pairing.new_of.items()
+            if before != after
+            and old.declares(before)
+            and new.declares(after)
+            and not (old.declares(after) or new.declares(before))
+        ),
+        undescribed=_undescribed(old, new),
+    )
+
+
+def _undescribed(old: View, new: View) -> str:
+    """Return why descriptions are not compared; empty if they are."""
+    sides = [side.revision for side in (old, new) if not side.has_prose]
+    pins = " and ".join(dict.fromkeys(side.name for side in sides if side.pin))
+    files = " and ".join(dict.fromkeys(side.declared.path for side in sides if not side.pin))
+    why = [f"pinned revisions have no comments ({pins})"] if pins else []
+    why += [f"there are no comments in {files}"] if files else []
+    advice = "; pass upstream's own files as OLD and NEW (a path, a URL or REF:PATH)" if pins else ""
+    return f"Descriptions are not compared: {', '.join(why)}{advice}" if why else ""
+
+
+def _subject(revision: Revision) -> Subject:
+    if revision.pin:
+        return Subject(revision.name, f"{revision.name}/schema.ts")
+    source = revision.declared.path
+    return Subject(source, source, checkout_file(source))
+
+
+def _methods(old: View, new: View, kind: str) -> Names:
+    return _names(
+        [m.method for m in old.revision.methods.values() if m.kind == kind],
+        [m.method for m in new.revision.methods.values() if m.kind == kind],
+    )
+
+
+def _names(old: Iterable[str], new: Iterable[str]) -> Names:
+    before, after = list(old), list(new)
+    return Names(tuple(n for n in after if n not in before), tuple(n for n in before if n not in after))

@@ -1,0 +1,1 @@
+"""One module for each output format; import the one that is needed."""

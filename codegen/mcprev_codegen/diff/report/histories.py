@@ -1,0 +1,113 @@
+"""The history of one type or method over all revisions: added, changed, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.diff.changes import Change, Level, Report
+from mcprev_codegen.diff.comparison import View, compare_revisions, view_of
+from mcprev_codegen.facts import Revision, load_revision
+from mcprev_codegen.inputs import load_pins
+
+ABSENT: Final = "absent"
+ADDED: Final = "added"
+CHANGED: Final = "changed"
+REMOVED: Final = "removed"
+UNCHANGED: Final = "unchanged"
+PRESENT: Final = "present"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """The state of the type or method in one revision, and its changes since the revision before."""
+
+    revision: str
+    state: str
+    """`absent`, `present` (in the first revision), `added`, `changed`, `unchanged` or `removed`."""
+    name: str | None
+    """Its name in this revision; None if it does not exist there."""
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of one type or method, oldest revision first."""
+
+    name: str
+    kind: str
+    """`type` or `method`."""
+    entries: tuple[HistoryEntry, ...]
+
+
+def history(folder: Path, name: str) -> History:
+    """Return the history of a type or method. Raises `LookupError` if no revision has one of that name."""
+    revisions = [load_revision(folder, revision) for revision in load_pins(folder)]
+    is_method = any(name in revision.methods for revision in revisions)
+    if not is_method and all(name not in revision.declared.types for revision in revisions):
+        raise LookupError(f"no pinned revision has a type or method '{name}'")
+    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
+    if is_method:
+        names = [name if name in revision.methods else None for revision in revisions]
+        parts = [_parts(view_of(revision), name) for revision in revisions]
+    else:
+        names = _names(name, revisions, reports)
+        parts = [frozenset[str]() if known is None else frozenset({known}) for known in names]
+    entries = [HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])]
+    for index, report in enumerate(reports):
+        changes = tuple(
+            c
+            for c in report.changes
+            if (c.method == name or _part_of(c, parts[index], parts[index + 1])) and c.level is not Level.DOC
+        )
+        before, after = names[index], names[index + 1]
+        state = _state(before, after, changes)
+        entries.append(HistoryEntry(revisions[index + 1].name, state, after, changes))
+    return History(name, "method" if is_method else "type", tuple(entries))
+
+
+def _parts(side: View, name: str) -> frozenset[str]:
+    """Return the paths of a method's types: its message, its params and its results."""
+    method = side.revision.methods.get(name)
+    if method is None:
+        return frozenset()
+    names = [method.type, *([method.params] if method.params else []), *method.results]
+    return frozenset(side.path(n) for n in names if n in side.schema.types)
+
+
+def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> list[str | None]:
+    """Return the name of the type in each revision, with renames followed in both directions."""
+    found: list[str | None] = [name if name in r.declared.types else None for r in revisions]
+    for index, report in enumerate(reports):
+        before, after = found[index], found[index + 1]
+        renamed = dict(report.renamed)
+        if before is not None and after is None:
+            found[index + 1] = renamed.get(
+                before, before if before in revisions[index + 1].declared.types else None
+            )
+    for index in reversed(range(len(reports))):
+        before, after = found[index], found[index + 1]
+        was = {new: old for old, new in reports[index].renamed}
+        if after is not None and before is None:
+            found[index] = was.get(after, after if after in revisions[index].declared.types else None)
+    return found
+
+
+def _part_of(change: Change, old: frozenset[str], new: frozenset[str]) -> bool:
+    """Return whether a change belongs to these types, on each side that it has."""
+    sides = ((change.old, old), (change.new, new))
+    inside = all(_within(place.path, names) for place, names in sides if place is not None)
+    return inside or not new.isdisjoint(change.affects)
+
+
+def _within(path: str, names: frozenset[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in names)
+
+
+def _state(before: str | None, after: str | None, changes: Sequence[Change]) -> str:
+    if before and after:
+        return CHANGED if changes else UNCHANGED
+    return ADDED if after else REMOVED if before else ABSENT

@@ -1,0 +1,56 @@
+"""The JSON document of `mcprev show REV --json`: one revision in a stable format, written into its package.
+
+It lists the types that the schema declares, with inherited members, wire names, and member types as TypeScript.
+Methods refer to types as the generated package names them. `FORMAT` is the version of the format.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.facts import Method, Revision
+from mcprev_codegen.ir import Json
+from mcprev_codegen.python import module_name
+from mcprev_codegen.typescript import print_inline
+
+META_FORMAT: Final = 1
+
+
+def meta_document(revision: Revision) -> dict[str, Json]:
+    """Return the document of a revision."""
+    return {
+        "format": META_FORMAT,
+        "revision": revision.name,
+        "package": module_name(revision.name),
+        "protocol_version": revision.protocol_version,
+        "constants": {name: const.value for name, const in revision.declared.consts.items()},
+        "methods": [_method(method) for method in revision.methods.values()],
+        "types": [_type(revision, name) for name in revision.declared.types],
+    }
+
+
+def _method(method: Method) -> Json:
+    return {
+        "method": method.method,
+        "kind": method.kind,
+        "type": method.type,
+        "directions": list(method.directions),
+        "transport": method.transport,
+        "params": method.params,
+        "params_optional": method.params_optional,
+        "result": method.result,
+        "alternate_results": list(method.alternates),
+        "capability": method.capability,
+    }
+
+
+def _type(revision: Revision, name: str) -> Json:
+    schema = revision.declared
+    flat = schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ()
+    fields: list[Json] = [
+        {"name": f.name, "type": print_inline(f.field.type), "optional": f.field.optional} for f in flat
+    ]
+    senders = revision.senders[name]
+    sent_by = "both" if len(senders) > 1 else next(iter(senders), "none")
+    return {"name": name, "kind": schema.alias_kind(name), "fields": fields, "sent_by": sent_by}

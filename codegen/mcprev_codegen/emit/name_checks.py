@@ -1,0 +1,149 @@
+"""Checks that a schema has a valid Python form: valid names, no name clashes, literals and patterns Python supports.
+
+A name that `naming` cannot map stops generation with an error at its declaration. Otherwise the package would fail to
+import, or one member would hide another.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field, TypeAdapter
+from pydantic_core import SchemaError as PydanticSchemaError
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.facts import Method
+from mcprev_codegen.python import attribute, class_name, is_identifier
+from mcprev_codegen.resolve import Schema
+
+_MAX_WRITTEN_OUT: Final = 20_000
+"""The maximum number of types in all aliases, those of their aliases included each time."""
+_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
+
+
+def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, Method]) -> None:
+    """Raise `SchemaError` for a type, member, constant or method without a valid and unique Python name.
+
+    `reserved` are the names that the generated modules use themselves.
+    """
+    taken = dict.fromkeys(reserved, "a name of the package")
+    if not schema.types:
+        raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
+    _check_cycles(schema)
+    written_out = 0
+    for name, decl in schema.types.items():
+        python = class_name(name)
+        if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
+            raise schema.fail(
+                decl, f"'{name}' is not a valid name of a Python class; map it in naming.CLASS_NAMES"
+            )
+        if python in taken:
+            raise schema.fail(decl, f"'{name}' would hide {taken[python]}; map it in naming.CLASS_NAMES")
+        taken[python] = f"the type '{name}'"
+        if isinstance(decl, ir.Alias):
+            written_out = _check_size(schema, decl, written_out)
+            _check_type(schema, decl, f"'{name}'", decl.type)
+        if schema.is_object(ir.Ref(name)):
+            _check_members(schema, name, decl)
+    for name, const in schema.consts.items():
+        if not is_identifier(name):
+            raise schema.fail(const, f"'{name}' is not a valid name of a constant in Python; rename it")
+        if name in taken or hasattr(builtins, name):
+            raise schema.fail(const, f"'{name}' would hide {taken.get(name, 'a name of Python')}; rename it")
+    for method in methods.values():
+        if not is_identifier(method.stub):
+            raise schema.fail(
+                schema.types[method.type], f"'{method.type}' leaves no name for a stub; rename it"
+            )
+
+
+def _check_cycles(schema: Schema) -> None:
+    """Raise `SchemaError` for aliases that refer to each other in several ways: all are written as the first one."""
+    aliases = {n: schema.references[n] for n, d in schema.types.items() if isinstance(d, ir.Alias)}
+    cycles = ir.cycles(aliases)
+    first = {cycle: name for name, cycle in reversed([(n, cycles[n]) for n in aliases if n in cycles])}
+    others = ir.cycles({n: used for n, used in aliases.items() if n in cycles and first[cycles[n]] != n})
+    for name in others:
+        raise schema.fail(
+            schema.types[name],
+            f"'{name}' is one of several aliases that refer to each other in several ways; make one of them an interface",
+        )
+
+
+def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
+    """Return the number of types in all aliases so far, after this one; `before` is that of the others.
+
+    Raises `SchemaError` if the aliases in them make it too large.
+    """
+    pending: list[tuple[ir.TypeExpr, frozenset[str]]] = [(ir.Ref(decl.name), frozenset())]
+    for found in range(before, _MAX_WRITTEN_OUT):
+        if not pending:
+            return found
+        type_, inside = pending.pop()
+        if isinstance(type_, ir.Ref):
+            if type_.name in inside or not isinstance(schema.types[type_.name], ir.Alias):
+                continue
+            inside |= {type_.name}
+        match schema.follow(type_):
+            case ir.Union():
+                pending += [(member, inside) for member in schema.members(type_)]
+            case ir.Tuple(items):
+                pending += [(item, inside) for item in items]
+            case ir.Array(item) | ir.Record(item) | ir.Obj(_, ir.IndexSig(value=item)):
+                pending.append((item, inside))
+            case _:
+                pass
+    raise schema.fail(
+        decl,
+        f"the aliases up to '{decl.name}' have more than {_MAX_WRITTEN_OUT} parts with the aliases in them written out; "
+        "make some of them interfaces",
+    )
+
+
+def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
+    """Raise `SchemaError` for a literal type that Python cannot express."""
+    for node in ir.walk(type_):
+        value = node.value if isinstance(node, ir.Lit) else None
+        if isinstance(node, ir.ConstRef):
+            value = schema.consts[node.name].value
+        if isinstance(value, float):
+            raise schema.fail(
+                decl,
+                f"{where} has the literal type {value}, but Python has no literal types of fractions; use number",
+            )
+
+
+def _check_pattern(schema: Schema, decl: ir.Decl, where: str, pattern: str) -> None:
+    """Raise `SchemaError` for a regular expression that pydantic cannot compile."""
+    try:
+        TypeAdapter(Annotated[str, Field(pattern=pattern)])
+    except PydanticSchemaError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}") from None
+
+
+def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
+    seen: dict[str, str] = {}
+    for member in schema.flat(name).fields:
+        python = attribute(member.name)
+        where = f"member '{member.name}' of '{name}'"
+        if not is_identifier(python):
+            raise schema.fail(decl, f"{where} has no Python name; map it in naming.ATTRIBUTE_NAMES")
+        if python in _MODEL_MEMBERS or hasattr(BaseModel, python):
+            raise schema.fail(
+                decl, f"{where} would hide a member of every model; map it in naming.ATTRIBUTE_NAMES"
+            )
+        if python in seen:
+            raise schema.fail(
+                decl,
+                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; map one in naming.ATTRIBUTE_NAMES",
+            )
+        seen[python] = member.name
+        _check_type(schema, decl, where, member.field.type)
+        if member.field.tags.pattern is not None:
+            _check_pattern(schema, decl, where, member.field.tags.pattern)

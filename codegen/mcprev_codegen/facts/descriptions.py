@@ -1,0 +1,92 @@
+"""One-line descriptions written for this project; they replace upstream's prose.
+
+`schema/descriptions.toml` is shared by all revisions. `[revisions."REV".types.NAME]` overrides the description of a
+type for one revision, key by key. The key of a field is its wire name or a dotted path into inline objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.inputs import checked, read_table
+
+DESCRIPTIONS_FILE: Final = "descriptions.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeText:
+    """The descriptions of one type and its fields."""
+
+    doc: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """The descriptions of one revision."""
+
+    types: Mapping[str, TypeText]
+    fields: Mapping[str, str]
+    constants: Mapping[str, str]
+
+    def attach(self, module: ir.Module) -> ir.Module:
+        """Return the module with these descriptions as its only prose."""
+        return ir.Module(tuple(self._declaration(decl) for decl in ir.contract(module).decls))
+
+    def _declaration(self, decl: ir.Decl) -> ir.Decl:
+        if isinstance(decl, ir.Const):
+            return replace(decl, doc=ir.Doc(text=self.constants.get(decl.name)))
+        texts = self.types.get(decl.name, TypeText())
+        return replace(self._described(decl, texts, ""), doc=ir.Doc(text=texts.doc))
+
+    def _described(self, node: ir.AnyNode, texts: TypeText, path: str) -> ir.AnyNode:
+        """Return a node with the descriptions of all members in it; `path` is the key of the member around it."""
+        if not isinstance(node, ir.Field):
+            return ir.map_inner(node, lambda inner: self._described(inner, texts, path))
+        key = path + node.name
+        text = texts.fields.get(key) or self.fields.get(node.name)
+        inner = self._described(node.type, texts, key + ".")
+        return replace(node, doc=ir.Doc(text=text), type=inner)
+
+
+class _Type(TypedDict, total=False):
+    doc: str
+    fields: dict[str, str]
+
+
+class _Revision(TypedDict, total=False):
+    types: dict[str, _Type]
+
+
+class _File(_Revision, total=False):
+    fields: dict[str, str]
+    constants: dict[str, str]
+    revisions: dict[str, _Revision]
+
+
+_FILE: Final = TypeAdapter(_File)
+
+
+def load_descriptions(folder: Path, revision: str) -> Descriptions:
+    """Return the descriptions of one revision. Raises `InputError` if the file cannot be read."""
+    path = folder / DESCRIPTIONS_FILE
+    try:
+        data = checked(_FILE, read_table(path)[1])
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    types = {
+        name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
+    }
+    for name, override in data.get("revisions", {}).get(revision, {}).get("types", {}).items():
+        shared = types.get(name, TypeText())
+        fields = {**shared.fields, **override.get("fields", {})}
+        types[name] = TypeText(override.get("doc", shared.doc), fields)
+    return Descriptions(types, data.get("fields", {}), data.get("constants", {}))

@@ -1,0 +1,170 @@
+"""Loads one revision: the input of `diff` and of all later steps of generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
+from mcprev_codegen.facts.descriptions import load_descriptions
+from mcprev_codegen.facts.methods import method_table, unlisted
+from mcprev_codegen.facts.overlay import apply_overlay, overlay_warnings, with_descriptions
+from mcprev_codegen.facts.overlay_file import load_overlay
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.facts.senders import find_senders
+from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS
+from mcprev_codegen.inputs import (
+    Pin,
+    contract_path,
+    decoded,
+    load_pins,
+    read_contract,
+    read_file,
+    require_pin,
+)
+from mcprev_codegen.python import check_revision
+from mcprev_codegen.resolve import Schema, hoist
+from mcprev_codegen.typescript import parse
+
+
+def load_revision(folder: Path, revision: str) -> Revision:
+    """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
+    pin = require_pin(folder, revision)
+    path = contract_path(folder, revision)
+    texts = load_descriptions(folder, revision)
+    text = read_contract(folder, pin)
+    module = texts.attach(parse(text, str(path)))
+    return _derive(folder, revision, pin, Schema(module, str(path), text.split("\n")))
+
+
+def load_pinned(folder: Path) -> dict[str, Revision]:
+    """Return every pinned revision, oldest first. Raises `CodegenError` with all errors of all revisions."""
+    found: dict[str, Revision] = {}
+    errors: list[CodegenError] = []
+    for name in load_pins(folder):
+        try:
+            found[name] = load_revision(folder, name)
+        except CodegenError as error:
+            errors += error.parts
+    if errors:
+        raise together(errors)
+    return found
+
+
+def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient: bool = False) -> Revision:
+    """Return the revision of a schema.ts that is not pinned, with its comments.
+
+    `revision` selects the overlay entries. Without it, they are those of the pinned revision that the file's folder is
+    named after, else of the version that the file declares. Raises `CodegenError`; with `lenient`, overlay entries
+    that do not match are ignored.
+    """
+    return load_bytes(
+        folder, read_file(path), str(path), path.resolve().parent.name, revision, lenient=lenient
+    )
+
+
+def load_bytes(
+    folder: Path,
+    data: bytes,
+    source: str,
+    folder_name: str,
+    revision: str | None = None,
+    *,
+    lenient: bool = False,
+) -> Revision:
+    """Return what `load_file` returns for a file that has been read.
+
+    `source` is its name in errors, `folder_name` the name of its folder.
+    """
+    declared = _declared(data, source)
+    if revision is None:
+        version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+        revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
+    return _derive(folder, revision, None, declared, lenient=lenient)
+
+
+def load_extension(
+    folder: Path, path: Path, name: str | None, like: str | None, *, overlay: bool
+) -> Revision:
+    """Return the revision of a schema.ts that is not pinned, to generate packages from.
+
+    `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
+    the file declares. Without `overlay` it extends none. `name` is the name of the generated revision; by default
+    `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
+    """
+    declared = _declared(read_file(path), str(path))
+    if not any(union in declared.types for union in MESSAGE_UNIONS):
+        raise InputError(
+            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
+        )
+    pins = load_pins(folder)
+    version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    if overlay and like is None:
+        named = (name, str(version.value) if version else None)
+        like = next((n for n in named if n in pins), None)
+        if like is None:
+            raise InputError(
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value)[:60] if version else 'missing'}, which is not "
+                f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
+            )
+    if like is not None and like not in pins:
+        raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
+    name = name or like or _version(declared)
+    if name is None:
+        raise InputError(
+            f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
+        )
+    return _derive(folder, name, None, declared, like=like, extension=True)
+
+
+def _declared(data: bytes, source: str) -> Schema:
+    """Return the schema of a file as declared. Raises `CodegenError`."""
+    text = decoded(data, source)
+    return Schema(parse(text, source), source, text.split("\n"))
+
+
+def _version(declared: Schema) -> str | None:
+    """Return the version that a file declares, if it does. Raises `SchemaError` if it is not a name of a revision."""
+    const = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    if const is None:
+        return None
+    try:
+        return check_revision(str(const.value))
+    except InputError as error:
+        raise declared.fail(const, f"LATEST_PROTOCOL_VERSION: {error}") from None
+
+
+def _derive(
+    folder: Path,
+    name: str,
+    pin: Pin | None,
+    declared: Schema,
+    *,
+    lenient: bool = False,
+    like: str | None = None,
+    extension: bool = False,
+) -> Revision:
+    declared.check_aliases()
+    hoisted = hoist(declared)
+    entries = load_overlay(folder) if like or not extension else ()
+    schema, facts = apply_overlay(hoisted, entries, like or name, lenient=lenient)
+    schema.check_aliases()
+    schema = with_descriptions(facts, load_descriptions(folder, like or name).fields, schema)
+    try:
+        methods = method_table(schema, facts, lenient=lenient or extension)
+    except SchemaError:
+        if facts.errors and not extension:  # which may be the cause
+            raise together(facts.errors) from None
+        raise
+    warnings = list(declared.module.warnings)
+    if extension:
+        inherited = load_revision(folder, like).methods if like else None
+        warnings += [*overlay_warnings(facts), *unlisted(schema, methods, inherited)]
+    elif facts.errors:
+        raise together(facts.errors)
+    type_senders = find_senders(schema, methods)
+    return Revision(name, pin, declared, schema, facts, methods, type_senders, like, tuple(warnings))
+
+
+def dated(folder: Path) -> list[str]:
+    """Return the pinned revisions that are final, oldest first."""
+    return [name for name, pin in load_pins(folder).items() if pin.status == "final"]

@@ -1,0 +1,296 @@
+"""The method table of one revision: direction, params, results and capability of each method.
+
+Kind and direction follow from the message unions (ClientRequest, ServerNotification, ...); the members of InputRequest
+are requests inside results. The result of a request is the first of these that exists: the result of
+`<Stem>ResultResponse`, with further union members as alternates; `<Stem>Result`; EmptyResult. The capability follows
+from the method name (`resources/subscribe`: `resources.subscribe`) unless the overlay states another one. Results that
+no union lists, and the header parameter, come from the overlay only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.facts.overlay import OverlayFacts, outdated
+from mcprev_codegen.facts.vocabulary import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT
+from mcprev_codegen.python import stub
+from mcprev_codegen.resolve import Schema
+from mcprev_codegen.support import camel_case
+
+_SENDERS: Final = {"Client": CLIENT_TO_SERVER, "Server": SERVER_TO_CLIENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of a revision; type names are those of the hoisted schema."""
+
+    method: str
+    stub: str
+    kind: str
+    """`request` or `notification`."""
+    type: str
+    directions: tuple[str, ...]
+    transport: str
+    """`jsonrpc` for a separate message, `embedded` for a request inside a result."""
+    params: str | None
+    params_optional: bool
+    result: str | None
+    """The result type of a request; None for a notification."""
+    alternates: tuple[str, ...]
+    """Result types that may be returned instead."""
+    result_source: str | None
+    """The source of the result type: `response`, `naming` or `empty`; also `similarity` in a comparison."""
+    capability: str | None
+    """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
+    name_param: str | None
+    input_responses: bool
+    """Whether the params can contain the responses to an earlier InputRequiredResult."""
+    cacheable: bool
+    paginated: bool
+    task_augmented: bool
+    deprecated: bool
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Every result type, the primary one first."""
+        return (self.result, *self.alternates) if self.result else ()
+
+    @property
+    def result_unions(self) -> frozenset[str]:
+        """The unions of a schema that list the results of this method."""
+        if self.transport == "embedded":
+            return frozenset({"InputResponse"})
+        return frozenset("ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in self.directions)
+
+
+def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
+    """Return every method by its wire name, in the order of the schema's declarations.
+
+    `schema` is hoisted and has the overlay applied. Raises `SchemaError` if a message has no single method literal, or
+    if no union of its direction lists a result. Facts that do not fit are added to `facts.errors`; with `lenient`, for
+    files that are not pinned, they are ignored.
+    """
+    return _Table(schema, facts, lenient).build()
+
+
+def unlisted(
+    schema: Schema, methods: Mapping[str, Method], inherited: Collection[str] | None
+) -> Iterator[str]:
+    """Yield a warning for each message in no message union, and for each new request without its own result type.
+
+    `inherited` are the methods of the revision that the schema extends; None if it extends none.
+    """
+    known = {method.type for method in methods.values()}
+    for name, decl in schema.types.items():
+        member = schema.flat(name).get("method") if isinstance(decl, ir.Interface) else None
+        if member is not None and isinstance(schema.literal(member.type), str) and name not in known:
+            kind = "Notification" if name.endswith("Notification") else "Request"
+            yield schema.fail(
+                decl,
+                f"'{name}' gets no method, since no union lists it: add it to Client{kind} or Server{kind}",
+            ).headline
+    for method in methods.values():
+        if inherited is not None and method.result_source == "empty" and method.method not in inherited:
+            expected = f"{method.type.removesuffix('Request')}Result"
+            yield schema.fail(
+                schema.types[method.type],
+                f"'{method.method}' is answered by EmptyResult, since no {expected} is declared",
+            ).headline
+
+
+@dataclass(frozen=True)
+class _Table:
+    schema: Schema
+    facts: OverlayFacts
+    lenient: bool
+
+    def build(self) -> dict[str, Method]:
+        found: dict[str, set[str]] = {}
+        transports: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        for sender, direction in _SENDERS.items():
+            for kind in ("Request", "Notification"):
+                for name in self._union(f"{sender}{kind}"):
+                    found.setdefault(name, set()).add(direction)
+                    transports[name], kinds[name] = "jsonrpc", kind.lower()
+        for name in self._union("InputRequest"):
+            found.setdefault(name, set()).add(SERVER_TO_CLIENT)
+            transports[name], kinds[name] = "embedded", "request"
+        methods = [
+            self._method(
+                name, kinds[name], tuple(d for d in DIRECTIONS if d in found[name]), transports[name]
+            )
+            for name in self.schema.types
+            if name in found
+        ]
+        self._check_names(methods)
+        return {m.method: m for m in methods}
+
+    def _union(self, name: str) -> list[str]:
+        if name not in self.schema.types:
+            return []
+        members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
+        return [m.name for m in members if isinstance(m, ir.Ref)]
+
+    def _method(self, name: str, kind: str, directions: tuple[str, ...], transport: str) -> Method:
+        decl = self.schema.types[name]
+        flat = self.schema.flat(name)
+        member, params = flat.get("method"), flat.get("params")
+        literal = self.schema.literal(member.type) if member else None
+        if not isinstance(literal, str):
+            raise self.schema.fail(
+                decl, f"'{name}' is in a message union, but its 'method' is not a single literal"
+            )
+        source, results = self._results(name) if kind == "request" else (None, [])
+        if literal in self.facts.alternate:
+            alternate = self.facts.alternate[literal]
+            if not self.lenient or alternate in self.schema.types:
+                results.append(alternate)
+        fields = self._field_names(params.type) if params else frozenset[str]()
+        found = Method(
+            method=literal,
+            stub=stub(name),
+            kind=kind,
+            type=name,
+            directions=directions,
+            transport=transport,
+            params=self._params_name(decl, params),
+            params_optional=params is None or params.optional,
+            result=results[0] if results else None,
+            alternates=tuple(results[1:]),
+            result_source=source,
+            capability=self._capability(literal, kind, directions),
+            name_param=self._name_param(literal, fields),
+            input_responses="inputResponses" in fields,
+            cacheable=bool(results) and {"ttlMs", "cacheScope"} <= self._field_names(ir.Ref(results[0])),
+            paginated="cursor" in fields,
+            task_augmented="task" in fields,
+            deprecated=decl.tags.deprecated,
+        )
+        if kind == "request" and not self.lenient:
+            self._check_results(found)
+        return found
+
+    def _params_name(self, decl: ir.Decl, params: ir.Field | None) -> str | None:
+        if params is None:
+            return None
+        if not isinstance(params.type, ir.Ref):
+            if self.lenient:
+                return None
+            raise self.schema.fail(decl, f"the params of '{decl.name}' must be one named object")
+        return params.type.name
+
+    def _field_names(self, type_: ir.TypeExpr) -> frozenset[str]:
+        """Return the members that all alternatives of an object type share."""
+        flats = [self.schema.flatten(m) for m in self.schema.members(type_) if self.schema.is_object(m)]
+        common = {f.name for f in flats[0].fields} if flats else set[str]()
+        for flat in flats[1:]:
+            common &= {f.name for f in flat.fields}
+        return frozenset(common)
+
+    def _results(self, name: str) -> tuple[str, list[str]]:
+        stem = name.removesuffix("Request")
+        types = self.schema.types
+        if f"{stem}ResultResponse" in types:
+            carried = self.schema.flat(f"{stem}ResultResponse").get("result")
+            if carried is not None:
+                members = carried.type.members if isinstance(carried.type, ir.Union) else (carried.type,)
+                return "response", [m.name for m in members if isinstance(m, ir.Ref)]
+        if f"{stem}Result" in types:
+            return "naming", [f"{stem}Result"]
+        if "EmptyResult" not in types:
+            raise self.schema.fail(
+                types[name], f"'{name}' has no result: declare {stem}Result or EmptyResult"
+            )
+        return "empty", ["EmptyResult"]
+
+    def _check_results(self, method: Method) -> None:
+        for union in sorted(method.result_unions):
+            members = {m.name for m in self._listed(union)}
+            missing = [
+                r for r in method.results if r not in members and r not in self.facts.alternate.values()
+            ]
+            if missing:
+                raise self.schema.fail(
+                    self.schema.types[method.type],
+                    f"{', '.join(missing)} is the result of '{method.type}', but not in {union}",
+                )
+
+    def _listed(self, union: str) -> Iterator[ir.Ref]:
+        """Yield the members of a result union without following aliases; none if it is not declared."""
+        decl = self.schema.types.get(union)
+        if decl is None:
+            return
+        type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
+        for member in type_.members if isinstance(type_, ir.Union) else (type_,):
+            if isinstance(member, ir.Ref):
+                yield member
+
+    def _capability(self, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
+        """Return the capability from the overlay or from the method name; None if the method needs none."""
+        # A request needs a capability of its receiver, a notification one of its sender.
+        server = CLIENT_TO_SERVER if kind == "request" else SERVER_TO_CLIENT
+        holders = [f"{'Server' if d == server else 'Client'}Capabilities" for d in directions]
+        derived = self._implied_capability(method, holders)
+        if method not in self.facts.capability:
+            return derived or None
+        path, pointer = self.facts.capability[method], f"{method}#capability"
+        entry = self.facts.entries.get(pointer)
+        if path and not all(self._has_path(holder, path) for holder in holders):
+            if self.lenient:
+                return derived or None
+            self._record_mismatch(pointer, f"'{method}' needs '{path}', which is not in this revision")
+        elif entry is not None and entry.expected != derived and not self.lenient:
+            self.facts.add_error(entry, outdated(entry, pointer, derived).message)
+        return path or None
+
+    def _implied_capability(self, method: str, holders: Sequence[str]) -> str:
+        """Return the longest prefix of a method name that is a path into all of `holders`; empty if there is none."""
+        first, *rest = method.removeprefix("notifications/").split("/")
+        path = ""
+        for part in (first, *map(camel_case, rest)):
+            longer = f"{path}.{part}" if path else part
+            if not all(self._has_path(holder, longer) for holder in holders):
+                break
+            path = longer
+        return path
+
+    def _record_mismatch(self, pointer: str, message: str) -> None:
+        """Record that an overlay entry does not fit this revision."""
+        self.facts.add_error(self.facts.entries[pointer], f"{message}; correct the entry")
+
+    def _has_path(self, type_name: str, path: str) -> bool:
+        type_: ir.TypeExpr = ir.Ref(type_name) if type_name in self.schema.types else ir.Prim("unknown")
+        for name in path.split("."):
+            member = self.schema.flatten(type_).get(name) if self.schema.is_object(type_) else None
+            if member is None:
+                return False
+            type_ = member.type
+        return True
+
+    def _name_param(self, method: str, fields: frozenset[str]) -> str | None:
+        name = self.facts.name_param.get(method)
+        if not name or name in fields:
+            return name or None
+        if not self.lenient:
+            self._record_mismatch(
+                f"{method}#name_param", f"'{method}' has no parameter '{name}' for the Mcp-Name header"
+            )
+        return None
+
+    def _check_names(self, methods: list[Method]) -> None:
+        """Raise `SchemaError` if two messages share a method name, or a stub in one direction."""
+        seen: dict[tuple[str, str], Method] = {}
+        for m in methods:
+            decl = self.schema.types[m.type]
+            if seen.setdefault(("method", m.method), m) is not m:
+                raise self.schema.fail(
+                    decl, f"'{m.method}' is also the method of '{seen['method', m.method].type}'"
+                )
+            for direction in m.directions:
+                if seen.setdefault((direction, m.stub), m) is not m:
+                    other = seen[direction, m.stub].type
+                    raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.stub}'")

@@ -1,0 +1,48 @@
+"""One revision with the facts derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mcprev_codegen.facts.methods import Method
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.inputs import Pin
+from mcprev_codegen.resolve import Schema
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision: its schema as declared and as generated from, and the facts derived from it."""
+
+    name: str
+    pin: Pin | None
+    """None for a file that is not pinned."""
+    declared: Schema
+    """The schema as in the file: inline objects inline, without the overlay."""
+    schema: Schema
+    """The schema after `hoist` and with the overlay applied: every object has a name."""
+    facts: OverlayFacts
+    methods: Mapping[str, Method]
+    senders: Mapping[str, frozenset[str]]
+    """The senders of each type of `schema`: `client`, `server`, both or neither."""
+    like: str | None = None
+    """The pinned revision that a file extends; None for a pinned revision, and for a file that extends none."""
+    warnings: tuple[str, ...] = ()
+    """Ignored parts of the file, each with its place."""
+
+    @property
+    def negotiated_as(self) -> str:
+        """The revision that peers negotiate to use this one."""
+        return self.like or self.name
+
+    @property
+    def protocol_version(self) -> str:
+        """The version string in the schema; a draft has that of the revision it is based on."""
+        const = self.schema.consts.get("LATEST_PROTOCOL_VERSION")
+        return str(const.value) if const else self.name
+
+    @property
+    def era(self) -> str:
+        """`handshake` if sessions start with `initialize`, else `stateless`."""
+        return "handshake" if "initialize" in self.methods else "stateless"

@@ -1,0 +1,28 @@
+"""Bytes from outside: the schema folder and its pins, files, downloads, git objects and tables."""
+
+from mcprev_codegen.inputs.download import (
+    fetch as fetch,
+    is_url as is_url,
+    without_secrets as without_secrets,
+)
+from mcprev_codegen.inputs.files import (
+    LIMIT as LIMIT,
+    decoded as decoded,
+    read_file as read_file,
+    refuse_link as refuse_link,
+    write_new as write_new,
+)
+from mcprev_codegen.inputs.git import find_repository as find_repository
+from mcprev_codegen.inputs.pins import (
+    Pin as Pin,
+    contract_path as contract_path,
+    digest as digest,
+    load_pins as load_pins,
+    read_contract as read_contract,
+    remove_pin as remove_pin,
+    require_pin as require_pin,
+    save_contract as save_contract,
+    schema_folder as schema_folder,
+    with_contract as with_contract,
+)
+from mcprev_codegen.inputs.tables import checked as checked, read_table as read_table

@@ -1,0 +1,61 @@
+"""Reads and writes single files: reads with a bound, writes atomically and never through a link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.errors import InputError, reason
+
+LIMIT: Final = 8_000_000
+"""Maximum size in bytes; upstream's largest file has a fiftieth of that."""
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file. Raises `InputError` if it cannot be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    if len(data) > LIMIT:
+        raise InputError(f"{path}: larger than {LIMIT} bytes, so it is not a schema.ts")
+    return data
+
+
+def decoded(data: bytes, source: str) -> str:
+    """Return the text of a file. Raises `InputError`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8: {error}") from None
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a new file atomically. Raises `FileExistsError` if it exists."""
+    fresh = _written(path, text)
+    try:
+        path.hardlink_to(fresh)
+    finally:
+        fresh.unlink()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write or replace a file atomically. Raises `InputError` for a link."""
+    refuse_link(path)
+    _written(path, text).replace(path)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise `InputError` for a link: what is written or deleted there would be elsewhere."""
+    if path.is_symlink():
+        raise InputError(f"{path}: this link leads elsewhere; move it away")
+
+
+def _written(path: Path, text: str) -> Path:
+    """Write a text into a new file next to a path."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with fresh.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return fresh

@@ -1,0 +1,201 @@
+"""The pinned revisions: the upstream file of each contract, and the contract's path.
+
+`schema/revisions.toml` holds one table per revision, oldest first, the draft last. A contract that does not match its
+pin has been edited by hand and is refused: such a change belongs upstream or into the overlay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, cast
+
+from mcprev_codegen.errors import InputError, at_line
+from mcprev_codegen.inputs.files import LIMIT, refuse_link, write_whole
+from mcprev_codegen.inputs.tables import read_table
+from mcprev_codegen.python import Code, check_revision, code, identifier, joined, module_name, toml_string
+
+PINS: Final = "revisions.toml"
+_HEADER: Final = """\
+# The pin of every revision: where its schema.ts came from and what it was. Written by `mcprev import`.
+# `sha256` is that of upstream's file, `contract` that of the canonical file beside this one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The source of one revision's schema."""
+
+    revision: str
+    status: str
+    """`final` for a dated revision, `draft` for one that still changes."""
+    location: str
+    """The URL of the file at upstream."""
+    commit: str
+    """The upstream commit that last changed the file."""
+    sha256: str
+    contract: str
+    spec: str
+    """The URL of the specification of this revision."""
+
+
+_VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
+
+
+def schema_folder(*, to_write: bool = False) -> Path:
+    """Return the folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
+
+    The installed copy is not returned with `to_write`. Raises `InputError` if there is no folder.
+    """
+    if chosen := os.environ.get("MCPREV_SCHEMA"):
+        return Path(chosen)
+    here = Path(__file__).resolve()
+    checkout, installed = here.parents[3] / "schema", here.parents[1] / "schema"
+    if (checkout / PINS).is_file():
+        return checkout
+    if to_write:
+        raise InputError(
+            "the schema folder of an installed mcprev is read-only: pass --out (generate), "
+            "or set MCPREV_SCHEMA to a schema folder of your own (import)"
+        )
+    if (installed / PINS).is_file():
+        return installed
+    raise InputError(f"no {PINS} in {checkout} or {installed}; set MCPREV_SCHEMA to a schema folder")
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def load_pins(folder: Path) -> dict[str, Pin]:
+    """Return the pins by revision, in file order. Raises `SchemaError` for an incomplete pin."""
+    path = folder / PINS
+    if not path.exists():
+        return {}
+    text, tables = read_table(path)
+    lines = text.split("\n")
+    pins = {revision: _pin(path, lines, revision, table) for revision, table in tables.items()}
+    try:
+        _check_modules(pins)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return pins
+
+
+def _check_modules(revisions: Iterable[str]) -> None:
+    """Raise `InputError` for two revisions whose packages or step modules would have one name."""
+    seen: dict[str, str] = {}
+    for revision in revisions:
+        other = seen.setdefault(module_name(revision).removeprefix("v").lower(), revision)
+        if other != revision:
+            raise InputError(f"the revisions '{other}' and '{revision}' would have modules of the same name")
+
+
+def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
+    line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
+    try:
+        check_revision(revision)
+    except InputError as error:
+        raise at_line(path, lines, line, str(error)) from None
+    entries: Mapping[str, object] = cast("Mapping[str, object]", table) if isinstance(table, Mapping) else {}
+    values = {name: str(entries[name]) for name in _VALUES if name in entries}
+    if missing := [name for name in _VALUES if not values.get(name)]:
+        raise at_line(
+            path,
+            lines,
+            line,
+            f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(revision)}",
+        )
+    return Pin(revision, **values)
+
+
+def _import_hint(revision: str) -> str:
+    return f"run `mcprev import PATH_OR_URL --revision {revision}`"
+
+
+def require_pin(folder: Path, revision: str) -> Pin:
+    """Return the pin of one revision. Raises `SchemaError` that lists the known revisions if it is not pinned."""
+    pins = load_pins(folder)
+    if revision not in pins:
+        path = folder / PINS
+        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+        known = ", ".join(pins) or "none yet"
+        raise at_line(
+            path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_import_hint(revision)}"
+        )
+    return pins[revision]
+
+
+def contract_path(folder: Path, revision: str) -> Path:
+    """Return the path of a revision's contract. Raises `InputError` if the revision has no valid name."""
+    return folder / check_revision(revision) / "schema.ts"
+
+
+def read_contract(folder: Path, pin: Pin) -> str:
+    """Return the text of a pinned contract. Raises `InputError` if it is missing or was changed."""
+    path = contract_path(folder, pin.revision)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: pinned but missing; {_import_hint(pin.revision)} again") from None
+    if digest(data) != pin.contract:
+        raise InputError(
+            f"{path}: its sha256 is {digest(data)[:12]}…, but the pin has {pin.contract[:12]}…; "
+            f"contracts are not edited by hand: run `mcprev import` again, or put the change into overlay.toml"
+        )
+    return data.decode("utf-8")
+
+
+def save_contract(folder: Path, pin: Pin, text: str) -> None:
+    """Write a contract and its pin, and keep the other pins: dated revisions in order, drafts last.
+
+    Raises `InputError`, with nothing written, for a link and for a name that leaves no name for a module.
+    """
+    path = contract_path(folder, pin.revision)
+    pins = load_pins(folder) | {pin.revision: pin}
+    _check_modules(pins)
+    for place in (path.parent, path, folder / PINS):
+        refuse_link(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    _write_pins(folder, pins)
+
+
+def remove_pin(folder: Path, revision: str) -> None:
+    """Delete the pin and the contract of a revision. Raises `InputError` if it is not pinned."""
+    pins = load_pins(folder)
+    if pins.pop(revision, None) is None:
+        raise InputError(f"revision '{revision}' is not pinned; pinned are {', '.join(pins) or 'none'}")
+    path = contract_path(folder, revision)
+    refuse_link(path.parent)
+    _write_pins(folder, pins)
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir() and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
+    ordered = sorted(pins.values(), key=lambda p: (not p.revision[:1].isdigit(), p.revision))
+    blocks = [
+        code(
+            "[{}]\n{}\n",
+            toml_string(entry.revision),
+            joined("\n", (_setting(entry, name) for name in _VALUES)),
+        )
+        for entry in ordered
+    ]
+    write_whole(folder / PINS, "\n".join([_HEADER, *blocks]))
+
+
+def _setting(pin: Pin, name: str) -> Code:
+    return code("{} = {}", identifier(name), toml_string(getattr(pin, name)))
+
+
+def with_contract(pin: Pin, text: str) -> Pin:
+    """Return the pin with the digest of a new contract."""
+    return replace(pin, contract=digest(text.encode("utf-8")))

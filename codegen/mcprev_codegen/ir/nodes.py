@@ -1,0 +1,272 @@
+"""The intermediate representation (IR): the declarations of one schema.ts as frozen values in source order.
+
+Equality compares the *contract*: declarations, members, types, literals, constants and machine-readable tags.
+Positions are not compared, and `contract()` removes the prose (`Doc`). A reformatted file therefore gives an equal
+`Module`, and a file without its prose an equal contract.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Literal: TypeAlias = "str | int | float | bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The lines of a declaration or member in its source, counted from 1, both ends included."""
+
+    line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The machine-readable JSDoc tags; part of the contract."""
+
+    format: str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    max_items: int | None = None
+    exclusive_minimum: int | float | None = None
+    exclusive_maximum: int | float | None = None
+    multiple_of: int | float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    min_items: int | None = None
+    unique_items: bool = False
+    default: str | None = None
+    """The value that an absent member stands for, as JSON text."""
+    tjs_type: str | None = None
+    nullable: bool = False
+    deprecated: bool = False
+    internal: bool = False
+    category: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """The prose of a declaration or member, in upstream's words; not part of the contract.
+
+    `text` is the JSDoc comment without its tags, `notes` a plain block comment used instead of JSDoc, `section` the
+    heading above a declaration, `tags` the tags with prose (`see`, `example`, the message of `deprecated`, unknown
+    tags), and `members` the trailing comments of the members of a union, by member index.
+    """
+
+    text: str | None = None
+    notes: str | None = None
+    section: str | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    members: tuple[tuple[int, str], ...] = ()
+
+
+NO_TAGS: Final = Tags()
+NO_DOC: Final = Doc()
+
+
+@dataclass(frozen=True, slots=True)
+class Prim:
+    """A keyword type: string, number, boolean, null, unknown, any or object (integer in overlays only)."""
+
+    name: str
+
+
+ANYTHING: Final = frozenset({Prim("unknown"), Prim("any")})
+"""The types of any value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lit:
+    """A literal type such as `"text"`, `5` or `true`."""
+
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ConstRef:
+    """`typeof NAME`: the literal type of an exported constant."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to a type declared in the same file."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """`T[]` or `Array<T>`."""
+
+    item: TypeExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A flattened union in source order."""
+
+    members: tuple[TypeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """A flattened intersection in source order."""
+
+    members: tuple[TypeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`Record<string, T>`: a map without an index signature."""
+
+    value: TypeExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Obj:
+    """An inline object type, with or without declared members and an index signature."""
+
+    fields: tuple[Field, ...] = ()
+    index: IndexSig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """An object type derived from a named one by `Pick`, `Omit`, `Partial` or `Required`."""
+
+    kind: str
+    base: Ref | Derived
+    keys: tuple[str, ...] = ()
+    """The members that `Pick` keeps or `Omit` removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """`[A, B]`: an array of fixed length with a type for each item."""
+
+    items: tuple[TypeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template literal type such as `` `user-${string}` ``."""
+
+    text: str
+    """The text between the backticks."""
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that matches these strings, in the dialect of JSON Schema."""
+        texts = re.split(r"\$\{(\w+)\}", self.text)
+        parts = [PLACEHOLDERS[t] if n % 2 else _SPECIAL.sub(r"\\\g<0>", t) for n, t in enumerate(texts)]
+        return f"^{''.join(parts)}$"
+
+
+PLACEHOLDERS: Final = {
+    "string": r"[\s\S]*",
+    "number": r"-?\d+(\.\d+)?([eE][-+]?\d+)?",
+    "boolean": "(true|false)",
+}
+"""The placeholders that a template literal type may contain, each with its regular expression."""
+_SPECIAL: Final = re.compile(r"[\\^$.*+?()\[\]{}|/]")
+TypeExpr: TypeAlias = (
+    Prim | Lit | ConstRef | Ref | Array | Union | Intersection | Record | Obj | Derived | Tuple | Template
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSig:
+    """`[key: string]: T`."""
+
+    key: str
+    value: TypeExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One declared member of an interface or inline object."""
+
+    name: str
+    type: TypeExpr
+    optional: bool = False
+    tags: Tags = NO_TAGS
+    doc: Doc = NO_DOC
+    span: Span = field(default=Span(0, 0), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface with the members that it declares itself."""
+
+    name: str
+    bases: tuple[Ref | Derived, ...] = ()
+    fields: tuple[Field, ...] = ()
+    index: IndexSig | None = None
+    tags: Tags = NO_TAGS
+    doc: Doc = NO_DOC
+    span: Span = field(default=Span(0, 0), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A `type NAME = ...`, or an enum as the union of its values."""
+
+    name: str
+    type: TypeExpr
+    tags: Tags = NO_TAGS
+    doc: Doc = NO_DOC
+    span: Span = field(default=Span(0, 0), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant: a version string or an error code."""
+
+    name: str
+    value: Literal
+    tags: Tags = NO_TAGS
+    doc: Doc = NO_DOC
+    span: Span = field(default=Span(0, 0), compare=False)
+
+
+Decl: TypeAlias = Interface | Alias | Const
+
+
+def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> list[Field]:
+    """Return the members that `Pick`, `Omit`, `Partial` or `Required` derive from others."""
+    if kind in ("Pick", "Omit"):
+        named = frozenset(keys)
+        return [f for f in fields if (f.name in named) == (kind == "Pick")]
+    return [dataclasses.replace(f, optional=kind == "Partial") for f in fields]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The declarations of one schema.ts in source order."""
+
+    decls: tuple[Decl, ...]
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """Constructs that the parser ignored, each with its place."""
+
+    @property
+    def types(self) -> dict[str, Interface | Alias]:
+        """The interfaces and aliases by name, in source order."""
+        return {d.name: d for d in self.decls if not isinstance(d, Const)}
+
+    @property
+    def consts(self) -> dict[str, Const]:
+        """The constants by name, in source order."""
+        return {d.name: d for d in self.decls if isinstance(d, Const)}
+
+
+def distinct(types: Iterable[TypeExpr]) -> tuple[TypeExpr, ...]:
+    """Return types without duplicates, in order; `1`, `1.0` and `true`, which Python takes as equal, are different."""
+    return tuple({repr(type_): type_ for type_ in types}.values())

@@ -1,0 +1,137 @@
+"""Walks over the IR: visiting, changing, comparing and finding what refers to what."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from mcprev_codegen.ir.nodes import (
+    NO_DOC,
+    Alias,
+    Array,
+    Const,
+    ConstRef,
+    Decl,
+    Derived,
+    Field,
+    IndexSig,
+    Interface,
+    Intersection,
+    Lit,
+    Module,
+    Obj,
+    Prim,
+    Record,
+    Ref,
+    Template,
+    Tuple,
+    TypeExpr,
+    Union,
+)
+
+Node: TypeAlias = TypeExpr | IndexSig | Field | Decl | Module
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
+    """Return the tree with each node replaced by `change(node)`, from the leaves up; unchanged nodes are not copied."""
+    return cast("AnyNode", change(map_inner(node, lambda inner: map_nodes(inner, change))))
+
+
+def map_inner(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
+    """Return a node with each node directly in it replaced by `change(node)`; the same node if none changes."""
+    values: dict[str, Any] = {}
+    for name in _NODES[type(node)]:
+        value = getattr(node, name)
+        if type(value) in _NODES:
+            if (changed := change(value)) is not value:
+                values[name] = changed
+        elif isinstance(value, tuple):
+            items = cast("tuple[Node, ...]", value)
+            mapped = tuple(change(item) if type(item) in _NODES else item for item in items)
+            if any(one is not other for one, other in zip(items, mapped, strict=True)):
+                values[name] = mapped
+    return dataclasses.replace(node, **values) if values else node
+
+
+def contract(module: Module) -> Module:
+    """Return the module without its prose and warnings."""
+
+    def strip(node: Node) -> Node:
+        if isinstance(node, Field | Interface | Alias | Const) and node.doc != NO_DOC:
+            return dataclasses.replace(node, doc=NO_DOC)
+        return node
+
+    return dataclasses.replace(map_nodes(module, strip), warnings=())
+
+
+_NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    cls: tuple(f.name for f in dataclasses.fields(cls))
+    for cls in (
+        Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Derived, Tuple, Template,
+        IndexSig, Field, Interface, Alias, Const, Module,
+    )
+}  # fmt: skip
+"""The names of the members of each node type."""
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes in it, in source order."""
+    yield node
+    for name in _NODES[type(node)]:
+        value: object = getattr(node, name)
+        for item in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
+            if type(item) in _NODES:
+                yield from walk(cast("Node", item))
+
+
+def references(node: Node) -> list[str]:
+    """Return the names of the types that a node refers to, in order, duplicates included."""
+    return [found.name for found in walk(node) if isinstance(found, Ref)]
+
+
+def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return for each node that is on a cycle all nodes that it reaches and that reach it (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    place: dict[str, int] = {}
+    done: set[str] = set()
+    found: dict[str, frozenset[str]] = {}
+    for root in graph:
+        work = [] if root in index else [(root, iter(graph[root]))]
+        while work:
+            node, following = work[-1]
+            if node not in index:
+                index[node] = low[node] = len(index)
+                place[node] = len(path)
+                path.append(node)
+            other = next((n for n in following if n in graph and n not in done), None)
+            if other is not None and other not in index:
+                work.append((other, iter(graph[other])))
+            elif other is not None:
+                low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    group = path[place[node] :]
+                    del path[-len(group) :]
+                    done.update(group)
+                    if len(group) > 1 or node in graph[node]:
+                        found |= dict.fromkeys(group, frozenset(group))
+    return found
+
+
+def reachable(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return names, and all names that follow them, directly or through others."""
+    seen: set[str] = set()
+    pending = [*names]
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += following(name)
+    return seen
