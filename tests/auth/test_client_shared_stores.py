@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -433,6 +433,70 @@ def test_a_store_that_cannot_be_read_is_an_error_before_anybody_logs_in() -> Non
     run(main())
 
 
+class Lagging(mcprev.MemoryTokens):
+    """Returns records that were replaced so many writes ago, as folders do that are synchronised late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lag = 0
+        self.written: dict[object, list[Any]] = {}
+
+    async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+        self.written.setdefault(key, []).append(tokens)
+
+    async def tokens(self, key: mcprev.TokenKey, /) -> mcprev.Tokens | None:
+        found = self.written.get(key, [None])
+        return cast("mcprev.Tokens | None", found[-1 - min(self.lag, len(found) - 1)])
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+@pytest.mark.parametrize("lag", [1, 2, shared_store.MAX_OLD], ids=str)
+@pytest.mark.parametrize("early", [False, True], ids=["refused", "early"])
+def test_a_refresh_token_that_was_used_is_not_used_again_where_a_store_still_has_it(
+    early: bool, lag: int
+) -> None:
+    async def main() -> None:
+        async with shared() as at:
+            store = Lagging()
+            auth = at.oauth(store=store)
+            async with connecting(at, auth) as client:
+                for turn in range(2 * shared_store.MAX_OLD):
+                    store.lag = lag if turn >= shared_store.MAX_OLD else 0
+                    if early:
+                        (authorizer,) = auth.authorizers.values()
+                        assert authorizer.active is not None
+                        authorizer.active.refresh_at = 0
+                    else:
+                        at.good.clear()
+                    await client.call_tool("any", {})
+            assert at.log[3:] == ["refresh_token"] * 2 * shared_store.MAX_OLD
+
+    run(main())
+
+
+@req("AUTH-22", everywhere=True)
+def test_what_is_known_of_records_is_bounded_and_the_store_decides_otherwise() -> None:
+    async def main() -> None:
+        store = Lagging()
+        records = shared_store.SharedStore(store)
+        one, *others = (mcprev.Tokens(f"token-{number}") for number in range(shared_store.MAX_OLD + 2))
+        for each in (one, *others[:-1]):
+            await records.keep_tokens(KEY, each)
+        store.written[KEY] = [one]
+        assert await records.tokens(KEY) == others[-2]
+        await records.keep_tokens(KEY, others[-1])
+        store.written[KEY] = [one]
+        assert await records.tokens(KEY) == one  # forgotten: too long ago
+        store.written[KEY] = [None]
+        assert await records.tokens(KEY) is None  # deleted by another process
+        store.written[KEY] = [one]
+        assert await records.tokens(KEY) is None
+        await records.keep_tokens(KEY, one)
+        assert await records.tokens(KEY) == one
+
+    run(main())
+
+
 # -- what others have stored -------------------------------------------------------------------------------
 
 
@@ -637,6 +701,70 @@ def test_a_refresh_whose_caller_is_cancelled_is_completed(early: bool, dpop: boo
                 assert at.log == ["refresh_token"]
 
     run(main())
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+@pytest.mark.parametrize("dpop", [False, True], ids=["stored", "bound"])
+@pytest.mark.parametrize("early", [False, True], ids=["refused", "early"])
+def test_a_client_that_closes_waits_for_the_refresh_that_a_cancelled_call_has_left(
+    early: bool, dpop: bool
+) -> None:
+    """Then the event loop may end at once, which cancels all that is left in it."""
+
+    async def main() -> None:
+        async with shared() as at:
+            at.scheme = "DPoP" if dpop else "Bearer"
+            auth = at.oauth(dpop=dpop)
+            await connected(at, auth, early=early)
+            (authorizer,) = auth.authorizers.values()
+            assert authorizer.active is not None
+            assert authorizer.active.tokens.refresh_token == "refresh-2"
+            if not dpop:
+                assert await auth.store.tokens(authorizer.active.key) == authorizer.active.tokens
+            assert at.log[3:] == ["refresh_token"]
+
+    async def connected(at: World, auth: mcprev.OAuth, *, early: bool) -> None:
+        async with connecting(at, auth) as client:
+            if early:
+                (authorizer,) = auth.authorizers.values()
+                assert authorizer.active is not None
+                authorizer.active.refresh_at = 0
+            else:
+                at.good.clear()
+            call = asyncio.create_task(client.call_tool("any", {}))
+            closing = asyncio.Event()
+
+            async def token(exchange: Exchange) -> None:
+                call.cancel()
+                await closing.wait()
+                await turns()
+                await at.token(exchange)
+
+            at.tokens = token
+            await asyncio.wait({call}, timeout=10)
+            assert call.cancelled()
+            closing.set()
+
+    run(main())
+
+
+@req("AUTH-22", everywhere=True)
+def test_a_client_that_closes_waits_for_a_refresh_within_bounds() -> None:
+    async def main() -> None:
+        async with shared() as at:
+            auth = at.oauth(timeout=0.2)
+            async with connecting(at, auth) as client:
+                at.good.clear()
+                call = asyncio.create_task(client.call_tool("any", {}))
+
+                async def token(exchange: Exchange) -> None:
+                    call.cancel()
+                    await exchange.gone.wait()
+
+                at.tokens = token
+                await asyncio.wait({call}, timeout=10)
+
+    run(main(), limit=10)
 
 
 @req("AUTH-22", "SEC-6", everywhere=True)

@@ -136,6 +136,12 @@ class Authorizer(Authorization):
         use.challenge = challenge
         return request.interactive or self._running is not None or self.active is not used
 
+    @override
+    async def drain(self) -> None:
+        """Wait for a refresh whose callers were cancelled: an event loop that ends would lose the new tokens."""
+        if self._refreshing is not None:
+            await asyncio.wait({self._refreshing}, timeout=self._auth.timeout)
+
     async def _renew(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> None:
         """Replace the refused token. Raises `AuthError`."""
         if self.active is not use.active:

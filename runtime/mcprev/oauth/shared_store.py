@@ -1,8 +1,8 @@
 """The use of a token store that other processes may share: its lock, its bounds and its failures (AUTH-14, AUTH-22).
 
 Tokens and registrations are used first and stored afterwards: a store that fails is logged, and costs nobody the tokens
-that were just issued. What could not be stored takes precedence over the older record that the store still has. Only
-the record that was found invalid is deleted.
+that were just issued. What this process knows takes precedence over the older records that the store may still return:
+a write failed, or shows late. Only the record that was found invalid is deleted.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar, cast
 
 from mcprev.errors import AuthError, raised_at
 from mcprev.oauth.steps import settled
@@ -23,16 +23,28 @@ STORE: Final = 60.0
 """The maximum time of one call to a store, and of the wait for its lock, in seconds."""
 R = TypeVar("R", Tokens, Registration)
 K = TypeVar("K", TokenKey, str)
+MAX_OLD: Final = 8
+"""The number of replaced records that are remembered for each key."""
 logger: Final = logging.getLogger("mcprev.auth")
 
 
-class _Known(NamedTuple, Generic[R]):
-    """The last state of a record that this process has read or written; None if it is deleted."""
+@dataclass
+class _Known(Generic[R]):
+    """The last state of a record that this process has read or written."""
 
-    record: R | None
-    stale: R | None
-    """The record that the store has instead, if `record` could not be written."""
-    is_stored: bool
+    record: R | None = None
+    """None if there is none."""
+    old: tuple[R, ...] = ()
+    """The records that it has replaced, the latest last; to use their refresh tokens again looks like a theft."""
+    is_stored: bool = True
+    """Whether the store has it, as far as is known."""
+
+    def then(self, record: R | None, *, is_stored: bool) -> _Known[R]:
+        """Return the state after a record has taken the place of this one."""
+        old = [each for each in self.old if each != record]
+        if self.record is not None and self.record != record:
+            old.append(self.record)
+        return _Known(record, tuple(old[-MAX_OLD:]), is_stored)
 
 
 class SharedStore:
@@ -122,7 +134,7 @@ class SharedStore:
 
 async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[R | None]]) -> R | None:
     """Return what a store has, or what is known if that is newer or the store fails. Raises `AuthError`."""
-    last, found, failure = known.get(key), None, ""
+    last, found, failure = known.get(key) or _Known(), None, ""
     try:
         async with asyncio.timeout(STORE):
             found = await settled(read())
@@ -130,13 +142,13 @@ async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
         failure = f"the token store cannot be read ({raised_at(error)})"
     if failure:
-        if last is None or last.record is None:
+        if last.record is None:
             raise AuthError(failure)
         logger.warning("%s", failure)
         return last.record
-    if last is not None and not last.is_stored and found in (None, last.stale):
+    if not last.is_stored if found is None else found in last.old:
         return last.record
-    known[key] = _Known(found, None, is_stored=True)
+    known[key] = last.then(found, is_stored=True)
     return found
 
 
@@ -144,9 +156,7 @@ async def _write(
     known: dict[K, _Known[R]], key: K, record: R | None, write: Callable[[], Awaitable[None]]
 ) -> bool:
     """Write to a store; return whether that succeeded."""
-    last = known.get(key)
-    stale = None if last is None else last.record if last.is_stored else last.stale
-    known[key] = _Known(record, stale, is_stored=False)  # also if it is cancelled
+    known[key] = (known.get(key) or _Known()).then(record, is_stored=False)  # also if it is cancelled
     try:
         async with asyncio.timeout(STORE):
             await settled(write())
@@ -156,7 +166,7 @@ async def _write(
             raised_at(error),
         )
         return False
-    known[key] = _Known(record, None, is_stored=True)
+    known[key] = replace(known[key], is_stored=True)
     return True
 
 

@@ -80,3 +80,9 @@ class Authorization:
         most, whatever this method returns; then the client gets the last response.
         """
         return False
+
+    async def drain(self) -> None:
+        """Wait, for bounded time, for what must not be lost, such as a new token. Default: nothing.
+
+        Called when a client closes. Errors are logged.
+        """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -57,6 +58,7 @@ HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str] | A
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
 _POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 _STREAMED: Final = (("Accept", media.SSE), ("Cache-Control", "no-store"))
+logger: Final = logging.getLogger("mcprev.client")
 MAX_RETRIES: Final = 8
 """The maximum number of times that `auth` can have one request sent again."""
 MAX_ERROR: Final = 1024 * 1024
@@ -225,7 +227,13 @@ class HttpSession:
         raise failure
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, after what `auth` completes."""
+        if self.auth is not None:
+            try:
+                with _auth_errors():
+                    await self.auth.drain()
+            except McpError as error:
+                logger.warning("%s", error)
         if self._owned:
             await self._session.close()
 
