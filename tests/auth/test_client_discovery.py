@@ -103,7 +103,7 @@ def test_challenges_are_read_in_steps_that_grow_with_the_characters(
     def make(size: int) -> list[str]:
         return [start + again * (size // values) + end] * values
 
-    assert_linear(parse_challenges, make, discovery)
+    assert_linear(parse_challenges, make, discovery, sizes=(48, 96))
 
 
 @req("AUTH-4", everywhere=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,11 +17,12 @@ from api.test_reopening import QUICK, Flaky
 from api.wire import HandClient, Message, Reply, served
 from faults.processes import BOUND
 from mcprev.errors import ConnectionLost, InputDeclined, RequestTimeout
+from mcprev.protocol import tasks as task_records
 from mcprev.protocol.tasks import EXTENSION, Task
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
-from running import run, until
+from running import pass_time, run, until
 
 CORE: Final = next(row for row in DEFAULT if row.tasks is Place.CORE)
 MODERN: Final = next(row for row in DEFAULT if row.tasks is Place.EXTENSION)
@@ -42,6 +44,7 @@ class Store(mcprev.MemoryTaskStore):
         self.broken: Callable[[Task], bool] = lambda _: False
         self.saved: list[str] = []
         self.turns = 0
+        self.loads = 0
 
     async def save(self, task: Task, /) -> None:
         self.saving.set()
@@ -57,6 +60,7 @@ class Store(mcprev.MemoryTaskStore):
         await super().save(task)
 
     async def load(self, task_id: str, /) -> Task | None:
+        self.loads += 1
         found = await super().load(task_id)
         await self.may_load.wait()
         await asyncio.sleep(0)
@@ -260,6 +264,33 @@ def test_no_news_is_missed_while_a_store_is_asked() -> None:
             store.may_load.set()
             async with asyncio.timeout(BOUND):
                 assert (await waiting).result["content"][0]["text"] == "done"
+
+    run(main())
+
+
+@req("TASK-2", "TASK-4", at=D)
+@pytest.mark.parametrize("step", [-1e9, -3600, 3600, 1e9])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_task_of_another_process_is_waited_for_as_long_as_it_lasts_whatever_the_time_of_day_is(
+    step: float, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store, true = Store(), time.time
+        task = task_records.begin(time.time(), ttl=5000, poll=1, owner=None, session=None)
+        await store.save(task)
+        async with served(make(Author(), store), CORE) as hand:
+            waiting = asyncio.ensure_future(hand.ask("tasks/result", {"taskId": task.id}))
+            loads = store.loads
+            await until(lambda: store.loads > loads + 1)
+            monkeypatch.setattr(time, "time", lambda: true() + step)
+            await until(lambda: store.loads > loads + 4)
+            assert not waiting.done()
+            if ends:
+                await store.save(task_records.complete(task, {"content": []}, time.time()))
+                assert (await waiting).result["content"] == []
+            else:
+                pass_time(5)
+                assert (await waiting).code == -32602
 
     run(main())
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mcprev.errors import INVALID_PARAMS, InvalidParams
-from mcprev.protocol.request_state import KEY_BYTES, RequestStateSealer, params_digest
+from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer, params_digest
 from requirements import req
 from support import same
 
@@ -134,10 +134,20 @@ def test_mrtr_4_params_beyond_a_double_are_still_bound() -> None:
 def test_mrtr_4_time_is_passed_in() -> None:
     states = RequestStateSealer([KEY], lifetime=10)
     token = states.seal("x", **REQUEST)
-    for later in (-1000, 0, 5, 9.99):
+    for later in (1 - SKEW, 0, 5, 9.99):
         assert states.open(token, **request(now=NOW + later)) == "x"
     for later in (11, 1e9, float("inf")):
         refused(states, token, now=NOW + later)
+
+
+@req("MRTR-4", "SEC-5")
+@pytest.mark.parametrize("step", [SKEW + 2, 3600, 1e9])
+def test_mrtr_4_a_clock_that_is_set_back_makes_no_state_last_longer(step: float) -> None:
+    """Nobody knows how old such a state is; states that are sealed afterwards are good."""
+    states = RequestStateSealer([KEY], lifetime=10)
+    refused(states, states.seal("x", **REQUEST), now=NOW - step)
+    now = request(now=NOW - step)
+    assert states.open(states.seal("x", **now), **now) == "x"
 
 
 @req("MRTR-4")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 import pytest
@@ -135,8 +136,10 @@ def test_everything_comes_with_get() -> None:
 def test_how_long_a_task_is_kept(asked: Any, most: int | None, found: int | None) -> None:
     assert tasks.wanted_ttl({"task": {} if asked is None else {"ttl": asked}}, most) == found
     task = new(ttl=found)
-    assert task.expired(100.0 + (found or 0) / 1000) is (found is not None)
-    assert not task.expired(99.0)
+    lasts = inf if found is None else found / 1000
+    assert task.remaining(100.0) == task.remaining(99.0) == task.remaining(-1e9) == lasts
+    left = task.remaining(100.0 + (found or 0) / 1000)
+    assert left == (inf if found is None else pytest.approx(0, abs=1e-9))
 
 
 @req("TASK-2", at=D)

@@ -21,7 +21,7 @@ from mcprev.errors import AuthError, LocalProtocolError, TokenRejected, raised_a
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
-from mcprev.oauth.discovery import ProtectedServer, check_page, with_offline
+from mcprev.oauth.discovery import ProtectedServer, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
 from mcprev.oauth.steps import settled
 from mcprev.oauth.store import LoopLocks, Registration
@@ -152,7 +152,7 @@ class OAuth(TokenAuthorization):
         """Have the user log in at a page; return the URL that the user was redirected to."""
         try:
             async with asyncio.timeout(self._login_timeout):
-                return await visit(check_page(url))
+                return await visit(url)
         except TimeoutError:
             raise AuthError(
                 f"the login was not completed within {self._login_timeout:g} s; try again"
@@ -168,7 +168,7 @@ async def _visit(call: BrowserOpener, url: str) -> str:
     """Log in with the user's `open` function."""
     try:
         back = cast("object", await settled(call(url)))
-    except (AuthError, TimeoutError):
+    except AuthError:
         raise
     except Exception as error:  # noqa: BLE001 - reported without its text, which may contain secrets
         back = AuthError(f"the login failed: `open` raised {raised_at(error)}")

@@ -28,6 +28,8 @@ MAX_TOKEN: Final = 256 * 1024
 """The default limit of a token, in characters."""
 LIFETIME: Final = 600.0
 """The default lifetime of a state in seconds; a person may have to answer in between."""
+SKEW: Final = 60.0
+"""Seconds by which the clocks of processes may differ."""
 KEY_BYTES: Final = 32
 """The minimum length of a key in bytes: the size of the hash, below which guessing gets cheaper."""
 
@@ -126,8 +128,8 @@ class RequestStateSealer:
         if not any(matches) or not is_canonical:
             raise InvalidParams(_REFUSED)
         state = json.loads(body)  # written by `seal`: the MAC is valid
-        if now >= state["expires"]:
-            raise InvalidParams(_REFUSED)
+        if not now < state["expires"] <= now + self._lifetime + SKEW:
+            raise InvalidParams(_REFUSED)  # expired, or the clock was set back: its age is unknown
         return state["payload"]
 
     def _signed(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from math import inf
 from typing import Final, Protocol
 
 from mcprev.errors import InvalidParams, Json
@@ -108,9 +109,9 @@ class Task:
         """Return whether the task is one of an owner, or of a session without authentication."""  # TASK-7
         return self.owner == owner and (owner is not None or self.session == session)
 
-    def expired(self, now: float) -> bool:
-        """Return whether the lifetime of the task is over."""
-        return self.ttl is not None and now >= self.created + self.ttl / 1000
+    def remaining(self, now: float) -> float:
+        """Return the seconds that are left of the lifetime of the task, at most all of it."""
+        return inf if self.ttl is None else min(self.ttl, self.ttl + (self.created - now) * 1000) / 1000
 
 
 # -- what may happen to a task -----------------------------------------------------------------------------

@@ -255,9 +255,11 @@ class TaskManager(RunningTasks):
                 await self._request_input(running, key, task, context)
             elif not task.ended:
                 await changed.wait()
+        clock = asyncio.get_running_loop().time
+        until = clock() + task.remaining(time.time())
         while not task.ended:
             # It runs in another process: only the shared store shows its end.
-            if task.expired(time.time()):
+            if clock() >= until:
                 raise tasks.unknown(task.id)
             await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
             task = await self._requested_task(incoming)
