@@ -644,6 +644,30 @@ def test_a_refresh_token_that_another_process_has_renewed_alone_is_not_used_agai
     run(main())
 
 
+@req("AUTH-18", "AUTH-22", everywhere=True)
+def test_a_refresh_token_whose_record_another_process_has_deleted_is_not_used() -> None:
+    """The disk of the other was full: it used the token up, could not store the new one and deleted the old one."""
+
+    async def main() -> None:
+        async with shared() as at:
+            store = Failing()
+            auths = [at.oauth(store=store) for _ in range(2)]
+            async with connecting(at, auths[0]) as first, connecting(at, auths[1]) as second:
+                kept, at.good = dict(at.good), {}
+                store.fails = {"write"}
+                at.log.clear()
+                await first.call_tool("any", {})
+                at.good |= kept
+                (authorizer,) = auths[1].authorizers.values()
+                assert authorizer.active is not None
+                authorizer.active.refresh_at = 0
+                await second.call_tool("any", {})
+                await second.call_tool("any", {})
+                assert at.log == ["refresh_token"]
+
+    run(main())
+
+
 @req("AUTH-12", "AUTH-22", everywhere=True)
 def test_a_client_keeps_its_login_when_another_process_registers_anew() -> None:
     async def main() -> None:

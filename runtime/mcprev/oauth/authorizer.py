@@ -299,7 +299,10 @@ class Authorizer(Authorization):
         try:
             async with self._lock(active.key.issuer):
                 found = await self._tokens(active.key, active)
-                if found is None or _same(found, active.tokens):
+                if found is None:
+                    # Another process has deleted it: its refresh token is used up, or was refused.
+                    active.refresh_at = inf
+                elif _same(found, active.tokens):
                     await self._refresh(active)
                 else:
                     # Another process has refreshed it; to use a refresh token twice looks like a theft.
