@@ -44,10 +44,10 @@ class Limit:
 
 LIMITS: Final = (
     Limit("import circles", 0, 0),
-    Limit("modules on the top level", 3, 6),
+    Limit("modules on the top level", 4, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 21_349, 15_500),
-    Limit("code lines of the runtime proper", 14_212, 14_000),
+    Limit("code lines of the runtime", 21_506, 15_500),
+    Limit("code lines of the runtime proper", 14_290, 14_000),
     Limit("stdio session: files", 10, 12),
     Limit("stdio session: changes of file", 14, 16),
     Limit("HTTP session: files", 18, 18),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args, get_origin, get_type_hints
 
-from mcprev.core.callbacks import finished, title_of
+from mcprev.callbacks import finished, title_of
 from mcprev.server.context import Context
 
 Factory: TypeAlias = Callable[..., object]

@@ -27,7 +27,7 @@ from mcprev.app.openapi_document import (
 from mcprev.app.registry import MAX_TOOL_NAME, RegisteredTool
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
-from mcprev.core.callbacks import at_once, decision
+from mcprev.callbacks import at_once, decision
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.core.callbacks import allows
+from mcprev.callbacks import allows
 from mcprev.errors import LocalProtocolError, did_you_mean
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support

@@ -33,7 +33,7 @@ from mcprev.app.dependencies import (
     read_hints,
     values,
 )
-from mcprev.core.callbacks import finished
+from mcprev.callbacks import finished
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from mcprev.callbacks import at_once
 from mcprev.cli.table import CleanFormatter
-from mcprev.core.callbacks import at_once
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
 from mcprev.client.subscriptions import Change, Subscription
-from mcprev.core.callbacks import finished
 from mcprev.errors import Json, McpError
 from mcprev_types.latest import dispatch
 

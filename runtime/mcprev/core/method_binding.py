@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from pydantic_core import ValidationError
 
+from mcprev.callbacks import finished, is_cancelled
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
-from mcprev.core.callbacks import finished, is_cancelled
 from mcprev.core.capabilities import Capabilities, bindings
 from mcprev.errors import (
     INTERNAL_MESSAGE,

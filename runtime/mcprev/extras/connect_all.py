@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cas
 from pydantic.alias_generators import to_camel
 from typing_extensions import Unpack, override
 
+from mcprev.callbacks import at_once
 from mcprev.client.callbacks import Elicited, Roots
 from mcprev.client.calls import result_reader, until
 from mcprev.client.client import Client
@@ -35,7 +36,6 @@ from mcprev.client.connect import OpenBlocks, connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
-from mcprev.core.callbacks import at_once
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.extras.host_config import SEPARATOR, Config, targets_of
 from mcprev_types import Model

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack, override
 
+from mcprev.callbacks import finished
 from mcprev.errors import AuthError, LocalProtocolError, TokenRejected, raised_at
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
 from mcprev.oauth.discovery import ProtectedServer, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
-from mcprev.oauth.steps import settled
 from mcprev.oauth.store import LoopLocks, Registration
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _redirects(client: Registration, redirect_uri: str) -> bool:
 async def _visit(call: BrowserOpener, url: str) -> str:
     """Log in with the user's `open` function."""
     try:
-        back = cast("object", await settled(call(url)))
+        back = cast("object", await finished(call(url)))
     except AuthError:
         raise
     except Exception as error:  # noqa: BLE001 - reported without its text, which may contain secrets
@@ -297,7 +297,7 @@ class EnterpriseManaged(_ProgramAuthorization):
 
 
 async def _text_of(assertion: str | Assertion) -> str:
-    found = assertion if isinstance(assertion, str) else cast("object", await settled(assertion()))
+    found = assertion if isinstance(assertion, str) else cast("object", await finished(assertion()))
     if not isinstance(found, str):
         raise LocalProtocolError("an assertion must be a string, or a function that returns one")
     return found

@@ -13,12 +13,12 @@ import threading
 import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from mcprev.callbacks import finished
 from mcprev.errors import AuthError
 from mcprev.oauth.discovery import check_page
-from mcprev.oauth.steps import settled
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
@@ -98,7 +98,7 @@ class Loopback:
             nonlocal expected
             expected = _state(urlsplit(url).query)
             shown = await loop.run_in_executor(None, lambda: self._open(url))
-            if not await settled(cast("Awaitable[bool]", shown)):
+            if not await finished(shown):
                 raise AuthError(
                     "no browser was found for the login: pass an `open` function that shows the URL to the user"
                 )

@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar, cast
 
+from mcprev.callbacks import finished
 from mcprev.errors import AuthError, raised_at
-from mcprev.oauth.steps import settled
 from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.transports.http.urls import printable
 
@@ -65,7 +65,7 @@ class SharedStore:
         try:
             if make is not None:
                 async with asyncio.timeout(STORE):
-                    await held.enter_async_context(await settled(make(issuer)))
+                    await held.enter_async_context(await finished(make(issuer)))
         except TimeoutError:
             raise AuthError(
                 f"another process has kept the stored tokens of {printable(issuer)} locked for {STORE:g} s: end it, or try again"
@@ -132,12 +132,14 @@ class SharedStore:
             )
 
 
-async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[R | None]]) -> R | None:
+async def _read(
+    known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[R | None] | R | None]
+) -> R | None:
     """Return what a store has, or what is known if that is newer or the store fails. Raises `AuthError`."""
     last, found, failure = known.get(key) or _Known(), None, ""
     try:
         async with asyncio.timeout(STORE):
-            found = await settled(read())
+            found = await finished(read())
         found = None if found is None else _comparable(found)
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
         failure = f"the token store cannot be read ({raised_at(error)})"
@@ -153,13 +155,13 @@ async def _read(known: dict[K, _Known[R]], key: K, read: Callable[[], Awaitable[
 
 
 async def _write(
-    known: dict[K, _Known[R]], key: K, record: R | None, write: Callable[[], Awaitable[None]]
+    known: dict[K, _Known[R]], key: K, record: R | None, write: Callable[[], Awaitable[None] | None]
 ) -> bool:
     """Write to a store; return whether that succeeded."""
     known[key] = (known.get(key) or _Known()).then(record, is_stored=False)  # also if it is cancelled
     try:
         async with asyncio.timeout(STORE):
-            await settled(write())
+            await finished(write())
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
         logger.warning(
             "the token store cannot be written (%s): the next process may have to log in",

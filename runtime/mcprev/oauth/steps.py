@@ -6,10 +6,9 @@ secrets.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from mcprev.errors import Json
 from mcprev.oauth.discovery import text
@@ -17,6 +16,7 @@ from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
     from mcprev.oauth.signatures import DpopSigner
+
 
 T = TypeVar("T")
 
@@ -74,12 +74,6 @@ class ClientKeys:
 
 
 NO_KEYS: Final = ClientKeys()
-
-
-async def settled(found: Awaitable[T]) -> T:
-    """Return what a user's function returned, awaited only if it can be: lambdas and plain functions serve, too."""
-    value: object = found
-    return await found if isawaitable(value) else cast("T", value)
 
 
 def fetch(request: HttpFetch) -> Flow[HttpReply]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from mcprev.core.callbacks import finished
+from mcprev.callbacks import finished
 from mcprev.core.method_binding import Stub
 from mcprev.errors import Json
 from mcprev.server.context import Context

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
-from mcprev.core.callbacks import at_once
+from mcprev.callbacks import at_once
 from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from typing_extensions import override
 
 import mcprev
-from mcprev.core.callbacks import decision, finished, is_cancelled
+from mcprev.callbacks import decision, finished, is_cancelled
 from mcprev.errors import (
     AuthError,
     ConnectionLost,

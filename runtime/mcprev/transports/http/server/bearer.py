@@ -31,7 +31,7 @@ from copy import copy
 from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote
 
-from mcprev.core.callbacks import call_within, decision
+from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.access import Access, as_texts, of_type

@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.core.callbacks import at_once
+from mcprev.callbacks import at_once
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.transports.exiting import exit_guard
