@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -9,14 +10,17 @@ from typing import Final
 
 import pytest
 
+from linear import assert_linear
+from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
 from mcprev_codegen.diff.render.markdown import report_markdown
 from mcprev_codegen.emit import package as emit
-from mcprev_codegen.emit.models import order as arrangement
+from mcprev_codegen.emit.models import order as arrangement, plan as models, sections
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.python import module_name
 from mcprev_codegen.typescript import nodes as typescript_nodes
 from support import SCHEMA
 
@@ -48,6 +52,15 @@ def ring(count: int, step: str) -> str:
     """Declarations of which the last one refers to the first one."""
     steps = (step.replace("{0}", str(n)).replace("{1}", str((n + 1) % count)) for n in range(count))
     return HEAD + "\n".join(steps)
+
+
+def each(text: str, count: int) -> str:
+    return listed(text, "", count)
+
+
+def listed(text: str, between: str, count: int) -> str:
+    """A text `count` times, `{n}` numbered and `{m}` one more."""
+    return between.join(text.format(n=n, m=n + 1) for n in range(count))
 
 
 OBJECT: Final = "interface A{0} { end: string }"
@@ -87,6 +100,19 @@ SMALL: Final = {
     "a wide object": HEAD + f"interface A0 {{ {' '.join(f'a{n}: boolean;' for n in range(1_000))} }}",
     "members that differ": chain(25, "interface A{0} { k: A{1} | { k: A{1}; z?: string } }", OBJECT),
 }  # fmt: skip
+KINDS: Final = "interface B{n} {{ k{n}: 'k' }} "
+SECTIONS: Final = "/** @category c{n} */ " + KINDS
+WIDE: Final[dict[str, Callable[[int], str]]] = {
+    "bases": lambda n: each(KINDS, n) + f"interface A0 extends {listed('B{n}', ', ', n)} {{ z: string }}",
+    "parts of an intersection": lambda n: each(KINDS, n) + f"type A0 = {listed('B{n}', ' & ', n)};",
+    "members of a union": lambda n: each(KINDS, n) + f"type A0 = {listed('B{n}', ' | ', n)};",
+    "references": lambda n: each(KINDS, n) + f"interface A0 {{ {each('m{n}: B{n}; ', n)}}}",
+    "sections": lambda n: each(SECTIONS, n) + f"type A0 = {listed('B{n}', ' | ', n)};",
+    "sections of one family": lambda n: each(SECTIONS.replace("@category c", "@category c/"), n) + "interface A0 {}",
+    "sections that need the next one": lambda n: each("/** @category c{n} */ type A{n} = A{m}[]; ", n) + f"type A{n} = string;",
+    "picked members": lambda n: f"interface T {{ {each('m{n}: string; ', n)}}} interface A0 {{ a: Pick<T, {listed(repr('m{n}'), ' | ', n)}> }}",
+}  # fmt: skip
+"""Schemas of a size, in which something is looked for among many others."""
 LARGE: Final = {
     **{f"{count} nested {name}": nested(count, *pair) for count in (100, 10_000) for name, pair in {
         "parentheses": ("(", ")"), "lists": ("", "[]"), "generics": ("Array<", ">"), "objects": ("{ a: ", " }"),
@@ -185,3 +211,65 @@ def test_generating_takes_few_steps(text: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 def test_what_is_deep_long_or_wide_is_read_or_refused(text: str) -> None:
     in_steps(lambda: compare(load(text), load(text)))
+
+
+def planned(revision: Revision) -> None:
+    planner = models.ModelPlanner(revision, categories=sections.categories(revision, ()))
+    for section in planner.sections:
+        planner.template_data(section)
+
+
+@pytest.mark.parametrize(
+    "work", [planned, lambda revision: compare(revision, revision)], ids=["plan", "compare"]
+)
+@pytest.mark.parametrize("shape", WIDE.values(), ids=WIDE.keys())
+def test_the_steps_of_a_wide_schema_grow_with_it(
+    shape: Callable[[int], str], work: Callable[[Revision], object]
+) -> None:
+    assert_linear(work, lambda size: load(HEAD + shape(size)), sizes=(48, 96, 192))
+
+
+class _Key(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Key.compared += 1
+        return str.__eq__(self, other) is True
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("kind", ["Pick", "Omit"])
+def test_a_picked_member_is_compared_with_few_others(kind: str) -> None:
+    _Key.compared = 0
+    fields = [ir.Field(_Key(f"m{n}"), ir.Prim("string")) for n in range(1_000)]
+    ir.derive_fields(kind, fields, [_Key(f"m{n}") for n in range(1_000)])
+    assert _Key.compared < 10_000
+
+
+def test_a_large_package_is_not_formatted_and_has_the_same_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    revision = load(SMALL["a wide object"])
+    formatted = emit.package_files(revision, RevisionChain([revision], None, ()))
+    monkeypatch.setattr(emit, "_MAX_FORMATTED", 10_000)
+    monkeypatch.setattr(emit, "format_python", lambda _text: pytest.fail("formatted"))
+    plain = emit.package_files(revision, RevisionChain([revision], None, ()))
+    assert plain.keys() == formatted.keys()
+    assert all(
+        emit.is_generated(f"{module_name(revision.name)}/{file}", text) for file, text in plain.items()
+    )
+    python = [file for file in plain if file.endswith(".py")]
+    assert {file: _meaning(plain[file]) for file in python} == {
+        file: _meaning(formatted[file]) for file in python
+    }
+
+
+def _meaning(text: str) -> str:
+    """A module without the whitespace in its docstrings, which black changes."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = " ".join(node.value.split())
+    return ast.dump(tree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from mcprev_codegen import ir
@@ -60,10 +61,18 @@ class Docs:
             *self._history(name, deprecated=decl.tags.deprecated),
         ]
         sentences += _since(decl.doc)
-        carriers = [m.method for m in self.revision.methods.values() if m.params == name]
+        carriers = self._carriers.get(name, [])
         inline = name not in self.revision.declared.types and carriers
         summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
         return docstring(summary, " ".join(sentences), self._link(name))
+
+    @cached_property
+    def _carriers(self) -> Mapping[str | None, list[str]]:
+        """The methods that each type holds the parameters of."""
+        found: dict[str | None, list[str]] = {}
+        for method in self.revision.methods.values():
+            found.setdefault(method.params, []).append(method.method)
+        return found
 
     def method(self, method: Method) -> Code:
         """Return the docstring of a stub or caller."""

@@ -34,6 +34,11 @@ from mcprev_codegen.python import (
 )
 from mcprev_codegen.python.formatting import format_python
 
+_MAX_FORMATTED: Final = 500_000
+"""The maximum number of characters of a package that black formats, twice that of the largest revision.
+
+Formatting takes most of the time; a larger package has its modules as the templates write them.
+"""
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
     {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
@@ -130,7 +135,8 @@ class _Package:
                 dots=code(".."), exports=public_names(self.revision),
             ),
         }  # fmt: skip
-        texts = {file: format_python(text) for file, text in sources.items()}
+        plain = sum(map(len, sources.values())) > _MAX_FORMATTED
+        texts = {file: text if plain else format_python(text) for file, text in sources.items()}
         texts["schema.json"] = json_document(self.schema())
         texts["meta.json"] = json_document(meta_document(self.revision))
         return texts

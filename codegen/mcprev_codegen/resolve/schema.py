@@ -105,6 +105,15 @@ class Schema:
         return {}
 
     @cached_property
+    def _supertypes(self) -> dict[str, Mapping[str, int]]:
+        return {}
+
+    @cached_property
+    def _having(self) -> dict[str, dict[str, list[str]]]:
+        """The supertypes of each type that have each member."""
+        return {}
+
+    @cached_property
     def _behind(self) -> dict[str, ir.TypeExpr]:
         return {}
 
@@ -316,14 +325,29 @@ class Schema:
         """Return the declaration at which errors about a type's members are reported."""
         return self.types.get(owner) or next(iter(self.types.values()))
 
-    def supertypes(self, name: str) -> Iterator[str]:
-        """Yield the named types that an object type extends, nearest first, each once."""
-        seen: dict[str, None] = {}
+    def supertypes(self, name: str) -> Mapping[str, int]:
+        """Return the named types that an object type extends, nearest first, each with its place."""
+        if name not in self._supertypes:
+            self._supertypes[name] = self._extended(name)
+        return self._supertypes[name]
+
+    def supertypes_with(self, name: str, member: str) -> Sequence[str]:
+        """Return the objects that an object type extends and that have a member, nearest first."""
+        if name not in self._having:
+            having: dict[str, list[str]] = {}
+            for base in filter(lambda base: self.is_object(ir.Ref(base)), self.supertypes(name)):
+                for f in self.flat(base).fields:
+                    having.setdefault(f.name, []).append(base)
+            self._having[name] = having
+        return self._having[name].get(member, ())
+
+    def _extended(self, name: str) -> dict[str, int]:
+        seen: dict[str, int] = {}
         pending = self._bases(name)
         while pending:
             match pending.pop():
                 case ir.Ref(base) if base not in seen:
-                    seen[base] = None
+                    seen[base] = len(seen)
                     pending += self._bases(base)
                 case ir.Derived(base=inner):
                     pending.append(inner)
@@ -331,7 +355,7 @@ class Schema:
                     pending += members[::-1]
                 case _:
                     pass
-        return iter(seen)
+        return seen
 
     def _bases(self, name: str) -> list[ir.TypeExpr]:
         """Return what a type extends or stands for, the last first."""

@@ -87,8 +87,9 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
         fresh = after not in old.schema.types or before not in new.schema.types
         if before in old.schema.types and after in new.schema.types and fresh:
             new_of[before] = after
+    taken = set(new_of.values())
     for name in old.schema.types:
-        if name in new.schema.types and name not in new_of and name not in new_of.values():
+        if name in new.schema.types and name not in new_of and name not in taken:
             new_of[name] = name
     _detect_renames(old, new, new_of)
     _pair_inline(old, new, new_of)
@@ -103,7 +104,8 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
 
 def _detect_renames(old: View, new: View, new_of: dict[str, str]) -> None:
     """Add the renames detected by shape and name, and find the new names of objects whose names were reused."""
-    added = [n for n in new.schema.types if n not in new_of.values() and not new.is_inline(n)]
+    taken = set(new_of.values())
+    added = [n for n in new.schema.types if n not in taken and not new.is_inline(n)]
     removed = [n for n in old.schema.types if n not in new_of and not old.is_inline(n)]
     new_of.update(_best(_similar_types(old, new, removed, added, new_of)))
     changed = [o for o, n in new_of.items() if o == n and old.is_object(o) and _is_unrelated(old, o, new)]

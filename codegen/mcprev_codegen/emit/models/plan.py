@@ -212,13 +212,19 @@ class ModelPlanner:
 
     def loaded(self, section: Section) -> dict[str, str]:
         """Return the types of other sections that a section imports, each with its module."""
-        needed = {other for name in section.types for other in self.needs(name)}.difference(section.types)
-        return {
-            name: other.module
-            for other in self.sections
-            if needed.intersection(other.types)
-            for name in other.types
+        needed = {self._home[other] for name in section.types for other in self.needs(name)} - {
+            section.module
         }
+        return {name: home for home in sorted(needed) for name in self._by_module[home].types}
+
+    @cached_property
+    def _by_module(self) -> Mapping[str, Section]:
+        return {section.module: section for section in self.sections}
+
+    @cached_property
+    def _home(self) -> Mapping[str, str]:
+        """The module of each type."""
+        return {name: section.module for section in self.sections for name in section.types}
 
     def template_data(self, section: Section) -> dict[str, dict[str, Any]]:
         """Return the template data of every class and alias of a section, by Python name."""

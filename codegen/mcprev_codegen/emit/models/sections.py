@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 from typing import Final
 
 from mcprev_codegen import ir
@@ -101,7 +102,12 @@ class Layout:
             elif other not in seen:
                 pending += references[other]
             seen.add(other)
-        return [title for title in dict.fromkeys(self.categories.values()) if title in titles]
+        return sorted(titles, key=self._places.__getitem__)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The place of each section among those of types with a category, in source order."""
+        return {title: n for n, title in enumerate(dict.fromkeys(self.categories.values()))}
 
     @cached_property
     def _uses(self) -> dict[str, tuple[str, ...]]:
@@ -119,9 +125,8 @@ class Layout:
         """Return the titles with the small sections of one family merged, since each module takes time to import."""
         sizes = Counter(titles.values())
         families = {title: title.partition("/")[0] for title, size in sizes.items() if size <= SMALL}
-        shared = {
-            title: family for title, family in families.items() if [*families.values()].count(family) > 1
-        }
+        members = Counter(families.values())
+        shared = {title: family for title, family in families.items() if members[family] > 1}
         return {name: shared.get(title, title) for name, title in titles.items()}
 
     def _with_modules_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
@@ -134,13 +139,12 @@ class Layout:
         needed: dict[str, set[str]] = {title: set() for title in titles.values()}
         for name in titles:
             needed[titles[name]].update(titles[other] for other in self.needs(name))
-        references = {title: ir.reachable(needed[title], needed.__getitem__) for title in needed}
-        order = list(dict.fromkeys(titles[name] for name in self.module.types))
-        one = {
-            title: next(o for o in order if o == title or (o in references[title] and title in references[o]))
-            for title in order
-        }
-        return {name: one[title] for name, title in titles.items()}
+        cycles = ir.cycles(needed)
+        first: dict[frozenset[str], str] = {}
+        for name in self.module.types:
+            if (title := titles[name]) in cycles:
+                first.setdefault(cycles[title], title)
+        return {n: first[cycles[title]] if title in cycles else title for n, title in titles.items()}
 
     def _ordered(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the types of a section in source order, each after the types that it needs."""
@@ -149,11 +153,10 @@ class Layout:
         sorter.prepare()
         place = {name: n for n, name in enumerate(names)}
         ordered: list[str] = []
-        ready: set[str] = set()
+        ready: list[int] = []
         while sorter.is_active():
-            ready.update(sorter.get_ready())
-            first = min(ready, key=place.__getitem__)
-            ready.remove(first)
-            sorter.done(first)
-            ordered.append(first)
+            for name in sorter.get_ready():
+                heappush(ready, place[name])
+            ordered.append(names[heappop(ready)])
+            sorter.done(ordered[-1])
         return tuple(ordered)

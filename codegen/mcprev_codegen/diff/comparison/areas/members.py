@@ -78,14 +78,15 @@ def inherited_from(context: Context, before: str, after: str, name: str) -> str 
     if name == PARAMS and after in context.new.message_types:
         return None
     own = _sides(context, before, after, name)
-    found = None
-    old_bases = set(context.old.schema.supertypes(before))
-    for base in context.new.schema.supertypes(after):
-        base_before = context.pairing.old_of.get(base)
-        objects = base_before in old_bases and context.new.is_object(base)
-        if base_before is not None and objects and _sides(context, base_before, base, name) == own:
-            found = base
-    return found
+    old_of, new_of = context.pairing.old_of, context.pairing.new_of
+    old_bases, places = context.old.schema.supertypes(before), context.new.schema.supertypes(after)
+    if own[1] is None:
+        bases = [new_of.get(base, "") for base in context.old.schema.supertypes_with(before, name)]
+    else:
+        bases = [*context.new.schema.supertypes_with(after, name)]
+    shared = [b for b in bases if b in places and old_of.get(b) in old_bases and context.new.is_object(b)]
+    found = [base for base in shared if _sides(context, old_of[base], base, name) == own]
+    return max(found, key=places.__getitem__, default=None)
 
 
 def _sides(context: Context, before: str, after: str, name: str) -> tuple[ir.Field | None, ir.Field | None]:

@@ -38,7 +38,7 @@ def compare_declarations(context: Context) -> Iterator[Change]:
 
 def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the declared types that inherit a change of a base's member, by the base's new name and the member."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for before, after in context.pairing.new_of.items():
         if not (context.old.is_object(before) and context.new.is_object(after)):
             continue
@@ -46,8 +46,8 @@ def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
         for name in sorted({f.name for f in (*old.fields, *new.fields)}):
             base = inherited_from(context, before, after, name)
             if base is not None and context.new.declares(after):
-                found[base, name] = (*found.get((base, name), ()), after)
-    return found
+                found.setdefault((base, name), []).append(after)
+    return {place: tuple(names) for place, names in found.items()}
 
 
 # -- names -------------------------------------------------------------------------------------------------------
