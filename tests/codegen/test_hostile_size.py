@@ -17,6 +17,7 @@ from mcprev_codegen.diff.render.markdown import report_markdown
 from mcprev_codegen.emit import package as emit
 from mcprev_codegen.emit.models import order as arrangement, plan as models, sections
 from mcprev_codegen.emit.package import RevisionChain
+from mcprev_codegen.emit.provenance import is_generated
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
@@ -257,9 +258,7 @@ def test_a_large_package_is_not_formatted_and_has_the_same_meaning(monkeypatch: 
     monkeypatch.setattr(emit, "format_python", lambda _text: pytest.fail("formatted"))
     plain = emit.package_files(revision, RevisionChain([revision], None, ()))
     assert plain.keys() == formatted.keys()
-    assert all(
-        emit.is_generated(f"{module_name(revision.name)}/{file}", text) for file, text in plain.items()
-    )
+    assert all(is_generated(f"{module_name(revision.name)}/{file}", text) for file, text in plain.items())
     python = [file for file in plain if file.endswith(".py")]
     assert {file: _meaning(plain[file]) for file in python} == {
         file: _meaning(formatted[file]) for file in python

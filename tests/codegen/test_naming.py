@@ -20,6 +20,7 @@ from mcprev_codegen.facts import load as sources
 from mcprev_codegen.ir import names
 from mcprev_codegen.python import names as naming
 from mcprev_codegen.support._names import camel_case
+from mcprev_types._base import Model, Opt
 from mcprev_types._names import wire_name
 from support import SCHEMA, each_revision, load
 
@@ -162,7 +163,7 @@ def test_a_plain_schema_is_generated(tmp_path: Path) -> None:
     ],
 )
 def test_two_members_with_one_attribute_are_refused(tmp_path: Path, members: str) -> None:
-    with pytest.raises(SchemaError) as caught:
+    with pytest.raises(SchemaError, match="leave it out of your schema") as caught:
         generated(tmp_path, f"export interface Thing {{ {members} }}")
     assert caught.value.source_line.startswith("export interface Thing")
 
@@ -176,7 +177,7 @@ def test_an_inherited_member_with_the_same_attribute_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("member", ['""', '"0a"', '"é"', '"-"'])
 def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="leave it out of your schema"):
         generated(tmp_path, f"export interface Thing {{ {member}: string }}")
 
 
@@ -196,8 +197,19 @@ def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) 
     ],
 )
 def test_a_member_that_would_hide_the_base_class_is_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="leave it out of your schema"):
         generated(tmp_path, f"export interface Thing {{ {member}?: string }}")
+
+
+@pytest.mark.parametrize(
+    "member", ["", "0a", "\u00e9", "-", "model_config", "copy", "to_wire", "toWire", "to_json", "a-b"]
+)
+def test_a_member_that_was_left_out_is_kept_by_its_name_on_the_wire(member: str) -> None:
+    class Thing(Model):
+        a_b: Opt[str] = None
+
+    for data in ({member: "text"}, {member: [1], "aB": "own"}):
+        assert Thing.from_wire(data).to_wire() == data
 
 
 @pytest.mark.parametrize(
@@ -219,7 +231,7 @@ def test_a_member_that_would_hide_the_base_class_is_refused(tmp_path: Path, memb
 )
 def test_a_type_whose_name_the_module_needs_or_cannot_write_is_refused(tmp_path: Path, name: str) -> None:
     source = f'export interface {name} {{ name?: "a" | "b"; more?: {name}[]; any?: unknown }}'
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="rename it in your schema"):
         generated(tmp_path, source)
 
 

@@ -23,6 +23,10 @@ from mcprev_codegen.resolve import Schema
 _MAX_WRITTEN_OUT: Final = 20_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_RENAME: Final = "rename it in your schema (messages do not contain the names of types)"
+_LEAVE_OUT: Final = (
+    "leave it out of your schema (models keep members that are not declared, by their names on the wire)"
+)
 _MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
 
@@ -39,11 +43,9 @@ def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, 
     for name, decl in schema.types.items():
         python = class_name(name)
         if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
-            raise schema.fail(
-                decl, f"'{name}' is not a valid name of a Python class; map it in naming.CLASS_NAMES"
-            )
+            raise schema.fail(decl, f"'{name}' is not a valid name of a Python class; {_RENAME}")
         if python in taken:
-            raise schema.fail(decl, f"'{name}' would hide {taken[python]}; map it in naming.CLASS_NAMES")
+            raise schema.fail(decl, f"'{name}' would hide {taken[python]}; {_RENAME}")
         taken[python] = f"the type '{name}'"
         if isinstance(decl, ir.Alias):
             written_out = _check_size(schema, decl, written_out)
@@ -133,15 +135,13 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
         python = attribute(member.name)
         where = f"member '{member.name}' of '{name}'"
         if not is_identifier(python):
-            raise schema.fail(decl, f"{where} has no Python name; map it in naming.ATTRIBUTE_NAMES")
+            raise schema.fail(decl, f"{where} has no Python name; {_LEAVE_OUT}")
         if python in _MODEL_MEMBERS or hasattr(BaseModel, python):
-            raise schema.fail(
-                decl, f"{where} would hide a member of every model; map it in naming.ATTRIBUTE_NAMES"
-            )
+            raise schema.fail(decl, f"{where} would hide a member of every model; {_LEAVE_OUT}")
         if python in seen:
             raise schema.fail(
                 decl,
-                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; map one in naming.ATTRIBUTE_NAMES",
+                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_LEAVE_OUT}",
             )
         seen[python] = member.name
         _check_type(schema, decl, where, member.field.type)
