@@ -34,8 +34,8 @@ from mcprev_codegen.python import (
 )
 from mcprev_codegen.python.formatting import format_python
 
-_MAX_FORMATTED: Final = 500_000
-"""The maximum number of characters of a package that black formats, twice that of the largest revision.
+_MAX_FORMATTED: Final = 300_000
+"""The maximum number of characters of a package that black formats, a third more than those of the largest revision.
 
 Formatting takes most of the time; a larger package has its modules as the templates write them.
 """

@@ -174,13 +174,16 @@ class ModelPlanner:
         return tuple(dict.fromkeys(r for r in found if r not in inline))
 
     def document(self) -> TemplateData:
-        """Return a JSON Schema of classes and aliases by `module.name`; all names in it are checked ones."""
+        """Return a JSON Schema of classes and aliases by `module.name`; all names in it are checked ones.
+
+        A class has one of its members there, if it has any: members do not change the order of classes.
+        """
         classes = self.classes
         defs: TemplateData = {
             f"{section.module}.{class_name(name)}": (
                 {
                     "type": "object",
-                    "properties": {attribute(f.name): {} for f in classes[name].members},
+                    "properties": {attribute(f.name): {} for f in classes[name].members[:1]},
                 }
                 if name in classes
                 else {"type": "string"}
