@@ -65,7 +65,12 @@ def test_a_type_on_one_line_has_its_literals_and_no_tags() -> None:
     assert printer.print_inline(ir.Obj((member,), None)) == '{ m: "a /** b */ c" }'
 
 
-@pytest.mark.parametrize("wrap", [ir.Array, ir.Record, lambda inner: ir.Union((inner, ir.Prim("null")))])
+WRAPS: Final[list[Callable[[ir.Obj], ir.TypeExpr]]] = [
+    ir.Array, ir.Record, lambda inner: ir.Union((inner, ir.Prim("null")))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_a_type_on_one_line_has_no_tags_of_several_lines(wrap: Callable[[ir.Obj], ir.TypeExpr]) -> None:
     tags = ir.Tags(minimum=0, maximum=1, format="byte")
     inner = wrap(ir.Obj((ir.Field("m", ir.Prim("number"), tags=tags),)))
