@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 T = TypeVar("T")
-SIZES: Final = (128, 256, 512, 1024)
+SIZES: Final = (128, 256, 512)
 """The sizes that inputs are made of, each twice the one before."""
 GROWTH: Final = 2.2
 """How much the steps may grow where the size doubles; those of a quadratic parser grow to four times as many."""
@@ -341,6 +341,7 @@ def _one(kind: str, argument: Any, flags: int) -> Callable[[str], bool]:
     negate = kind == "NOT_LITERAL" or (kind == "IN" and str(items[0][0]) == "NEGATE")
     tests = [_item(str(name), what, flags) for name, what in items if str(name) != "NEGATE"]
 
+    @functools.cache
     def takes(c: str) -> bool:
         forms = {c, c.lower(), c.upper()} if flags & re.IGNORECASE else {c}
         return any(test(form) for test in tests for form in forms) is not negate
@@ -378,38 +379,41 @@ _PLACES: Final[dict[str, Callable[[str, int], bool]]] = {
 
 def run(code: Program, text: str, start: int, *, full: bool = False, advance: bool = False) -> int | None:
     """Where a match that begins at `start` ends, if there is one. Each instruction is a step."""
-    stack = [(0, start)]
-    while stack:
-        at, place = stack.pop()
-        while True:
-            _count.steps += 1
-            instruction = code[at]
-            at += 1
-            match instruction[0]:
-                case "one":
-                    if place >= len(text) or not instruction[1](text[place]):
+    stack, size, done = [(0, start)], len(text), 0
+    try:
+        while stack:
+            at, place = stack.pop()
+            while True:
+                done += 1
+                instruction = code[at]
+                at += 1
+                match instruction[0]:
+                    case "one":
+                        if place >= size or not instruction[1](text[place]):
+                            break
+                        place += 1
+                    case "split":
+                        stack.append((instruction[2], place))
+                        at = instruction[1]
+                    case "jump":
+                        at = instruction[1]
+                    case "atomic":
+                        end = run(instruction[1], text, place)
+                        if end is None:
+                            break
+                        place = end
+                    case "look" | "at":
+                        if not _holds(instruction, text, place):
+                            break
+                    case "end":
+                        if (full and place != size) or (advance and place == start):
+                            break
+                        return place
+                    case _:
                         break
-                    place += 1
-                case "split":
-                    stack.append((instruction[2], place))
-                    at = instruction[1]
-                case "jump":
-                    at = instruction[1]
-                case "atomic":
-                    end = run(instruction[1], text, place)
-                    if end is None:
-                        break
-                    place = end
-                case "look" | "at":
-                    if not _holds(instruction, text, place):
-                        break
-                case "end":
-                    if (full and place != len(text)) or (advance and place == start):
-                        break
-                    return place
-                case _:
-                    break
-    return None
+        return None
+    finally:
+        add(done)
 
 
 def _holds(instruction: tuple[Any, ...], text: str, place: int) -> bool:
