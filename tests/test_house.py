@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -58,15 +59,6 @@ def of_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[
     return decorate
 
 
-def docstrings(tree: ast.AST) -> set[int]:
-    """The string nodes that are documentation, attribute docstrings included, by identity."""
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            found.add(id(node.value))
-    return found
-
-
 def names_in(node: ast.AST) -> str:
     match node:
         case ast.ImportFrom(module=str(module)):
@@ -86,23 +78,47 @@ def test_every_file_that_fails_a_check_is_named() -> None:
         test()
 
 
-def named_revisions(text: str) -> Iterator[str]:
+class Facts(NamedTuple):
+    """What the syntax tree of a file says, for the checks that ask: the tree is made once and not kept."""
+
+    doc: str | None
+    """The docstring of the module."""
+    revisions: list[str]
     """Revisions that code names: whole strings, modules and attributes; not those in prose."""
+    prose: list[str]
+    """The docstrings below the module's own, attribute docstrings included."""
+
+
+def facts(text: str) -> Facts:
     tree = ast.parse(text)
-    prose = docstrings(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+    nodes = list(ast.walk(tree))
+    prose = [
+        node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    skipped = set(map(id, prose))
+    revisions: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             if re.fullmatch(rf"v?{DATE.pattern}(?:\..*)?", node.value):
-                yield node.value
+                revisions.append(node.value)
         elif DATE.search(names_in(node)):
-            yield names_in(node)
+            revisions.append(names_in(node))
+    first = tree.body[0] if tree.body else None
+    own = first.value if isinstance(first, ast.Expr) else None
+    below = [str(node.value) for node in prose if node is not own]
+    return Facts(ast.get_docstring(tree), revisions, below)
+
+
+@cache
+def facts_of(name: str) -> Facts:
+    return facts((ROOT / name).read_text(encoding="utf-8"))
 
 
 @of_each(HANDWRITTEN)
 def test_handwritten_code_names_no_revision(name: str) -> None:
     if name.startswith(REVISION_TABLES):
         return
-    assert list(named_revisions((ROOT / name).read_text(encoding="utf-8"))) == []
+    assert facts_of(name).revisions == []
 
 
 NAMING_TESTS: Final = (
@@ -117,18 +133,17 @@ def test_tests_name_no_pinned_revision(name: str) -> None:
     if name.startswith(NAMING_TESTS):
         return
     pinned = {spelling for each in (*REVISIONS, *NAMED) for spelling in (each, module_name(each))} - {"draft"}
-    found = list(named_revisions((ROOT / name).read_text(encoding="utf-8")))
-    assert [text for text in found if pinned & set(text.split("."))] == []
+    assert [text for text in facts_of(name).revisions if pinned & set(text.split("."))] == []
 
 
 def test_the_search_for_revisions_finds_them() -> None:
     source = '"""About 2025-11-25."""\nx = "2025-11-25"\nfrom a.v2025_11_25 import b\ny = "such as 2025-11-25"\na.v2024_11_05'
-    assert sorted(named_revisions(source)) == ["2025-11-25", "a.v2025_11_25", "v2024_11_05"]
+    assert sorted(facts(source).revisions) == ["2025-11-25", "a.v2025_11_25", "v2024_11_05"]
 
 
 @of_each([*HANDWRITTEN, *TESTS, *PACKAGES])
 def test_every_module_says_what_it_is_for(name: str) -> None:
-    doc = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+    doc = facts_of(name).doc
     assert doc
     assert len(doc.split("\n")[0]) > 15
 
@@ -136,13 +151,9 @@ def test_every_module_says_what_it_is_for(name: str) -> None:
 @of_each(HANDWRITTEN)
 def test_requirements_are_named_in_comments_and_module_headers(name: str) -> None:
     """Not in what `help()` and editors show."""
-    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-    texts = [
-        node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node is not tree.body[0]
-    ]
-    assert {id_ for text in texts for id_ in re.findall(r"[A-Z]+-\d+", str(text))}.isdisjoint(REQUIREMENTS)
+    assert {id_ for text in facts_of(name).prose for id_ in re.findall(r"[A-Z]+-\d+", text)}.isdisjoint(
+        REQUIREMENTS
+    )
 
 
 @of_each(PACKAGES)
@@ -182,8 +193,7 @@ EVERYTHING: Final = [
 def test_no_file_names_a_path_of_somebodys_machine(name: str) -> None:
     if name == str(Path(__file__).relative_to(ROOT)):
         return
-    lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
-    assert [line for line in lines if MACHINE.search(line)] == []
+    assert MACHINE.findall((ROOT / name).read_text(encoding="utf-8")) == []
 
 
 @of_each([*HANDWRITTEN, *TESTS])
