@@ -52,7 +52,7 @@ EXEMPT: Final[Mapping[str, str]] = {
 
 
 @cache
-def collected() -> list[dict[str, Any]]:
+def _collected_apart() -> list[dict[str, Any]]:
     """What a run of those folders would check, as the plugin in conftest.py writes it down."""
     folders = [f"tests/{name}" for name in FOLDERS if (ROOT / "tests" / name).is_dir()]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
@@ -68,10 +68,22 @@ def collected() -> list[dict[str, Any]]:
     return found
 
 
-def uncovered() -> dict[str, list[str]]:
+@pytest.fixture(scope="module")
+def collected(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """What a run of those folders checks: this run's own tests where they are all there is, else a run's apart."""
+    config = request.config
+    whole = config.args == config.getini("testpaths") and not (
+        config.option.keyword or config.option.markexpr
+    )
+    if not whole or config.option.deselect or config.option.ignore or config.option.ignore_glob:
+        return _collected_apart()
+    return [checks(item) for item in request.session.items if item.path.relative_to(ROOT).parts[1] in FOLDERS]
+
+
+def uncovered(collected: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The revisions at which a requirement has no test, for each that has too few."""
     seen: dict[str, set[str]] = {}
-    for test in collected():
+    for test in collected:
         for id_, revisions in test["checks"].items():
             seen.setdefault(id_, set()).update(revisions)
     missing: dict[str, list[str]] = {}
@@ -82,26 +94,29 @@ def uncovered() -> dict[str, list[str]]:
     return missing
 
 
-def test_every_requirement_has_its_tests() -> None:
-    lines = [f"{id_} ({REQUIREMENTS[id_].says}): none at {', '.join(at)}" for id_, at in uncovered().items()]
+def test_every_requirement_has_its_tests(collected: list[dict[str, Any]]) -> None:
+    lines = [
+        f"{id_} ({REQUIREMENTS[id_].says}): none at {', '.join(at)}"
+        for id_, at in uncovered(collected).items()
+    ]
     assert not lines, f"{len(lines)} requirements without tests:\n" + "\n".join(lines)
 
 
-def test_every_test_says_what_it_checks() -> None:
-    unmarked = {test["test"] for test in collected() if not test["marked"]}
+def test_every_test_says_what_it_checks(collected: list[dict[str, Any]]) -> None:
+    unmarked = {test["test"] for test in collected if not test["marked"]}
     exempt = {name for name in unmarked if name in EXEMPT or name.split("::")[0] in EXEMPT}
     assert sorted(unmarked - exempt) == []
     used = {name for name in EXEMPT if name in exempt or any(test.startswith(name + "::") for test in exempt)}
     assert set(EXEMPT) == used, "exemptions that nobody needs"
 
 
-def test_every_mark_says_at_which_revisions_it_counts() -> None:
-    unsaid = {(test["test"], id_) for test in collected() for id_ in test["unsaid"]}
+def test_every_mark_says_at_which_revisions_it_counts(collected: list[dict[str, Any]]) -> None:
+    unsaid = {(test["test"], id_) for test in collected for id_ in test["unsaid"]}
     assert sorted(unsaid) == [], "say `everywhere=True` or `at=`"
 
 
-def test_what_is_left_out_is_left_out_for_a_reason() -> None:
-    tested = {id_ for test in collected() for id_, revisions in test["checks"].items() if revisions}
+def test_what_is_left_out_is_left_out_for_a_reason(collected: list[dict[str, Any]]) -> None:
+    tested = {id_ for test in collected for id_, revisions in test["checks"].items() if revisions}
     for table in (LATER, NOT_OURS):
         assert set(table) <= set(REQUIREMENTS)
         assert all(len(reason) > 20 for reason in table.values())
