@@ -36,6 +36,8 @@ class Proxy:
         """How many pieces have passed: from the clients, and to them."""
         self.harm: Callable[[bool, int, bytes], Harm | None] = lambda _upwards, _number, _data: None
         """What is done to a piece: whether it comes from a client, its number in that direction, its bytes."""
+        self.harmed = 0
+        """To how many pieces harm was done since `hurt`."""
         self.size = 65536
         """The most bytes of a piece."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -47,7 +49,7 @@ class Proxy:
 
     def hurt(self, harm: Harm, *, upwards: bool, number: int) -> None:
         """Do harm once, to the piece with this number from now on."""
-        self.pieces = {True: 0, False: 0}
+        self.pieces, self.harmed = {True: 0, False: 0}, 0
         self.harm = lambda up, count, _: harm if up is upwards and count == number else None
 
     async def start(self) -> None:
@@ -102,6 +104,7 @@ class Proxy:
                 number = self.pieces[upwards]
                 self.pieces[upwards] += 1
                 harm = self.harm(upwards, number, data)
+                self.harmed += harm is not None
                 if harm is Harm.CUT:
                     return
                 if harm is Harm.DELAY:
