@@ -25,6 +25,7 @@ import running
 import support
 
 gc.set_threshold(10_000)
+gc.disable()
 """Tens of thousands of collected tests are not to be looked at again and again; `running.run` collects after each."""
 
 settings.register_profile(
@@ -81,6 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         Path(str(target)).write_text(
             json.dumps([requirements.checks(item) for item in items]), encoding="utf-8"
         )
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
