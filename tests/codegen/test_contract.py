@@ -481,7 +481,7 @@ def modules(draw: st.DrawFn) -> ir.Module:
     return ir.Module(tuple(draw(st.permutations(decls))))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(modules())
 def test_any_module_survives_printing(module: ir.Module) -> None:
     text = print_module(module)
