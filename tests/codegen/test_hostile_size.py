@@ -15,7 +15,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
 from mcprev_codegen.diff.render.markdown import report_markdown
 from mcprev_codegen.emit import package as emit
-from mcprev_codegen.emit.models import order as arrangement, plan as models, sections
+from mcprev_codegen.emit.models import plan as models, sections
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.emit.provenance import is_generated
 from mcprev_codegen.errors import SchemaError
@@ -175,9 +175,6 @@ def in_steps(work: Callable[[], object]) -> None:
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typescript_nodes, "MAX_TYPES", TYPES)
-    arrangement.arranged(
-        {"$defs": {"a.B": {"type": "object"}}}, ["a.B"]
-    )  # its imports are no steps of a schema
 
 
 def load(text: str) -> Revision:

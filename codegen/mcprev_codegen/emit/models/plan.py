@@ -1,9 +1,7 @@
 """The models of one revision: hoisted schema -> Python text.
 
-datamodel-code-generator arranges the classes of the modules, one per section. Our own templates print the classes, since
-only the IR distinguishes absent from null, knows the values that constructors fill in, and knows which unions
-are open. A class inherits from its base unless it redeclares a member with another type; then the base's members are
-copied into the class, so that every class is a true subtype of its bases.
+A class inherits from its base unless it redeclares a member with another type; then the base's members are copied into
+the class, so that every class is a true subtype of its bases.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from typing import Any, Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.docstrings import member_docstring
-from mcprev_codegen.emit.json_schema import DIALECT
-from mcprev_codegen.emit.models.order import arranged
 from mcprev_codegen.emit.models.sections import Layout, Section
 from mcprev_codegen.emit.pydantic import SCHEMA_INTEGER, Hint, Hints
 from mcprev_codegen.facts import Revision
@@ -172,26 +168,6 @@ class ModelPlanner:
         inline = self._cycle(name)
         found = [r for other in inline for r in ir.references(self.schema.types[other])]
         return tuple(dict.fromkeys(r for r in found if r not in inline))
-
-    def document(self) -> TemplateData:
-        """Return a JSON Schema of classes and aliases by `module.name`; all names in it are checked ones.
-
-        A class has one of its members there, if it has any: members do not change the order of classes.
-        """
-        classes = self.classes
-        defs: TemplateData = {
-            f"{section.module}.{class_name(name)}": (
-                {
-                    "type": "object",
-                    "properties": {attribute(f.name): {} for f in classes[name].members[:1]},
-                }
-                if name in classes
-                else {"type": "string"}
-            )
-            for section in self.sections
-            for name in section.types
-        }
-        return {"$schema": DIALECT, "title": "Models", "$defs": defs}
 
     def _starts_cycle(self, name: str) -> bool:
         """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
@@ -406,12 +382,9 @@ class ModelModule:
 def model_modules(planner: ModelPlanner) -> Iterator[ModelModule]:
     """Yield the modules of a revision's `models`, in source order."""
     package = frozenset({module_name(planner.revision.name)})
-    by_section = {section: planner.template_data(section) for section in planner.sections}
-    order = arranged(
-        planner.document(), [f"{s.module}.{name}" for s, data in by_section.items() for name in data]
-    )
-    for section, data in by_section.items():
-        text = joined("\n\n\n", (_rendered(data[name]) for name in order[section.module]))
+    for section in planner.sections:
+        data = planner.template_data(section)
+        text = joined("\n\n\n", map(_rendered, data.values()))
         names = _names(text, data)
         if any(planner.classes[name].bases for name in section.types if name in planner.classes):
             names |= package  # a hint of a base is resolved in the module of the subclass
