@@ -17,6 +17,7 @@ from mcprev_codegen.facts import overlay
 from mcprev_codegen.facts.methods import Method, method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.overlay_file import OverlayEntry
+from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.resolve.schema import Schema
 from mcprev_codegen.typescript.reader import parse
@@ -113,16 +114,12 @@ FIFTH_TABLE: Final[dict[str, Row]] = {
 TABLES: Final = {
     FIRST: FIRST_TABLE, SECOND: SECOND_TABLE, THIRD: THIRD_TABLE, FOURTH: FOURTH_TABLE, FIFTH: FIFTH_TABLE,
 }  # fmt: skip
-ARROWS: Final[dict[tuple[str, ...], str]] = {
-    ("client_to_server",): ">",
-    ("server_to_client",): "<",
-    ("client_to_server", "server_to_client"): "=",
-}
+ARROWS: Final[dict[tuple[str, ...], str]] = {("client",): ">", ("server",): "<", ("client", "server"): "="}
 
 
 def row(m: Method) -> Row:
     params = (m.params or "") + ("?" if m.params_optional else "")
-    return ARROWS[m.directions], params, " | ".join(m.results), m.capability or ""
+    return ARROWS[m.senders], params, " | ".join(m.results), m.capability or ""
 
 
 @pytest.mark.parametrize(("revision", "table"), TABLES.items())
@@ -161,10 +158,7 @@ def test_a_result_is_in_the_result_union_of_its_direction(revision: str) -> None
         if m.transport == "embedded":
             unions = ["InputResponse"]
         else:
-            unions = [
-                {"client_to_server": "ServerResult", "server_to_client": "ClientResult"}[d]
-                for d in m.directions
-            ]
+            unions = [{"client": "ServerResult", "server": "ClientResult"}[side] for side in m.senders]
         for union in unions:
             decl = current.declared.types[union]
             names = set(ir.references(decl))
@@ -208,8 +202,8 @@ def test_which_parameter_a_header_repeats(revision: str) -> None:
 
 @each_revision
 def test_stubs_are_unique_in_each_direction_and_follow_from_the_message(revision: str) -> None:
-    for direction in ("client_to_server", "server_to_client"):
-        stubs = [m.stub for m in load(revision).methods.values() if direction in m.directions]
+    for side in Side:
+        stubs = [m.stub for m in load(revision).methods.values() if side in m.senders]
         assert len(set(stubs)) == len(stubs)
         assert all(stub.isidentifier() and stub == stub.lower() for stub in stubs)
 
@@ -259,12 +253,10 @@ def test_everything_has_a_known_sender_set(revision: str) -> None:
     current = load(revision)
     assert current.senders.keys() == current.schema.types.keys()
     for m in current.methods.values():
-        senders = {"client_to_server": "client", "server_to_client": "server"}
-        expected = {senders[d] for d in m.directions}
-        assert current.senders[m.type] >= expected
+        assert current.senders[m.type] >= {*m.senders}
         back = {"client": "server", "server": "client"}
         for result in m.results:
-            assert current.senders[result] >= {back[s] for s in expected}
+            assert current.senders[result] >= {back[side] for side in m.senders}
 
 
 # -- tables that do not add up ---------------------------------------------------------------------------

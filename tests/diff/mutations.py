@@ -283,7 +283,7 @@ def _of_methods(side: View) -> Iterator[Mutation]:
         ),
     )  # fmt: skip
     for name, method in side.revision.methods.items():
-        if method.kind == "notification" and method.directions == ("server_to_client",):
+        if method.kind == "notification" and method.senders == ("server",):
             yield Mutation(
                 "turn around", f"{method.type} {name}",
                 _grown("ClientNotification", method.type),

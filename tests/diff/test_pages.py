@@ -241,9 +241,9 @@ def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
 
 def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:
     arrows: dict[tuple[str, ...], str] = {
-        ("client_to_server",): "→",
-        ("server_to_client",): "←",
-        ("client_to_server", "server_to_client"): "↔",
+        ("client",): "→",
+        ("server",): "←",
+        ("client", "server"): "↔",
     }
     rows = {
         cells[1].strip().strip("`"): [cell.strip() for cell in cells[2:-1]]
@@ -252,5 +252,5 @@ def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages:
     for column, revision in enumerate(DATED):
         methods = load(revision).methods
         for name, cells in rows.items():
-            assert cells[column][:1] == (arrows[methods[name].directions] if name in methods else "")
+            assert cells[column][:1] == (arrows[methods[name].senders] if name in methods else "")
         assert set(methods) <= set(rows)

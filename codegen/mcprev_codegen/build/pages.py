@@ -14,14 +14,14 @@ from typing import Final
 from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select
 from mcprev_codegen.diff.render.markdown import code_span, report_markdown
 from mcprev_codegen.diff.report import wording
-from mcprev_codegen.facts import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method, Revision
+from mcprev_codegen.facts import Method, Revision, Side
 
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
 PAGES_KNOWN_BY: Final = (MATRIX, INDEX)
 """The pages that exist for any set of revisions."""
 _NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
-_ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
+_ARROWS: Final = {Side.CLIENT: "→", Side.SERVER: "←"}
 _ABOUT: Final = (
     "Every page is what `mcprev diff OLD NEW --format markdown` prints. "
     f"{wording.NO_NEGOTIATION} The methods of all revisions side by side are in the [matrix]({MATRIX})."
@@ -91,7 +91,7 @@ def _grid(names: Sequence[str], revisions: Mapping[str, Mapping[str, Method]]) -
 def _cell(method: Method | None) -> str:
     if method is None:
         return ""
-    arrow = "↔" if len(method.directions) > 1 else "".join(_ARROWS[d] for d in method.directions)
+    arrow = "↔" if len(method.senders) > 1 else "".join(_ARROWS[side] for side in method.senders)
     notes = ["*in results*"] if method.transport != "jsonrpc" else []
     notes += ["*deprecated*"] if method.deprecated else []
     return " ".join([arrow, *notes])

@@ -19,11 +19,11 @@ from mcprev_codegen.checkout.runtime import Runtime, runtime_of
 from mcprev_codegen.checkout.step_modules import questions, skeleton
 from mcprev_codegen.errors import CodegenError, clean
 from mcprev_codegen.facts import (
-    CLIENT_TO_SERVER,
     DESCRIPTIONS_FILE,
     OVERLAY_FILE,
     Method,
     Revision,
+    Side,
     load_pinned,
 )
 from mcprev_codegen.inputs import schema_folder
@@ -108,12 +108,7 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
             question = f"'{name}#capability': state the capability that it needs, or \"\" for none"
             yield Decision(revision.name, path, None, question)
         named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
-        if (
-            headers
-            and named
-            and CLIENT_TO_SERVER in method.directions
-            and name not in revision.facts.name_param
-        ):
+        if headers and named and Side.CLIENT in method.senders and name not in revision.facts.name_param:
             question = f"'{name}#name_param': state whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
             yield Decision(revision.name, path, None, question)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.facts import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method, Revision
+from mcprev_codegen.facts import Method, Revision, Side
 from mcprev_codegen.lineage import TypeHistory
 from mcprev_codegen.python import Code, docstring
 from mcprev_codegen.typescript import plain_text
@@ -28,15 +28,9 @@ _PAGES: Final = {
 }
 """The specification page of each method family, for revisions without a schema reference."""
 _SENDERS: Final = {
-    frozenset({"client"}): "Sent by the client.",
-    frozenset({"server"}): "Sent by the server.",
-    frozenset({"client", "server"}): "Sent by either side.",
-    frozenset[str](): "Part of no message.",
-}
-_ARROWS: Final[Mapping[tuple[str, ...], str]] = {
-    (CLIENT_TO_SERVER,): "client to server",
-    (SERVER_TO_CLIENT,): "server to client",
-    (CLIENT_TO_SERVER, SERVER_TO_CLIENT): "either direction",
+    **{frozenset({side}): f"Sent by the {side}." for side in Side},
+    frozenset(Side): "Sent by either side.",
+    frozenset[Side](): "Part of no message.",
 }
 
 
@@ -79,7 +73,9 @@ class Docs:
         decl = self.revision.schema.types[method.type]
         summary = self._summary(decl)
         named = "" if f"`{method.method}`" in summary else f"`{method.method}`: "
-        sentences = [f"{named}A {method.kind}, {_ARROWS[method.directions]}."]
+        directions = [side.direction_text for side in method.senders]
+        direction = directions[0] if len(directions) == 1 else "either direction"
+        sentences = [f"{named}A {method.kind}, {direction}."]
         if method.transport == "embedded":
             sentences.append("It is sent inside an InputRequiredResult.")
         if method.capability:

@@ -35,7 +35,7 @@ def _method(method: Method) -> Json:
         "method": method.method,
         "kind": method.kind,
         "type": method.type,
-        "directions": list(method.directions),
+        "directions": [side.direction for side in method.senders],
         "transport": method.transport,
         "params": method.params,
         "params_optional": method.params_optional,

@@ -17,7 +17,7 @@ from mcprev_codegen.emit.models import ModelModule, ModelPlanner, categories, mo
 from mcprev_codegen.emit.name_checks import check_names
 from mcprev_codegen.emit.provenance import MODELS_FOLDER, MODULES, SHARED, header_lines
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.facts import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT, Method, Revision
+from mcprev_codegen.facts import Method, Revision, Side
 from mcprev_codegen.lineage import conversion_deltas, pairing, type_histories
 from mcprev_codegen.python import (
     Code,
@@ -182,37 +182,33 @@ class _Package:
             meta_keys=tuple(sorted({f.name for _, f in fields if "/" in f.name})),
         )
 
-    def inbound(self, direction: str) -> list[Method]:
-        return [m for m in self.revision.methods.values() if direction in m.directions]
+    def sent_by(self, side: Side) -> list[Method]:
+        return [m for m in self.revision.methods.values() if side in m.senders]
 
     def enums(self, docs: Docs) -> list[dict[str, Any]]:
-        """Return the method enums: one for each direction and kind with methods."""
-        sides = {CLIENT_TO_SERVER: ("Client", "client"), SERVER_TO_CLIENT: ("Server", "server")}
+        """Return the method enums: one for each side and kind with methods."""
         found: list[dict[str, Any]] = []
-        for direction in DIRECTIONS:
+        for side in Side:
             for kind in ("request", "notification"):
-                chosen = [m for m in self.inbound(direction) if m.kind == kind]
-                prefix, side = sides[direction]
+                chosen = [m for m in self.sent_by(side) if m.kind == kind]
                 entries = [{"stub": m.stub, "method": m.method, "doc": docs.summary(m)} for m in chosen]
                 doc = f"The {kind}s that a {side} may send."
                 if chosen:
-                    found.append({"name": prefix + kind.capitalize(), "doc": doc, "methods": entries})
+                    found.append({"name": side.type_name(kind.capitalize()), "doc": doc, "methods": entries})
         return found
 
     def dispatch(self, docs: Docs) -> Code:
-        to_server, to_client = self.inbound(CLIENT_TO_SERVER), self.inbound(SERVER_TO_CLIENT)
         handlers = [
             {
-                "name": "ServerHandler", "table": "SERVER_BINDINGS", "methods": to_server,
-                "doc": "The methods that a server serves: one stub for each message that a client may send.",
-                "table_doc": "The stub and types of every method that a server receives.",
-            },
-            {
-                "name": "ClientHandler", "table": "CLIENT_BINDINGS", "methods": to_client,
-                "doc": "The methods that a client serves: one stub for each message that a server may send.",
-                "table_doc": "The stub and types of every method that a client receives.",
-            },
-        ]  # fmt: skip
+                "name": side.other.type_name("Handler"),
+                "table": f"{side.other.upper()}_BINDINGS",
+                "methods": self.sent_by(side),
+                "doc": f"The methods that a {side.other} serves: one stub for each message that a {side} may send.",
+                "table_doc": f"The stub and types of every method that a {side.other} receives.",
+            }
+            for side in Side
+        ]
+        to_server, to_client = map(self.sent_by, Side)
         callers = [
             {
                 "name": "ClientCalls", "methods": to_server,

@@ -12,8 +12,4 @@ from mcprev_codegen.facts.load import (
 from mcprev_codegen.facts.methods import Method as Method
 from mcprev_codegen.facts.overlay_file import OVERLAY_FILE as OVERLAY_FILE
 from mcprev_codegen.facts.revision import Revision as Revision
-from mcprev_codegen.facts.vocabulary import (
-    CLIENT_TO_SERVER as CLIENT_TO_SERVER,
-    DIRECTIONS as DIRECTIONS,
-    SERVER_TO_CLIENT as SERVER_TO_CLIENT,
-)
+from mcprev_codegen.facts.vocabulary import Side as Side

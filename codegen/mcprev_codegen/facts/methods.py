@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts.overlay import OverlayFacts, outdated
-from mcprev_codegen.facts.vocabulary import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT
+from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.python import stub
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import camel_case
-
-_SENDERS: Final = {"Client": CLIENT_TO_SERVER, "Server": SERVER_TO_CLIENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class Method:
     kind: str
     """`request` or `notification`."""
     type: str
-    directions: tuple[str, ...]
+    senders: tuple[Side, ...]
     transport: str
     """`jsonrpc` for a separate message, `embedded` for a request inside a result."""
     params: str | None
@@ -63,7 +60,7 @@ class Method:
         """The unions of a schema that list the results of this method."""
         if self.transport == "embedded":
             return frozenset({"InputResponse"})
-        return frozenset("ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in self.directions)
+        return frozenset(side.other.type_name("Result") for side in self.senders)
 
 
 def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
@@ -108,20 +105,20 @@ class _Table:
     lenient: bool
 
     def build(self) -> dict[str, Method]:
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[Side]] = {}
         transports: dict[str, str] = {}
         kinds: dict[str, str] = {}
-        for sender, direction in _SENDERS.items():
+        for side in Side:
             for kind in ("Request", "Notification"):
-                for name in self._union(f"{sender}{kind}"):
-                    found.setdefault(name, set()).add(direction)
+                for name in self._union(side.type_name(kind)):
+                    found.setdefault(name, set()).add(side)
                     transports[name], kinds[name] = "jsonrpc", kind.lower()
         for name in self._union("InputRequest"):
-            found.setdefault(name, set()).add(SERVER_TO_CLIENT)
+            found.setdefault(name, set()).add(Side.SERVER)
             transports[name], kinds[name] = "embedded", "request"
         methods = [
             self._method(
-                name, kinds[name], tuple(d for d in DIRECTIONS if d in found[name]), transports[name]
+                name, kinds[name], tuple(side for side in Side if side in found[name]), transports[name]
             )
             for name in self.schema.types
             if name in found
@@ -135,7 +132,7 @@ class _Table:
         members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
         return [m.name for m in members if isinstance(m, ir.Ref)]
 
-    def _method(self, name: str, kind: str, directions: tuple[str, ...], transport: str) -> Method:
+    def _method(self, name: str, kind: str, senders: tuple[Side, ...], transport: str) -> Method:
         decl = self.schema.types[name]
         flat = self.schema.flat(name)
         member, params = flat.get("method"), flat.get("params")
@@ -155,14 +152,14 @@ class _Table:
             stub=stub(name),
             kind=kind,
             type=name,
-            directions=directions,
+            senders=senders,
             transport=transport,
             params=self._params_name(decl, params),
             params_optional=params is None or params.optional,
             result=results[0] if results else None,
             alternates=tuple(results[1:]),
             result_source=source,
-            capability=self._capability(literal, kind, directions),
+            capability=self._capability(literal, kind, senders),
             name_param=self._name_param(literal, fields),
             input_responses="inputResponses" in fields,
             cacheable=bool(results) and {"ttlMs", "cacheScope"} <= self._field_names(ir.Ref(results[0])),
@@ -229,11 +226,11 @@ class _Table:
             if isinstance(member, ir.Ref):
                 yield member
 
-    def _capability(self, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
+    def _capability(self, method: str, kind: str, senders: tuple[Side, ...]) -> str | None:
         """Return the capability from the overlay or from the method name; None if the method needs none."""
         # A request needs a capability of its receiver, a notification one of its sender.
-        server = CLIENT_TO_SERVER if kind == "request" else SERVER_TO_CLIENT
-        holders = [f"{'Server' if d == server else 'Client'}Capabilities" for d in directions]
+        sides = [side.other if kind == "request" else side for side in senders]
+        holders = [side.type_name("Capabilities") for side in sides]
         derived = self._implied_capability(method, holders)
         if method not in self.facts.capability:
             return derived or None
@@ -290,7 +287,7 @@ class _Table:
                 raise self.schema.fail(
                     decl, f"'{m.method}' is also the method of '{seen['method', m.method].type}'"
                 )
-            for direction in m.directions:
-                if seen.setdefault((direction, m.stub), m) is not m:
-                    other = seen[direction, m.stub].type
+            for side in m.senders:
+                if seen.setdefault((side, m.stub), m) is not m:
+                    other = seen[side, m.stub].type
                     raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.stub}'")

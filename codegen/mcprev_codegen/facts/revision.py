@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.inputs import Pin
 from mcprev_codegen.resolve import Schema
 
@@ -24,8 +25,8 @@ class Revision:
     """The schema after `hoist` and with the overlay applied: every object has a name."""
     facts: OverlayFacts
     methods: Mapping[str, Method]
-    senders: Mapping[str, frozenset[str]]
-    """The senders of each type of `schema`: `client`, `server`, both or neither."""
+    senders: Mapping[str, frozenset[Side]]
+    """The senders of each type of `schema`: one side, both or neither."""
     like: str | None = None
     """The pinned revision that a file extends; None for a pinned revision, and for a file that extends none."""
     warnings: tuple[str, ...] = ()

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import Method
-from mcprev_codegen.facts.vocabulary import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT
+from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.resolve import Schema
 
-_SIDE: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
-_BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_SERVER}
 
-
-def find_senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
-    """Return the senders of each type: `client`, `server`, both, or neither for a type that no message contains."""
+def find_senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[Side]]:
+    """Return the senders of each type: one side, both, or neither for a type that no message contains."""
     return _SenderSearch(schema, methods).find()
 
 
@@ -28,17 +24,17 @@ def find_senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, fro
 class _SenderSearch:
     schema: Schema
     methods: Mapping[str, Method]
-    senders: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    senders: dict[str, set[Side]] = field(default_factory=dict[str, set[Side]])
     envelopes: dict[str, bool] = field(default_factory=dict[str, bool])
 
-    def find(self) -> dict[str, frozenset[str]]:
+    def find(self) -> dict[str, frozenset[Side]]:
         self.senders = {name: set() for name in self.schema.types}
         self._mark_messages()
         self._mark_envelopes()
         self._mark_refinements()
         return {name: frozenset(sender) for name, sender in self.senders.items()}
 
-    def _mark(self, name: str, sender: str) -> None:
+    def _mark(self, name: str, sender: Side) -> None:
         pending = [name] if name in self.senders else []
         while pending:
             name = pending.pop()
@@ -47,15 +43,15 @@ class _SenderSearch:
                 pending += [other for other in self.schema.references[name] if not self._is_envelope(other)]
 
     def _mark_messages(self) -> None:
-        for side in _SIDE.values():
+        for side in Side:
             for kind in ("Request", "Notification", "Result"):
-                self._mark(side.capitalize() + kind, side)
+                self._mark(side.type_name(kind), side)
         for method in self.methods.values():
-            for direction in method.directions:
-                self._mark(method.type, _SIDE[direction])
+            for side in method.senders:
+                self._mark(method.type, side)
                 for result in method.results:
-                    self._mark(result, _SIDE[_BACK[direction]])
-                    self._mark(f"{result}Response", _SIDE[_BACK[direction]])
+                    self._mark(result, side.other)
+                    self._mark(f"{result}Response", side.other)
 
     def _mark_envelopes(self) -> None:
         for name in self.schema.types:
@@ -93,16 +89,16 @@ class _SenderSearch:
         flat = self.schema.flat(name)
         return flat.get("code") is not None or flat.get("error") is not None
 
-    def _envelope_senders(self, name: str) -> Iterator[str]:
+    def _envelope_senders(self, name: str) -> Iterator[Side]:
         """Yield the sides that send messages of the kinds that an envelope type contains."""
         shapes = {self._shape(o) for o in self._objects(ir.Ref(name))}
         own_messages = [m for m in self.methods.values() if m.transport == "jsonrpc"]
-        for direction in DIRECTIONS:
-            sent = {m.kind for m in own_messages if direction in m.directions}
-            if any(m.kind == "request" and _BACK[direction] in m.directions for m in own_messages):
+        for side in Side:
+            sent = {m.kind for m in own_messages if side in m.senders}
+            if any(m.kind == "request" and side.other in m.senders for m in own_messages):
                 sent.add("response")
             if sent & shapes:
-                yield _SIDE[direction]
+                yield side
 
     def _shape(self, type_: ir.TypeExpr) -> str:
         flat = self.schema.flatten(type_)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from mcprev_codegen.facts import Side
 from mcprev_codegen.ir import Span
 
 FINGERPRINT_DIGITS: Final = 12
@@ -191,7 +192,8 @@ class Report:
         """Return the number of changes by verdict for an old client with a new server, or the reverse."""
         met = [
             worst(
-                c.judged(sender_is_old=(sender == "client") == client_is_old).verdict for sender in c.senders
+                c.judged(sender_is_old=(sender == Side.CLIENT) == client_is_old).verdict
+                for sender in c.senders
             )
             for c in self.changes
         ]

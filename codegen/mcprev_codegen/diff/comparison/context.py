@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Change, Judgement, Level, Place, Verdict, table
 from mcprev_codegen.diff.comparison.pairing import Pairing
 from mcprev_codegen.diff.comparison.view import View
+from mcprev_codegen.facts import Side
 
+Name = TypeVar("Name", bound=str)
 SHORT: Final = 90
 """The maximum length of a type in a headline."""
-SENDERS: Final = ("client", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Scope:
     """A key of the rule table's overrides, for a place where a change breaks no peer."""
     openness: str = ""
     """`opened` or `closed` if an object started or ceased to allow additional members of any value."""
-    senders: tuple[str, ...] | None = None
+    senders: tuple[Side, ...] | None = None
     """The senders of the data; None if they follow from the types."""
     methods: frozenset[str] | None = None
     """The methods that carry the data; None if they follow from the types."""
@@ -113,15 +114,15 @@ class Context:
         after = self.new.reached_by([scope.after]) if scope.after else None
         return _common(before, after)
 
-    def _senders(self, scope: Scope) -> tuple[str, ...]:
+    def _senders(self, scope: Scope) -> tuple[Side, ...]:
         """Return the senders of the data on both sides; if there is none, on either side."""
         before = self.old.senders(scope.before) if scope.before else None
         after = self.new.senders(scope.after) if scope.after else None
         common = _common(before, after)
-        return tuple(sender for sender in SENDERS if sender in common)
+        return tuple(side for side in Side if side in common)
 
 
-def _common(before: frozenset[str] | None, after: frozenset[str] | None) -> frozenset[str]:
+def _common(before: frozenset[Name] | None, after: frozenset[Name] | None) -> frozenset[Name]:
     if before is None or after is None:
         return before or after or frozenset()
     return before & after or before | after

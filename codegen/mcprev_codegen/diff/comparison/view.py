@@ -13,7 +13,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Place
-from mcprev_codegen.facts import Revision
+from mcprev_codegen.facts import Revision, Side
 from mcprev_codegen.resolve import FlatType, Schema, hoist
 from mcprev_codegen.typescript import print_inline
 
@@ -209,7 +209,7 @@ class View:
         """Return the methods whose messages or results contain any of these types."""
         return frozenset[str]().union(*(self._reached.get(name, frozenset()) for name in names))
 
-    def senders(self, name: str) -> frozenset[str]:
+    def senders(self, name: str) -> frozenset[Side]:
         """Return the senders of a type."""
         return self.revision.senders.get(name, frozenset())
 

@@ -9,9 +9,9 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Change, Place
 from mcprev_codegen.diff.comparison.areas.members import described
-from mcprev_codegen.diff.comparison.context import SENDERS, Context, Scope
+from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.view import View
-from mcprev_codegen.facts import CLIENT_TO_SERVER
+from mcprev_codegen.facts import Side
 
 KIND: Final = "constant"
 VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
@@ -23,7 +23,7 @@ def compare_constants(context: Context) -> Iterator[Change]:
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
         code = all(isinstance(c.value, int) for c in (before, after) if c is not None)
-        senders = _answering(context) if code else SENDERS
+        senders = _answering(context) if code else tuple(Side)
         scope = Scope(None, None, name, name, senders=senders, methods=frozenset())
         if before is None or after is None or before.value != after.value:
             yield _change(context, name, before, after, scope, code=code)
@@ -61,11 +61,8 @@ def _carried(side: View, name: str) -> bool:
     return any(node == ir.ConstRef(name) for node in ir.walk(side.schema.module))
 
 
-def _answering(context: Context) -> tuple[str, ...]:
+def _answering(context: Context) -> tuple[Side, ...]:
     """Return the sides that answer requests, and therefore may send errors."""
     methods = [m for side in (context.old, context.new) for m in side.revision.methods.values()]
-    directions = {
-        d for m in methods if m.kind == "request" and m.transport == "jsonrpc" for d in m.directions
-    }
-    answering = {"server" if d == CLIENT_TO_SERVER else "client" for d in directions}
-    return tuple(sender for sender in SENDERS if sender in answering)
+    requests = [m for m in methods if m.kind == "request" and m.transport == "jsonrpc"]
+    return tuple(side for side in Side if any(side.other in m.senders for m in requests))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Change, Place
-from mcprev_codegen.diff.comparison.context import SENDERS, Context, Scope
+from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
-from mcprev_codegen.facts import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
-
-_SENDER: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
-_DIRECTIONS: Final = {CLIENT_TO_SERVER: "client to server", SERVER_TO_CLIENT: "server to client"}
+from mcprev_codegen.facts import Method, Side
 
 
 def compare_methods(context: Context) -> Iterator[Change]:
@@ -23,12 +19,10 @@ def compare_methods(context: Context) -> Iterator[Change]:
         before, after = old.get(name), new.get(name)
         site = _MethodSite(context, before, after)
         if before is None and after is not None:
-            yield site.change(
-                "method-added", _gated(after), None, site.new(_summary(after)), after.directions
-            )
+            yield site.change("method-added", _gated(after), None, site.new(_summary(after)), after.senders)
         elif after is None and before is not None:
             yield site.change(
-                "method-removed", _gated(before), site.old(_summary(before)), None, before.directions
+                "method-removed", _gated(before), site.old(_summary(before)), None, before.senders
             )
         elif before is not None and after is not None:
             yield from _directions(site, before, after)
@@ -41,7 +35,7 @@ def _gated(method: Method) -> str:
 
 
 def _summary(method: Method) -> str:
-    directions = " and ".join(_DIRECTIONS[d] for d in method.directions)
+    directions = " and ".join(side.direction_text for side in method.senders)
     transport = "" if method.transport == "jsonrpc" else f", {method.transport}"
     return f"{method.kind} ({directions}{transport})"
 
@@ -71,40 +65,33 @@ class _MethodSite:
         case: str,
         old: Place | None,
         new: Place | None,
-        directions: tuple[str, ...],
+        senders: tuple[Side, ...],
         *,
         answer: bool = False,
     ) -> Change:
-        """Return a change of the data sent in some directions; with `answer`, of the responses to it."""
-        senders = {_SENDER[d] for d in directions}
-        if answer:
-            senders = {other for other in SENDERS for sender in senders if other != sender}
+        """Return a change of the data that some sides send; with `answer`, of the responses to it."""
         scope = Scope(
             self.before.type if self.before else None,
             self.after.type if self.after else None,
             self.path,
             self.path,
-            senders=tuple(s for s in SENDERS if s in senders),
+            senders=tuple(side for side in Side if (side.other if answer else side) in senders),
             methods=frozenset({self.path.removeprefix(METHOD_PREFIX)}),
         )
         return self.context.change(rule, case, old, new, scope)
 
 
-def _common(before: Method, after: Method) -> tuple[str, ...]:
-    return tuple(d for d in before.directions if d in after.directions) or after.directions
+def _common(before: Method, after: Method) -> tuple[Side, ...]:
+    return tuple(side for side in before.senders if side in after.senders) or after.senders
 
 
 def _directions(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
-    for direction in after.directions:
-        if direction not in before.directions:
-            yield site.change(
-                "direction-added", after.kind, None, site.new(_DIRECTIONS[direction]), (direction,)
-            )
-    for direction in before.directions:
-        if direction not in after.directions:
-            yield site.change(
-                "direction-removed", before.kind, site.old(_DIRECTIONS[direction]), None, (direction,)
-            )
+    for side in after.senders:
+        if side not in before.senders:
+            yield site.change("direction-added", after.kind, None, site.new(side.direction_text), (side,))
+    for side in before.senders:
+        if side not in after.senders:
+            yield site.change("direction-removed", before.kind, site.old(side.direction_text), None, (side,))
 
 
 def _transport_and_params(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:

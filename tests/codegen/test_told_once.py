@@ -1,0 +1,57 @@
+"""Each word of the protocol stands in one module of the generator; all others refer to it by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+import mcprev_codegen
+from mcprev_codegen.commands.diff import diff_command
+from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.support import Direction
+
+ROOT: Final = Path(mcprev_codegen.__file__).parent
+VOCABULARY: Final = "facts/vocabulary.py"
+HOMES: Final[dict[str, set[str]]] = {
+    **{str(direction): {"support/_spec.py"} for direction in Direction},
+    # The command is read for every `--help`; it would have to load all of `facts` for two words.
+    **{str(side): {VOCABULARY, "commands/diff.py"} for side in Side},
+    **{f"{side} to {side.other}": set[str]() for side in Side},
+}
+"""The modules in which a text stands as a literal; prose and patterns with further text in them do not count."""
+
+
+def literals(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+FOUND: Final = {path.relative_to(ROOT).as_posix(): {*literals(path)} for path in sorted(ROOT.rglob("*.py"))}
+
+
+@pytest.mark.parametrize(("text", "homes"), HOMES.items())
+def test_a_word_of_the_protocol_stands_in_one_place(text: str, homes: set[str]) -> None:
+    assert {module for module, found in FOUND.items() if text in found} == homes
+
+
+def test_templates_name_no_direction() -> None:
+    for path in ROOT.rglob("*.jinja2"):
+        assert not [d for d in Direction if f'"{d}"' in path.read_text(encoding="utf-8")], path
+
+
+def test_each_side_sends_in_the_direction_to_the_other() -> None:
+    assert [side.direction for side in Side] == list(Direction)
+    assert all(side.other.other is side and side.other is not side for side in Side)
+    assert [side.direction_text for side in Side] == [str(d).replace("_", " ") for d in Direction]
+
+
+def test_a_comparison_is_filtered_by_the_sides() -> None:
+    (option,) = [p for p in diff_command.params if p.name == "direction"]
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == list(Side)
