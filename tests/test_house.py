@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -203,6 +205,13 @@ def test_nothing_is_left_to_do(name: str) -> None:
     assert not any(re.search(rf"\b{word}\b", text) for word in words)
 
 
+@of_each(TESTS)
+def test_every_test_is_collected(name: str) -> None:
+    passed_over = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
+    patterns: list[str] = passed_over["ini_options"]["norecursedirs"]
+    assert not [part for part in Path(name).parts[:-1] if any(fnmatch(part, each) for each in patterns)]
+
+
 MAX_LINES: Final = 450
 """The number of lines up to which a module is read in one go."""
 
@@ -243,7 +252,7 @@ def references_outside(text: str, *, pages: bool = True) -> list[str]:
 def test_no_file_refers_to_a_page_that_is_not_here(name: str) -> None:
     if name not in {
         "tests/test_house.py",
-        "tests/codegen/test_typescript.py",
+        "tests/codegen/typescript/test_typescript.py",
     }:  # the sign is a mark in the latter
         text = (ROOT / name).read_text(encoding="utf-8")
         assert references_outside(text, pages=not name.startswith(MADE_UP)) == []

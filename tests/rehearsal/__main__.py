@@ -40,13 +40,20 @@ SUITES: Final = tuple(
 SAME: Final = (
     *("tests/rehearsal/test_scratch.py", "tests/rehearsal/test_selection.py"),
     *(
-        f"tests/codegen/test_{name}.py"
-        for name in ("constructs", "errors", "naming", "pipeline", "trees", "typescript")
+        f"tests/codegen/{name}.py"
+        for name in (
+            "build/test_pipeline",
+            "build/test_trees",
+            "python/test_naming",
+            "test_errors",
+            "typescript/test_constructs",
+            "typescript/test_typescript",
+        )
     ),
-    "tests/codegen/test_commands.py",
-    *(f"tests/codegen/test_decisions.py::test_{begin}" for begin in ("a_", "of_", "w")),
-    "tests/codegen/test_contract.py::test_any_module_survives_printing",
-    "tests/codegen/test_contract.py::test_any_module_survives_reformatting",
+    "tests/codegen/commands/test_commands.py",
+    *(f"tests/codegen/checkout/test_decisions.py::test_{begin}" for begin in ("a_", "of_", "w")),
+    "tests/codegen/typescript/test_contract.py::test_any_module_survives_printing",
+    "tests/codegen/typescript/test_contract.py::test_any_module_survives_reformatting",
     *(f"tests/runtime/test_{name}.py" for name in ("plainschema", "schema_bounds", "validation")),
 )
 """Tests in those folders whose inputs are their own, so that no revision changes what they say."""
