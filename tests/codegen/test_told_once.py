@@ -12,7 +12,13 @@ import pytest
 
 import mcprev_codegen
 from mcprev_codegen.commands.diff import diff_command
-from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.facts.vocabulary import (
+    INPUT_REQUESTS,
+    INPUT_RESPONSES,
+    LISTING_UNIONS,
+    VERSION_CONSTANT,
+    Side,
+)
 from mcprev_codegen.support import Direction
 
 ROOT: Final = Path(mcprev_codegen.__file__).parent
@@ -21,6 +27,9 @@ HOMES: Final[dict[str, set[str]]] = {
     **{str(direction): {"support/_spec.py"} for direction in Direction},
     # The command is read for every `--help`; it would have to load all of `facts` for two words.
     **{str(side): {VOCABULARY, "commands/diff.py"} for side in Side},
+    VERSION_CONSTANT: {VOCABULARY},
+    **{name: set[str]() for name in sorted(LISTING_UNIONS)},
+    **{name: {VOCABULARY} for name in (INPUT_REQUESTS, INPUT_RESPONSES)},
     **{f"{side} to {side.other}": set[str]() for side in Side},
 }
 """The modules in which a text stands as a literal; prose and patterns with further text in them do not count."""

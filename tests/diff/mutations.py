@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, ENVELOPE, View
+from mcprev_codegen.diff.comparison.view import View
+from mcprev_codegen.facts.vocabulary import ENVELOPE_MEMBERS, LISTING_UNIONS
 from mcprev_codegen.ir.nodes import Json
 
 Object: TypeAlias = dict[str, Json]
@@ -62,7 +63,7 @@ def mutations(side: View) -> list[Mutation]:
 def _is_own(side: View, name: str, member: ir.Field) -> bool:
     """Whether every type that inherits a member has it from here, and nothing of the overlay hangs on it."""
     schema = side.schema
-    if member.name in (*ENVELOPE, "method", "params", "result", "error"):
+    if member.name in (*ENVELOPE_MEMBERS, "method", "params", "result", "error"):
         return False
     if any(f.name == member.name for base in schema.supertypes(name) for f in schema.flat(base).fields):
         return False
@@ -117,7 +118,7 @@ def _of_type(side: View, decl: ir.Interface) -> Iterator[Mutation]:
 
 def is_used(side: View, name: str) -> bool:
     """Whether a type stands where it can be recognised by, and neither its name nor the overlay says what it is."""
-    named = name.endswith(("Request", "Result", "ResultResponse")) or name in DIRECTION_TABLES
+    named = name.endswith(("Request", "Result", "ResultResponse")) or name in LISTING_UNIONS
     return bool(side.uses[name]) and not named and name not in side.revision.facts.was
 
 

@@ -18,9 +18,10 @@ from corpus import Corpus
 from diff.diffing import expanded, report
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
-from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, View, view_of
+from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.facts.vocabulary import LISTING_UNIONS
 from mcprev_codegen.python.names import class_name
 from support import DATED, complaints, load, package, validator
 
@@ -93,7 +94,7 @@ def test_what_the_other_revision_refuses_is_never_called_ok(old: str, new: str, 
         harmed = _harmed(told, old_sends=old_sends)
         for name in load(sender).declared.types:
             sides = _view(sender), _view(receiver)
-            messages = name in DIRECTION_TABLES or any(side.transport(name) for side in sides)
+            messages = name in LISTING_UNIONS or any(side.transport(name) for side in sides)
             both = name in load(receiver).declared.types and name not in reused
             if not both or messages or not sides[0].senders(name):
                 continue

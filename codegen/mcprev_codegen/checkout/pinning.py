@@ -9,6 +9,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import CodegenError, InputError
+from mcprev_codegen.facts import VERSION_CONSTANT
 from mcprev_codegen.inputs import (
     Pin,
     decoded,
@@ -28,7 +29,6 @@ SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
 LOCATION: Final = (
     "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
 )
-VERSION: Final = "LATEST_PROTOCOL_VERSION"
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
 _REVISION: Final = re.compile(r"\d{4}-\d{2}-\d{2}|[a-z][a-z0-9-]*")
 
@@ -86,12 +86,14 @@ def _check_version(module: ir.Module, source: str, revision: str) -> None:
     """Raise `InputError` unless the file declares this revision. A draft declares the revision that it is based on."""
     if not revision[0].isdigit():
         return
-    const = module.consts.get(VERSION)
+    const = module.consts.get(VERSION_CONSTANT)
     if const is None:
-        raise InputError(f"{source}: it does not declare {VERSION}, so it is not known to be {revision}")
+        raise InputError(
+            f"{source}: it does not declare {VERSION_CONSTANT}, so it is not known to be {revision}"
+        )
     if const.value != revision:
         raise InputError(
-            f"{source}: its {VERSION} is '{const.value}', so this is not the file of {revision}; "
+            f"{source}: its {VERSION_CONSTANT} is '{const.value}', so this is not the file of {revision}; "
             f"pass --revision {const.value}, or another file"
         )
 

@@ -12,4 +12,9 @@ from mcprev_codegen.facts.load import (
 from mcprev_codegen.facts.methods import Method as Method
 from mcprev_codegen.facts.overlay_file import OVERLAY_FILE as OVERLAY_FILE
 from mcprev_codegen.facts.revision import Revision as Revision
-from mcprev_codegen.facts.vocabulary import Side as Side
+from mcprev_codegen.facts.vocabulary import (
+    ENVELOPE_MEMBERS as ENVELOPE_MEMBERS,
+    LISTING_UNIONS as LISTING_UNIONS,
+    VERSION_CONSTANT as VERSION_CONSTANT,
+    Side as Side,
+)

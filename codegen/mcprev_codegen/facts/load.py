@@ -11,7 +11,7 @@ from mcprev_codegen.facts.overlay import apply_overlay, overlay_warnings, with_d
 from mcprev_codegen.facts.overlay_file import load_overlay
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.senders import find_senders
-from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS
+from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
 from mcprev_codegen.inputs import (
     Pin,
     contract_path,
@@ -77,7 +77,7 @@ def load_bytes(
     """
     declared = _declared(data, source)
     if revision is None:
-        version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+        version = declared.consts.get(VERSION_CONSTANT)
         revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
     return _derive(folder, revision, None, declared, lenient=lenient)
 
@@ -97,7 +97,7 @@ def load_extension(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
         )
     pins = load_pins(folder)
-    version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    version = declared.consts.get(VERSION_CONSTANT)
     if overlay and like is None:
         named = (name, str(version.value) if version else None)
         like = next((n for n in named if n in pins), None)
@@ -124,7 +124,7 @@ def _declared(data: bytes, source: str) -> Schema:
 
 def _version(declared: Schema) -> str | None:
     """Return the version that a file declares, if it does. Raises `SchemaError` if it is not a name of a revision."""
-    const = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    const = declared.consts.get(VERSION_CONSTANT)
     if const is None:
         return None
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts.overlay import OverlayFacts, outdated
-from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.facts.vocabulary import INPUT_REQUESTS, INPUT_RESPONSES, Side
 from mcprev_codegen.python import stub
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import camel_case
@@ -59,7 +59,7 @@ class Method:
     def result_unions(self) -> frozenset[str]:
         """The unions of a schema that list the results of this method."""
         if self.transport == "embedded":
-            return frozenset({"InputResponse"})
+            return frozenset({INPUT_RESPONSES})
         return frozenset(side.other.type_name("Result") for side in self.senders)
 
 
@@ -113,7 +113,7 @@ class _Table:
                 for name in self._union(side.type_name(kind)):
                     found.setdefault(name, set()).add(side)
                     transports[name], kinds[name] = "jsonrpc", kind.lower()
-        for name in self._union("InputRequest"):
+        for name in self._union(INPUT_REQUESTS):
             found.setdefault(name, set()).add(Side.SERVER)
             transports[name], kinds[name] = "embedded", "request"
         methods = [

@@ -28,6 +28,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.overlay_file import FACETS, OverlayEntry, age
+from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT
 from mcprev_codegen.ir import Json
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.typescript import parse_fragment, print_inline, print_member
@@ -71,7 +72,7 @@ def apply_overlay(
     Entries that do not fit become errors of the facts; with `lenient`, for files that are not pinned, they are
     ignored.
     """
-    version = schema.consts.get("LATEST_PROTOCOL_VERSION")
+    version = schema.consts.get(VERSION_CONSTANT)
     drafted = version is not None and not revision[:1].isdigit()
     facts = OverlayFacts(revision=revision, based_on=str(version.value) if version and drafted else None)
     for entry in entries:

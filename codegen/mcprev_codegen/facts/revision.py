@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
-from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT, Side
 from mcprev_codegen.inputs import Pin
 from mcprev_codegen.resolve import Schema
 
@@ -40,7 +40,7 @@ class Revision:
     @property
     def protocol_version(self) -> str:
         """The version string in the schema; a draft has that of the revision it is based on."""
-        const = self.schema.consts.get("LATEST_PROTOCOL_VERSION")
+        const = self.schema.consts.get(VERSION_CONSTANT)
         return str(const.value) if const else self.name
 
     @property

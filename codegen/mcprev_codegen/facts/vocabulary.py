@@ -1,4 +1,4 @@
-"""The words of the protocol that schemas share: the two sides, and the unions of all messages."""
+"""The words of the protocol that schemas share: the two sides, unions of messages, envelopes, the version."""
 
 from __future__ import annotations
 
@@ -34,5 +34,17 @@ class Side(StrEnum):
         return f"{self.capitalize()}{ending}"
 
 
-MESSAGE_UNIONS: Final = ("ClientRequest", "ClientNotification", "ServerRequest", "ServerNotification")
-"""The unions of the messages that each side sends."""
+MESSAGE_UNIONS: Final = tuple(side.type_name(kind) for side in Side for kind in ("Request", "Notification"))
+"""The unions of the messages that each side sends; a schema of MCP declares some of them."""
+INPUT_REQUESTS: Final = "InputRequest"
+"""The union of the requests that a server sends inside results."""
+INPUT_RESPONSES: Final = "InputResponse"
+"""The union of the results of these requests."""
+LISTING_UNIONS: Final = frozenset(
+    (*MESSAGE_UNIONS, *(side.type_name("Result") for side in Side), INPUT_REQUESTS, INPUT_RESPONSES)
+)
+"""The unions that list all messages or results of a side; they say who sends what, and are part of no message."""
+ENVELOPE_MEMBERS: Final = frozenset({"jsonrpc", "id"})
+"""The members that every message has, wherever a schema declares them."""
+VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
+"""The constant by which a schema states its revision."""

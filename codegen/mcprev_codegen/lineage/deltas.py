@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final, cast
 
 from mcprev_codegen import ir
-from mcprev_codegen.facts import Revision
+from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
 from mcprev_codegen.ir import within
-from mcprev_codegen.lineage.normal_form import ENVELOPE_MEMBERS, Shape, normalised
+from mcprev_codegen.lineage.normal_form import Shape, normalised
 from mcprev_codegen.lineage.object_places import object_children, untagged_types
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import Child, TypeDelta

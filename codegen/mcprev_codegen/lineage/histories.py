@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcprev_codegen import ir
-from mcprev_codegen.facts import Revision
-from mcprev_codegen.lineage.normal_form import ENVELOPE_MEMBERS, Shape, normalised
+from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
+from mcprev_codegen.lineage.normal_form import Shape, normalised
 from mcprev_codegen.lineage.pairs import pairing
 from mcprev_codegen.resolve import FlatType, Schema
 

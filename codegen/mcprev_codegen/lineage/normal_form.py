@@ -11,7 +11,6 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.resolve import Schema
 
-ENVELOPE_MEMBERS: Final = frozenset({"jsonrpc", "id"})
 ANY_VALUE: Final = ("anything",)
 Shape = tuple[object, ...]
 

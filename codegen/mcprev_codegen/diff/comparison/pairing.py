@@ -18,8 +18,8 @@ from typing import Final, cast
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Effect
 from mcprev_codegen.diff.comparison.subtyping import relation
-from mcprev_codegen.diff.comparison.view import ENVELOPE, View
-from mcprev_codegen.facts import Revision
+from mcprev_codegen.diff.comparison.view import View
+from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
 
 MIN_SIMILARITY: Final = 0.5
 """The minimum share of words that two names have in common."""
@@ -214,7 +214,7 @@ def _common_share(old: View, new: View, before: str, after: str, new_of: Mapping
 
 
 def _own_members(side: View, name: str) -> dict[str, ir.Field]:
-    return {f.name: f.field for f in side.schema.flat(name).fields if f.name not in ENVELOPE}
+    return {f.name: f.field for f in side.schema.flat(name).fields if f.name not in ENVELOPE_MEMBERS}
 
 
 def _share(one: AbstractSet[object], other: AbstractSet[object]) -> float:
@@ -273,7 +273,7 @@ def _same_text(old: View, new: View, before: str, after: str) -> bool:
 def _members(side: View, name: str) -> frozenset[tuple[str, bool]]:
     """Return the members without the envelope, each with whether it is optional."""
     flat = side.schema.flat(name)
-    return frozenset((f.name, f.field.optional) for f in flat.fields if f.name not in ENVELOPE)
+    return frozenset((f.name, f.field.optional) for f in flat.fields if f.name not in ENVELOPE_MEMBERS)
 
 
 def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> bool:
@@ -287,7 +287,7 @@ def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[s
     if members != _members(new, after) or all(optional for _, optional in members):
         return False
     flat = new.schema.flat(after)
-    for member in (f.field for f in old.schema.flat(before).fields if f.name not in ENVELOPE):
+    for member in (f.field for f in old.schema.flat(before).fields if f.name not in ENVELOPE_MEMBERS):
         counterpart = flat.get(member.name)
         if counterpart is None or not _is_equivalent(
             old, new, old.effective(member), new.effective(counterpart), names

@@ -9,20 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Place
-from mcprev_codegen.facts import Revision, Side
+from mcprev_codegen.facts import LISTING_UNIONS, Revision, Side
 from mcprev_codegen.resolve import FlatType, Schema, hoist
 from mcprev_codegen.typescript import print_inline
-
-ENVELOPE: Final = frozenset({"jsonrpc", "id"})
-DIRECTION_TABLES: Final = frozenset(
-    {f"{side}{kind}" for side in ("Client", "Server") for kind in ("Request", "Notification", "Result")}
-    | {"InputRequest", "InputResponse"}
-)
-"""The unions that list the messages of each side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +143,7 @@ class View:
 
     @cached_property
     def uses(self) -> Mapping[str, frozenset[tuple[str, str]]]:
-        """The uses of each type: the type or method that uses it, and as what; `DIRECTION_TABLES` excepted."""
+        """The uses of each type: the type or method that uses it, and as what; `LISTING_UNIONS` excepted."""
         found: dict[str, set[tuple[str, str]]] = {name: set() for name in self.schema.types}
 
         def use(owner: str, what: str, node: ir.Node) -> None:
@@ -160,7 +152,7 @@ class View:
 
         for name, decl in self.schema.types.items():
             if isinstance(decl, ir.Alias):
-                if name not in DIRECTION_TABLES:
+                if name not in LISTING_UNIONS:
                     use(name, "*", decl.type)
                 continue
             for base in decl.bases:

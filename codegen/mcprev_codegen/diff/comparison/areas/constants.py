@@ -11,10 +11,9 @@ from mcprev_codegen.diff.changes import Change, Place
 from mcprev_codegen.diff.comparison.areas.members import described
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.view import View
-from mcprev_codegen.facts import Side
+from mcprev_codegen.facts import VERSION_CONSTANT, Side
 
 KIND: Final = "constant"
-VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
 
 
 def compare_constants(context: Context) -> Iterator[Change]:

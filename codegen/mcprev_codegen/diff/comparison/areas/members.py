@@ -15,7 +15,8 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Change, Place
 from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.comparison.context import Context, Scope
-from mcprev_codegen.diff.comparison.view import ENVELOPE, View
+from mcprev_codegen.diff.comparison.view import View
+from mcprev_codegen.facts import ENVELOPE_MEMBERS
 from mcprev_codegen.ir import ORDERED, is_unset, tightened
 from mcprev_codegen.resolve import FlatField, FlatType
 
@@ -150,7 +151,7 @@ def _is_message(side: View, name: str | None) -> bool:
 def _added(site: _MemberSite, new: FlatField) -> Change:
     rule = "field-added-optional" if new.field.optional else "field-added-required"
     case = "any"
-    if site.message and site.name in ENVELOPE:
+    if site.message and site.name in ENVELOPE_MEMBERS:
         case = "envelope"
     elif new.field.optional and _tolerated(site.context.old, site.scope.before, site.name):
         case = "declared"
@@ -163,7 +164,7 @@ def _added(site: _MemberSite, new: FlatField) -> Change:
 
 def _removed(site: _MemberSite, old: FlatField) -> Change:
     case = "optional" if old.field.optional else "required"
-    if site.message and site.name in ENVELOPE:
+    if site.message and site.name in ENVELOPE_MEMBERS:
         case = "envelope" if old.field.optional else "envelope-required"
     elif old.field.optional and _tolerated(site.context.new, site.scope.after, site.name):
         case = "declared"
@@ -257,7 +258,12 @@ def _tag(place: Place, name: str, value: object) -> Place:
 def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
     before, after = site.scope.before, site.scope.after
     own_before, own_after = old.declared_in == before, new.declared_in == after
-    if before is None or after is None or own_before == own_after or (site.message and site.name in ENVELOPE):
+    if (
+        before is None
+        or after is None
+        or own_before == own_after
+        or (site.message and site.name in ENVELOPE_MEMBERS)
+    ):
         return
     rule = "field-moved-to-base" if own_before else "field-moved-from-base"
     declared = site.context.old.path(old.declared_in), site.context.new.path(new.declared_in)

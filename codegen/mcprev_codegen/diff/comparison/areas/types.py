@@ -18,7 +18,8 @@ from mcprev_codegen.diff.comparison.areas.members import (
 from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
-from mcprev_codegen.diff.comparison.view import DIRECTION_TABLES, View
+from mcprev_codegen.diff.comparison.view import View
+from mcprev_codegen.facts import LISTING_UNIONS
 from mcprev_codegen.typescript import print_type
 
 
@@ -157,7 +158,7 @@ def _aliases(context: Context, before: str, after: str) -> Iterator[Change]:
     old, new = context.old.schema.types[before], context.new.schema.types[after]
     if isinstance(old, ir.Alias) and isinstance(new, ir.Alias):
         scope = context.scope(before, after)
-        if after in DIRECTION_TABLES:
+        if after in LISTING_UNIONS:
             scope = replace(scope, override="direction")
         site = ComparisonSite(context, scope, old.span, new.span, compare_objects)
         yield from compare_values(site, old.type, new.type)
