@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ import pytest
 
 import mcprev_codegen
 from mcprev_codegen.commands.diff import diff_command
+from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.vocabulary import (
     INPUT_REQUESTS,
     INPUT_RESPONSES,
@@ -19,12 +21,14 @@ from mcprev_codegen.facts.vocabulary import (
     VERSION_CONSTANT,
     Side,
 )
-from mcprev_codegen.support import Direction
+from mcprev_codegen.support import Direction, Kind, MethodSpec, Transport
 
 ROOT: Final = Path(mcprev_codegen.__file__).parent
 VOCABULARY: Final = "facts/vocabulary.py"
 HOMES: Final[dict[str, set[str]]] = {
     **{str(direction): {"support/_spec.py"} for direction in Direction},
+    **{str(kind): {"support/_spec.py"} for kind in Kind},
+    Transport.EMBEDDED: {"support/_spec.py"},
     # The command is read for every `--help`; it would have to load all of `facts` for two words.
     **{str(side): {VOCABULARY, "commands/diff.py"} for side in Side},
     VERSION_CONSTANT: {VOCABULARY},
@@ -47,6 +51,13 @@ FOUND: Final = {path.relative_to(ROOT).as_posix(): {*literals(path)} for path in
 @pytest.mark.parametrize(("text", "homes"), HOMES.items())
 def test_a_word_of_the_protocol_stands_in_one_place(text: str, homes: set[str]) -> None:
     assert {module for module, found in FOUND.items() if text in found} == homes
+
+
+def test_the_facts_of_a_method_are_the_description_that_packages_carry() -> None:
+    told_again = {f.name for f in fields(Method)} - {f.name for f in fields(MethodSpec)}
+    assert told_again == {"result_source"}  # of use in generation only
+    templates = "".join(path.read_text(encoding="utf-8") for path in ROOT.rglob("methods.py.jinja2"))
+    assert not [f.name for f in fields(MethodSpec) if f"{f.name}=" in templates]
 
 
 def test_templates_name_no_direction() -> None:

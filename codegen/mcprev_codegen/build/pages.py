@@ -15,6 +15,7 @@ from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, sel
 from mcprev_codegen.diff.render.markdown import code_span, report_markdown
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.facts import Method, Revision, Side
+from mcprev_codegen.support import Kind, Transport
 
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
@@ -71,10 +72,10 @@ def _index(reports: Sequence[Report]) -> str:
 
 def _matrix(revisions: Sequence[Revision]) -> str:
     """Return the table of methods by revision: direction, and whether embedded in results or deprecated."""
-    methods: dict[str, str] = {m.method: m.kind for r in revisions for m in r.methods.values()}
+    methods: dict[str, Kind] = {m.method: m.kind for r in revisions for m in r.methods.values()}
     lines = [_NOTE, "# Methods and revisions", "", _LEGEND]
-    for kind in ("request", "notification"):
-        names = sorted(name for name, own in methods.items() if own == kind)
+    for kind in Kind:
+        names = sorted(name for name, own in methods.items() if own is kind)
         lines += ["", f"## {kind.capitalize()}s", ""]
         lines += _grid(names, {r.name: r.methods for r in revisions})
     return "\n".join(lines) + "\n"
@@ -92,6 +93,6 @@ def _cell(method: Method | None) -> str:
     if method is None:
         return ""
     arrow = "↔" if len(method.senders) > 1 else "".join(_ARROWS[side] for side in method.senders)
-    notes = ["*in results*"] if method.transport != "jsonrpc" else []
+    notes = ["*in results*"] if method.transport is Transport.EMBEDDED else []
     notes += ["*deprecated*"] if method.deprecated else []
     return " ".join([arrow, *notes])

@@ -27,6 +27,7 @@ from mcprev_codegen.facts import (
     load_pinned,
 )
 from mcprev_codegen.inputs import schema_folder
+from mcprev_codegen.support import Kind
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
 _HEADER_PARAMS: Final = ("name", "uri")
@@ -114,7 +115,7 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
 
 
 def _required(revision: Revision, method: Method) -> set[str]:
-    if method.kind != "request" or method.params is None:
+    if method.kind is not Kind.REQUEST or method.params is None:
         return set()
     return {f.name for f in revision.schema.flatten(ir.Ref(method.params)).fields if not f.field.optional}
 

@@ -11,6 +11,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.facts import Method, Revision, Side
 from mcprev_codegen.lineage import TypeHistory
 from mcprev_codegen.python import Code, docstring
+from mcprev_codegen.support import Transport
 from mcprev_codegen.typescript import plain_text
 
 _PAGES: Final = {
@@ -76,7 +77,7 @@ class Docs:
         directions = [side.direction_text for side in method.senders]
         direction = directions[0] if len(directions) == 1 else "either direction"
         sentences = [f"{named}A {method.kind}, {direction}."]
-        if method.transport == "embedded":
+        if method.transport is Transport.EMBEDDED:
             sentences.append("It is sent inside an InputRequiredResult.")
         if method.capability:
             sentences.append(f"Needs the capability `{method.capability}`.")

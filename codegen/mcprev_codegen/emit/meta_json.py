@@ -15,6 +15,11 @@ from mcprev_codegen.python import module_name
 from mcprev_codegen.typescript import print_inline
 
 META_FORMAT: Final = 1
+_METHOD: Final = (
+    "method", "kind", "type", "directions", "transport", "params", "params_optional", "result", "alternate_results",
+    "capability",
+)  # fmt: skip
+"""The members of a method that the document states."""
 
 
 def meta_document(revision: Revision) -> dict[str, Json]:
@@ -31,18 +36,10 @@ def meta_document(revision: Revision) -> dict[str, Json]:
 
 
 def _method(method: Method) -> Json:
-    return {
-        "method": method.method,
-        "kind": method.kind,
-        "type": method.type,
-        "directions": [side.direction for side in method.senders],
-        "transport": method.transport,
-        "params": method.params,
-        "params_optional": method.params_optional,
-        "result": method.result,
-        "alternate_results": list(method.alternates),
-        "capability": method.capability,
-    }
+    stated: dict[str, Json] = {name: getattr(method, name) for name in _METHOD}
+    stated["directions"] = [side.direction for side in method.senders]
+    stated["alternate_results"] = [*method.alternate_results]
+    return stated
 
 
 def _type(revision: Revision, name: str) -> Json:

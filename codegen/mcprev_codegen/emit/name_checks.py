@@ -58,7 +58,7 @@ def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, 
         if name in taken or hasattr(builtins, name):
             raise schema.fail(const, f"'{name}' would hide {taken.get(name, 'a name of Python')}; rename it")
     for method in methods.values():
-        if not is_identifier(method.stub):
+        if not is_identifier(method.attr):
             raise schema.fail(
                 schema.types[method.type], f"'{method.type}' leaves no name for a stub; rename it"
             )

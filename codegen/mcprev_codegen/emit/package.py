@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
@@ -33,6 +33,7 @@ from mcprev_codegen.python import (
     revision_name,
 )
 from mcprev_codegen.python.formatting import format_python
+from mcprev_codegen.support import Kind, MethodSpec, Transport
 
 _MAX_FORMATTED: Final = 300_000
 """The maximum number of characters of a package that black formats, a third more than those of the largest revision.
@@ -122,7 +123,8 @@ class _Package:
                 | {code("..._open"): ("UnknownContent",)},
             ),
             "methods.py": self.render(
-                "methods.py", enums=self.enums(docs), methods=[*self.revision.methods.values()], prose=prose_docstring
+                "methods.py", enums=self.enums(docs), methods=[*self.revision.methods.values()], prose=prose_docstring,
+                members=[member.name for member in fields(MethodSpec)],
             ),
             "constants.py": self.constants(),
             "dispatch.py": self.dispatch(docs),
@@ -189,9 +191,9 @@ class _Package:
         """Return the method enums: one for each side and kind with methods."""
         found: list[dict[str, Any]] = []
         for side in Side:
-            for kind in ("request", "notification"):
-                chosen = [m for m in self.sent_by(side) if m.kind == kind]
-                entries = [{"stub": m.stub, "method": m.method, "doc": docs.summary(m)} for m in chosen]
+            for kind in Kind:
+                chosen = [m for m in self.sent_by(side) if m.kind is kind]
+                entries = [{"stub": m.attr, "method": m.method, "doc": docs.summary(m)} for m in chosen]
                 doc = f"The {kind}s that a {side} may send."
                 if chosen:
                     found.append({"name": side.type_name(kind.capitalize()), "doc": doc, "methods": entries})
@@ -215,7 +217,7 @@ class _Package:
                 "doc": "The methods that a client sends: one coroutine for each method that a server serves.",
             },
             {
-                "name": "ServerCalls", "methods": [m for m in to_client if m.transport == "jsonrpc"],
+                "name": "ServerCalls", "methods": [m for m in to_client if m.transport is Transport.JSONRPC],
                 "doc": "The methods that a server sends as separate messages: one coroutine for each.",
             },
         ]  # fmt: skip

@@ -11,6 +11,7 @@ from mcprev_codegen.emit.provenance import FROM_ALL, SUPPORT_FILES, header_lines
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import code, comment, docstring, identifier, is_identifier, module_name, render
 from mcprev_codegen.python.formatting import format_python
+from mcprev_codegen.support import Kind
 
 _SUPPORT: Final = Path(__file__).parents[1] / "support"
 
@@ -79,8 +80,8 @@ def _info(revision: Revision) -> dict[str, Any]:
         "package": module_name(revision.name),
         "status": pin.status if pin else "file",
         "era": revision.era,
-        "requests": kinds.count("request"),
-        "notifications": kinds.count("notification"),
+        "requests": kinds.count(Kind.REQUEST),
+        "notifications": kinds.count(Kind.NOTIFICATION),
         "types": len(revision.declared.types),
         "source": pin.location if pin else revision.declared.path,
         "commit": pin.commit if pin else "",

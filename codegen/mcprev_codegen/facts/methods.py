@@ -17,48 +17,30 @@ from mcprev_codegen.facts.overlay import OverlayFacts, outdated
 from mcprev_codegen.facts.vocabulary import INPUT_REQUESTS, INPUT_RESPONSES, Side
 from mcprev_codegen.python import stub
 from mcprev_codegen.resolve import Schema
-from mcprev_codegen.support import camel_case
+from mcprev_codegen.support import Kind, MethodSpec, Transport, camel_case
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """One method of a revision; type names are those of the hoisted schema."""
+class Method(MethodSpec):
+    """One method of a revision, as its package describes it, and what only generation needs of it."""
 
-    method: str
-    stub: str
-    kind: str
-    """`request` or `notification`."""
-    type: str
-    senders: tuple[Side, ...]
-    transport: str
-    """`jsonrpc` for a separate message, `embedded` for a request inside a result."""
-    params: str | None
-    params_optional: bool
-    result: str | None
-    """The result type of a request; None for a notification."""
-    alternates: tuple[str, ...]
-    """Result types that may be returned instead."""
     result_source: str | None
     """The source of the result type: `response`, `naming` or `empty`; also `similarity` in a comparison."""
-    capability: str | None
-    """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
-    name_param: str | None
-    input_responses: bool
-    """Whether the params can contain the responses to an earlier InputRequiredResult."""
-    cacheable: bool
-    paginated: bool
-    task_augmented: bool
-    deprecated: bool
+
+    @property
+    def senders(self) -> tuple[Side, ...]:
+        """The sides that may send the message."""
+        return tuple(side for side in Side if side.direction in self.directions)
 
     @property
     def results(self) -> tuple[str, ...]:
         """Every result type, the primary one first."""
-        return (self.result, *self.alternates) if self.result else ()
+        return (self.result, *self.alternate_results) if self.result else ()
 
     @property
     def result_unions(self) -> frozenset[str]:
         """The unions of a schema that list the results of this method."""
-        if self.transport == "embedded":
+        if self.transport is Transport.EMBEDDED:
             return frozenset({INPUT_RESPONSES})
         return frozenset(side.other.type_name("Result") for side in self.senders)
 
@@ -106,16 +88,16 @@ class _Table:
 
     def build(self) -> dict[str, Method]:
         found: dict[str, set[Side]] = {}
-        transports: dict[str, str] = {}
-        kinds: dict[str, str] = {}
+        transports: dict[str, Transport] = {}
+        kinds: dict[str, Kind] = {}
         for side in Side:
-            for kind in ("Request", "Notification"):
-                for name in self._union(side.type_name(kind)):
+            for kind in Kind:
+                for name in self._union(side.type_name(kind.capitalize())):
                     found.setdefault(name, set()).add(side)
-                    transports[name], kinds[name] = "jsonrpc", kind.lower()
+                    transports[name], kinds[name] = Transport.JSONRPC, kind
         for name in self._union(INPUT_REQUESTS):
             found.setdefault(name, set()).add(Side.SERVER)
-            transports[name], kinds[name] = "embedded", "request"
+            transports[name], kinds[name] = Transport.EMBEDDED, Kind.REQUEST
         methods = [
             self._method(
                 name, kinds[name], tuple(side for side in Side if side in found[name]), transports[name]
@@ -132,7 +114,7 @@ class _Table:
         members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
         return [m.name for m in members if isinstance(m, ir.Ref)]
 
-    def _method(self, name: str, kind: str, senders: tuple[Side, ...], transport: str) -> Method:
+    def _method(self, name: str, kind: Kind, senders: tuple[Side, ...], transport: Transport) -> Method:
         decl = self.schema.types[name]
         flat = self.schema.flat(name)
         member, params = flat.get("method"), flat.get("params")
@@ -141,7 +123,7 @@ class _Table:
             raise self.schema.fail(
                 decl, f"'{name}' is in a message union, but its 'method' is not a single literal"
             )
-        source, results = self._results(name) if kind == "request" else (None, [])
+        source, results = self._results(name) if kind is Kind.REQUEST else (None, [])
         if literal in self.facts.alternate:
             alternate = self.facts.alternate[literal]
             if not self.lenient or alternate in self.schema.types:
@@ -149,15 +131,15 @@ class _Table:
         fields = self._field_names(params.type) if params else frozenset[str]()
         found = Method(
             method=literal,
-            stub=stub(name),
+            attr=stub(name),
             kind=kind,
             type=name,
-            senders=senders,
+            directions=frozenset(side.direction for side in senders),
             transport=transport,
             params=self._params_name(decl, params),
             params_optional=params is None or params.optional,
             result=results[0] if results else None,
-            alternates=tuple(results[1:]),
+            alternate_results=tuple(results[1:]),
             result_source=source,
             capability=self._capability(literal, kind, senders),
             name_param=self._name_param(literal, fields),
@@ -167,7 +149,7 @@ class _Table:
             task_augmented="task" in fields,
             deprecated=decl.tags.deprecated,
         )
-        if kind == "request" and not self.lenient:
+        if kind is Kind.REQUEST and not self.lenient:
             self._check_results(found)
         return found
 
@@ -226,10 +208,10 @@ class _Table:
             if isinstance(member, ir.Ref):
                 yield member
 
-    def _capability(self, method: str, kind: str, senders: tuple[Side, ...]) -> str | None:
+    def _capability(self, method: str, kind: Kind, senders: tuple[Side, ...]) -> str | None:
         """Return the capability from the overlay or from the method name; None if the method needs none."""
         # A request needs a capability of its receiver, a notification one of its sender.
-        sides = [side.other if kind == "request" else side for side in senders]
+        sides = [side.other if kind is Kind.REQUEST else side for side in senders]
         holders = [side.type_name("Capabilities") for side in sides]
         derived = self._implied_capability(method, holders)
         if method not in self.facts.capability:
@@ -288,6 +270,6 @@ class _Table:
                     decl, f"'{m.method}' is also the method of '{seen['method', m.method].type}'"
                 )
             for side in m.senders:
-                if seen.setdefault((side, m.stub), m) is not m:
-                    other = seen[side, m.stub].type
-                    raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.stub}'")
+                if seen.setdefault((side, m.attr), m) is not m:
+                    other = seen[side, m.attr].type
+                    raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.attr}'")

@@ -13,6 +13,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.resolve import Schema
+from mcprev_codegen.support import Kind, Transport
 
 
 def find_senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[Side]]:
@@ -44,8 +45,8 @@ class _SenderSearch:
 
     def _mark_messages(self) -> None:
         for side in Side:
-            for kind in ("Request", "Notification", "Result"):
-                self._mark(side.type_name(kind), side)
+            for ending in ("Request", "Notification", "Result"):
+                self._mark(side.type_name(ending), side)
         for method in self.methods.values():
             for side in method.senders:
                 self._mark(method.type, side)
@@ -92,10 +93,10 @@ class _SenderSearch:
     def _envelope_senders(self, name: str) -> Iterator[Side]:
         """Yield the sides that send messages of the kinds that an envelope type contains."""
         shapes = {self._shape(o) for o in self._objects(ir.Ref(name))}
-        own_messages = [m for m in self.methods.values() if m.transport == "jsonrpc"]
+        own_messages = [m for m in self.methods.values() if m.transport is Transport.JSONRPC]
         for side in Side:
-            sent = {m.kind for m in own_messages if side in m.senders}
-            if any(m.kind == "request" and side.other in m.senders for m in own_messages):
+            sent: set[str] = {m.kind for m in own_messages if side in m.senders}
+            if any(m.kind is Kind.REQUEST and side.other in m.senders for m in own_messages):
                 sent.add("response")
             if sent & shapes:
                 yield side
@@ -104,4 +105,4 @@ class _SenderSearch:
         flat = self.schema.flatten(type_)
         if flat.get("method") is None:
             return "response"
-        return "request" if flat.get("id") is not None else "notification"
+        return Kind.REQUEST if flat.get("id") is not None else Kind.NOTIFICATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from mcprev_codegen.support import Direction
+from mcprev_codegen.support import Direction, Kind
 
 
 class Side(StrEnum):
@@ -34,7 +34,7 @@ class Side(StrEnum):
         return f"{self.capitalize()}{ending}"
 
 
-MESSAGE_UNIONS: Final = tuple(side.type_name(kind) for side in Side for kind in ("Request", "Notification"))
+MESSAGE_UNIONS: Final = tuple(side.type_name(kind.capitalize()) for side in Side for kind in Kind)
 """The unions of the messages that each side sends; a schema of MCP declares some of them."""
 INPUT_REQUESTS: Final = "InputRequest"
 """The union of the requests that a server sends inside results."""

@@ -12,6 +12,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
@@ -58,11 +59,13 @@ def joined(separator: LiteralString, parts: Iterable[Code]) -> Code:
 
 
 def literal(value: object) -> Code:
-    """Return a JSON value or a tuple as a literal, as Python's own `repr` writes it.
+    """Return a JSON value, a tuple or a member of an enum as Python writes it.
 
     Raises `NotCodeError` for a value without a literal: a number that is not finite, or an object of another type.
     """
     match value:
+        case Enum():
+            return code("{}.{}", identifier(type(value).__name__), identifier(value.name))
         case None | bool():
             return Code(repr(value))
         case str():

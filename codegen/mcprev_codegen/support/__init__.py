@@ -5,4 +5,11 @@ from mcprev_codegen.support._names import (
     camel_case as camel_case,
     wire_name as wire_name,
 )
-from mcprev_codegen.support._spec import Child as Child, Direction as Direction, TypeDelta as TypeDelta
+from mcprev_codegen.support._spec import (
+    Child as Child,
+    Direction as Direction,
+    Kind as Kind,
+    MethodSpec as MethodSpec,
+    Transport as Transport,
+    TypeDelta as TypeDelta,
+)

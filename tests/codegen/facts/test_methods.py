@@ -203,7 +203,7 @@ def test_which_parameter_a_header_repeats(revision: str) -> None:
 @each_revision
 def test_stubs_are_unique_in_each_direction_and_follow_from_the_message(revision: str) -> None:
     for side in Side:
-        stubs = [m.stub for m in load(revision).methods.values() if side in m.senders]
+        stubs = [m.attr for m in load(revision).methods.values() if side in m.senders]
         assert len(set(stubs)) == len(stubs)
         assert all(stub.isidentifier() and stub == stub.lower() for stub in stubs)
 
@@ -278,7 +278,7 @@ def table(source: str, facts: OverlayFacts | None = None) -> dict[str, Method]:
 def test_a_small_table() -> None:
     (m,) = table(BASE).values()
     assert row(m) == (">", "GetRequestParams", "GetResult", "things")
-    assert (m.stub, m.result_source) == ("get", "naming")
+    assert (m.attr, m.result_source) == ("get", "naming")
 
 
 def test_a_response_type_decides_the_results() -> None:

@@ -27,6 +27,7 @@ from mcprev_codegen.python.writers import (
     literal,
     toml_string,
 )
+from mcprev_codegen.support import Kind
 
 SOURCES: Final = sorted(Path(mcprev_codegen.__file__).parent.rglob("*.py"))
 TEXTS: Final = [*(text for texts in HOSTILE for text in texts), *MIXED]
@@ -44,6 +45,11 @@ values: Final = st.recursive(
 def test_a_literal_is_the_value(value: Any) -> None:
     assert ast.literal_eval(literal(value)) == value
     assert literal(value).isprintable()
+
+
+def test_the_member_of_an_enum_is_named_even_if_it_is_text() -> None:
+    assert literal(Kind.REQUEST) == "Kind.REQUEST"
+    assert literal([Kind.REQUEST, "request"]) == "[Kind.REQUEST, 'request']"
 
 
 @pytest.mark.parametrize(

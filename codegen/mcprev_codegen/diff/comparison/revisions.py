@@ -13,6 +13,7 @@ from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.facts import Revision, load_revision
 from mcprev_codegen.inputs import load_pins
+from mcprev_codegen.support import Kind
 
 
 def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) -> Report:
@@ -57,8 +58,8 @@ def _report(context: Context, changes: Iterable[Change]) -> Report:
         old=_subject(old.revision),
         new=_subject(new.revision),
         changes=ordered(changes),
-        requests=_methods(old, new, "request"),
-        notifications=_methods(old, new, "notification"),
+        requests=_methods(old, new, Kind.REQUEST),
+        notifications=_methods(old, new, Kind.NOTIFICATION),
         types=_names(old.revision.declared.types, new.revision.declared.types),
         renamed=tuple(
             (before, after)
@@ -90,10 +91,10 @@ def _subject(revision: Revision) -> Subject:
     return Subject(source, source, checkout_file(source))
 
 
-def _methods(old: View, new: View, kind: str) -> Names:
+def _methods(old: View, new: View, kind: Kind) -> Names:
     return _names(
-        [m.method for m in old.revision.methods.values() if m.kind == kind],
-        [m.method for m in new.revision.methods.values() if m.kind == kind],
+        [m.method for m in old.revision.methods.values() if m.kind is kind],
+        [m.method for m in new.revision.methods.values() if m.kind is kind],
     )
 
 

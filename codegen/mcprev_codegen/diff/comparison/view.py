@@ -14,6 +14,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Place
 from mcprev_codegen.facts import LISTING_UNIONS, Revision, Side
 from mcprev_codegen.resolve import FlatType, Schema, hoist
+from mcprev_codegen.support import Transport
 from mcprev_codegen.typescript import print_inline
 
 
@@ -172,7 +173,7 @@ class View:
         return {name: frozenset(places) for name, places in found.items()}
 
     @cached_property
-    def message_types(self) -> Mapping[str, str]:
+    def message_types(self) -> Mapping[str, Transport]:
         """The message types, each with its transport."""
         return {m.type: m.transport for m in self.revision.methods.values()}
 
@@ -183,9 +184,9 @@ class View:
         method = self.schema.flat(name).get("method")
         return method is not None and method.type == ir.Prim("string")
 
-    def transport(self, name: str) -> str | None:
+    def transport(self, name: str) -> Transport | None:
         """Return the transport of a message type; None for a type that is no message."""
-        return "jsonrpc" if self.is_message_base(name) else self.message_types.get(name)
+        return Transport.JSONRPC if self.is_message_base(name) else self.message_types.get(name)
 
     @cached_property
     def _reached(self) -> Mapping[str, frozenset[str]]:

@@ -12,6 +12,7 @@ from mcprev_codegen.diff.comparison.areas.members import described
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts import VERSION_CONSTANT, Side
+from mcprev_codegen.support import Kind, Transport
 
 KIND: Final = "constant"
 
@@ -63,5 +64,5 @@ def _carried(side: View, name: str) -> bool:
 def _answering(context: Context) -> tuple[Side, ...]:
     """Return the sides that answer requests, and therefore may send errors."""
     methods = [m for side in (context.old, context.new) for m in side.revision.methods.values()]
-    requests = [m for m in methods if m.kind == "request" and m.transport == "jsonrpc"]
+    requests = [m for m in methods if m.kind is Kind.REQUEST and m.transport is Transport.JSONRPC]
     return tuple(side for side in Side if any(side.other in m.senders for m in requests))

@@ -19,6 +19,7 @@ from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts import ENVELOPE_MEMBERS
 from mcprev_codegen.ir import ORDERED, is_unset, tightened
 from mcprev_codegen.resolve import FlatField, FlatType
+from mcprev_codegen.support import Transport
 
 PARAMS: Final = "params"
 
@@ -145,7 +146,7 @@ def _is_base(side: View, name: str | None) -> bool:
 
 
 def _is_message(side: View, name: str | None) -> bool:
-    return name is not None and side.transport(name) == "jsonrpc"
+    return name is not None and side.transport(name) is Transport.JSONRPC
 
 
 def _added(site: _MemberSite, new: FlatField) -> Change:

@@ -10,6 +10,7 @@ from mcprev_codegen.diff.changes import METHOD_PREFIX, Change, Place
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
 from mcprev_codegen.facts import Method, Side
+from mcprev_codegen.support import Transport
 
 
 def compare_methods(context: Context) -> Iterator[Change]:
@@ -36,7 +37,7 @@ def _gated(method: Method) -> str:
 
 def _summary(method: Method) -> str:
     directions = " and ".join(side.direction_text for side in method.senders)
-    transport = "" if method.transport == "jsonrpc" else f", {method.transport}"
+    transport = "" if method.transport is Transport.JSONRPC else f", {method.transport}"
     return f"{method.kind} ({directions}{transport})"
 
 
@@ -108,7 +109,9 @@ def _transport_and_params(site: _MethodSite, before: Method, after: Method) -> I
 def _transport(method: Method) -> str:
     """Return how a message is sent: separately, or inside the result of another request."""
     return (
-        f"a {method.kind} of its own" if method.transport == "jsonrpc" else f"a {method.kind} inside a result"
+        f"a {method.kind} of its own"
+        if method.transport is Transport.JSONRPC
+        else f"a {method.kind} inside a result"
     )
 
 
@@ -118,8 +121,8 @@ def _results(site: _MethodSite, before: Method, after: Method) -> Iterator[Chang
         effect = relation(context.old, context.new, ir.Ref(before.result), ir.Ref(after.result))
         places = site.old(before.result), site.new(after.result)
         yield site.change("result-changed", effect.value, *places, common, answer=True)
-    old = {context.pairing.new_of.get(name, name): name for name in before.alternates}
-    new = {name: name for name in after.alternates}
+    old = {context.pairing.new_of.get(name, name): name for name in before.alternate_results}
+    new = {name: name for name in after.alternate_results}
     for key, name in new.items():
         if key not in old:
             yield site.change("result-alternate-added", "any", None, site.new(name), common, answer=True)
