@@ -19,6 +19,7 @@ from typing import Final, cast
 from losses import LISTED, computed
 from mcprev_codegen import ir
 from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.support import Kind
 from mcprev_types import index
 from pinned import DATED, ROOT, load
 
@@ -77,8 +78,8 @@ def counted(name: str) -> dict[str, int]:
         "inline_objects": len(revision.schema.types) - len(schema.types),
         "aliases": len(schema.types) - len(declared),
         "constants": len(schema.consts),
-        "requests": kinds["request"],
-        "notifications": kinds["notification"],
+        "requests": kinds[Kind.REQUEST],
+        "notifications": kinds[Kind.NOTIFICATION],
         "results_by_response": sources["response"],
         "results_by_name": sources["naming"],
         "empty_results": sources["empty"],

@@ -30,7 +30,7 @@ def revision_of(text: str, name: str | None = None) -> Revision:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schema.ts"
         path.write_text(text, encoding="utf-8")
-        return load_file(SCHEMA, path, name, lenient=True)
+        return load_file(SCHEMA, path, name)
 
 
 def revision_from(module: ir.Module, name: str) -> Revision:

@@ -135,7 +135,9 @@ def _smallest(side: View, name: str) -> Object:
 def _plain(side: View) -> Revision:
     """The revision as the comparison sees it: without the overlay."""
     own = side.revision
-    return Revision(own.name, None, own.declared, side.schema, own.facts, own.methods, own.senders)
+    return Revision(
+        own.name, None, own.declared, side.schema, side.schema, own.facts, own.methods, own.senders
+    )
 
 
 def _checker(side: View, name: str) -> Any:

@@ -43,7 +43,9 @@ def _samples(name: str, type_: str) -> list[Any]:
     """The smallest and the fullest value of each alternative, as declared, without the overlay."""
     side = _view(name)
     own = side.revision
-    plain = Revision(own.name, None, own.declared, side.schema, own.facts, own.methods, own.senders)
+    plain = Revision(
+        own.name, None, own.declared, side.schema, side.schema, own.facts, own.methods, own.senders
+    )
     return list(Corpus(plain).samples(type_))
 
 

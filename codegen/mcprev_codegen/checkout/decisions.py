@@ -26,7 +26,7 @@ from mcprev_codegen.facts import (
     Side,
     load_pinned,
 )
-from mcprev_codegen.inputs import schema_folder
+from mcprev_codegen.inputs import is_dated, schema_folder
 from mcprev_codegen.support import Kind
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
@@ -132,7 +132,7 @@ def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
 
 
 def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:
-    return [r for r in revisions.values() if r.pin is not None and r.pin.status == "final"]
+    return [r for r in revisions.values() if r.pin is not None and is_dated(r.name)]
 
 
 def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> Iterator[Decision]:

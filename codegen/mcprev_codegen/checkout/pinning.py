@@ -16,6 +16,7 @@ from mcprev_codegen.inputs import (
     digest,
     fetch,
     find_repository,
+    is_dated,
     is_url,
     load_pins,
     read_file,
@@ -75,7 +76,7 @@ def import_schema(
 def _check_name(revision: str) -> None:
     if not _REVISION.fullmatch(revision):
         raise InputError(f"'{revision}' is not a valid revision: use a date (YYYY-MM-DD) or 'draft'")
-    if revision[0].isdigit():
+    if is_dated(revision):
         try:
             date.fromisoformat(revision)
         except ValueError as error:
@@ -84,7 +85,7 @@ def _check_name(revision: str) -> None:
 
 def _check_version(module: ir.Module, source: str, revision: str) -> None:
     """Raise `InputError` unless the file declares this revision. A draft declares the revision that it is based on."""
-    if not revision[0].isdigit():
+    if not is_dated(revision):
         return
     const = module.consts.get(VERSION_CONSTANT)
     if const is None:
@@ -119,8 +120,7 @@ def _pin(
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
     if not where.isprintable():
         raise InputError(f"{where!r} is not a URL: pass that of the file at upstream with --location")
-    status = "final" if revision[0].isdigit() else "draft"
-    return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))
+    return Pin(revision, where, found, sha256, "", SPEC.format(revision=revision))
 
 
 def _commit_of(source: str, data: bytes) -> str | None:

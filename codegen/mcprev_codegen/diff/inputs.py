@@ -45,11 +45,11 @@ def load_input(folder: Path, named: str) -> Revision:
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    return load_file(folder, path, lenient=True)
+    return load_file(folder, path)
 
 
 def _loaded(folder: Path, data: bytes, source: str, path: str) -> Revision:
-    return load_bytes(folder, data, source, PurePosixPath(path).parent.name, lenient=True)
+    return load_bytes(folder, data, source, PurePosixPath(path).parent.name)
 
 
 def _is_git(named: str) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
-from mcprev_codegen.facts.methods import method_table, unlisted
-from mcprev_codegen.facts.overlay import apply_overlay, overlay_warnings, with_descriptions
-from mcprev_codegen.facts.overlay_file import load_overlay
+from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
+from mcprev_codegen.facts.overlay import apply_overlay, with_descriptions
+from mcprev_codegen.facts.overlay_file import Problems, load_overlay
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.senders import find_senders
 from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
@@ -16,6 +17,7 @@ from mcprev_codegen.inputs import (
     Pin,
     contract_path,
     decoded,
+    is_dated,
     load_pins,
     read_contract,
     read_file,
@@ -32,8 +34,17 @@ def load_revision(folder: Path, revision: str) -> Revision:
     path = contract_path(folder, revision)
     texts = load_descriptions(folder, revision)
     text = read_contract(folder, pin)
-    module = texts.attach(parse(text, str(path)))
-    return _derive(folder, revision, pin, Schema(module, str(path), text.split("\n")))
+    declared = Schema(texts.attach(parse(text, str(path))), str(path), text.split("\n"))
+    problems = Problems(revision, _version(declared))
+    try:
+        found = _derived(folder, declared, revision, problems, pin=pin)
+        if not problems.found:
+            check_methods(found.schema, found.facts, found.methods)
+    except SchemaError:
+        problems.stop()  # which may be the cause
+        raise
+    problems.stop()
+    return found
 
 
 def load_pinned(folder: Path) -> dict[str, Revision]:
@@ -50,36 +61,26 @@ def load_pinned(folder: Path) -> dict[str, Revision]:
     return found
 
 
-def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient: bool = False) -> Revision:
+def load_file(folder: Path, path: Path, revision: str | None = None) -> Revision:
     """Return the revision of a schema.ts that is not pinned, with its comments.
 
-    `revision` selects the overlay entries. Without it, they are those of the pinned revision that the file's folder is
-    named after, else of the version that the file declares. Raises `CodegenError`; with `lenient`, overlay entries
-    that do not match are ignored.
+    `revision` selects the overlay entries; those that do not fit are ignored. Without it, they are those of the pinned
+    revision that the file's folder is named after, else of the version that the file declares. Raises `CodegenError`.
     """
-    return load_bytes(
-        folder, read_file(path), str(path), path.resolve().parent.name, revision, lenient=lenient
-    )
+    return load_bytes(folder, read_file(path), str(path), path.resolve().parent.name, revision)
 
 
 def load_bytes(
-    folder: Path,
-    data: bytes,
-    source: str,
-    folder_name: str,
-    revision: str | None = None,
-    *,
-    lenient: bool = False,
+    folder: Path, data: bytes, source: str, folder_name: str, revision: str | None = None
 ) -> Revision:
     """Return what `load_file` returns for a file that has been read.
 
     `source` is its name in errors, `folder_name` the name of its folder.
     """
     declared = _declared(data, source)
-    if revision is None:
-        version = declared.consts.get(VERSION_CONSTANT)
-        revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
-    return _derive(folder, revision, None, declared, lenient=lenient)
+    version = _version(declared)
+    name = revision or (folder_name if folder_name in load_pins(folder) or not version else version)
+    return _derived(folder, declared, name, Problems(name, version))
 
 
 def load_extension(
@@ -97,23 +98,26 @@ def load_extension(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
         )
     pins = load_pins(folder)
-    version = declared.consts.get(VERSION_CONSTANT)
+    version = _version(declared)
     if overlay and like is None:
-        named = (name, str(version.value) if version else None)
-        like = next((n for n in named if n in pins), None)
+        like = next((n for n in (name, version) if n in pins), None)
         if like is None:
             raise InputError(
-                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value)[:60] if version else 'missing'}, which is not "
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version)[:60] if version else 'missing'}, which is not "
                 f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
             )
     if like is not None and like not in pins:
         raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
-    name = name or like or _version(declared)
+    name = name or like or _checked_version(declared)
     if name is None:
         raise InputError(
             f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
         )
-    return _derive(folder, name, None, declared, like=like, extension=True)
+    problems = Problems(like or name, version)
+    found = _derived(folder, declared, name, problems, like=like, overlay=like is not None)
+    inherited = load_revision(folder, like).methods if like else None
+    told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
+    return replace(found, warnings=(*found.warnings, *told))
 
 
 def _declared(data: bytes, source: str) -> Schema:
@@ -123,6 +127,12 @@ def _declared(data: bytes, source: str) -> Schema:
 
 
 def _version(declared: Schema) -> str | None:
+    """Return the version that a file declares, if it does."""
+    const = declared.consts.get(VERSION_CONSTANT)
+    return str(const.value) if const else None
+
+
+def _checked_version(declared: Schema) -> str | None:
     """Return the version that a file declares, if it does. Raises `SchemaError` if it is not a name of a revision."""
     const = declared.consts.get(VERSION_CONSTANT)
     if const is None:
@@ -133,38 +143,28 @@ def _version(declared: Schema) -> str | None:
         raise declared.fail(const, f"LATEST_PROTOCOL_VERSION: {error}") from None
 
 
-def _derive(
+def _derived(
     folder: Path,
-    name: str,
-    pin: Pin | None,
     declared: Schema,
+    name: str,
+    problems: Problems,
     *,
-    lenient: bool = False,
+    pin: Pin | None = None,
     like: str | None = None,
-    extension: bool = False,
+    overlay: bool = True,
 ) -> Revision:
+    """Return the revision of a schema; the entries of the overlay that do not fit it are added to `problems`."""
     declared.check_aliases()
     hoisted = hoist(declared)
-    entries = load_overlay(folder) if like or not extension else ()
-    schema, facts = apply_overlay(hoisted, entries, like or name, lenient=lenient)
+    schema, facts = apply_overlay(hoisted, load_overlay(folder) if overlay else (), problems)
     schema.check_aliases()
-    schema = with_descriptions(facts, load_descriptions(folder, like or name).fields, schema)
-    try:
-        methods = method_table(schema, facts, lenient=lenient or extension)
-    except SchemaError:
-        if facts.errors and not extension:  # which may be the cause
-            raise together(facts.errors) from None
-        raise
-    warnings = list(declared.module.warnings)
-    if extension:
-        inherited = load_revision(folder, like).methods if like else None
-        warnings += [*overlay_warnings(facts), *unlisted(schema, methods, inherited)]
-    elif facts.errors:
-        raise together(facts.errors)
-    type_senders = find_senders(schema, methods)
-    return Revision(name, pin, declared, schema, facts, methods, type_senders, like, tuple(warnings))
+    schema = with_descriptions(facts, load_descriptions(folder, problems.revision).fields, schema)
+    methods = method_table(schema, facts, problems)
+    senders = find_senders(schema, methods)
+    warnings = declared.module.warnings
+    return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, warnings)
 
 
 def dated(folder: Path) -> list[str]:
     """Return the pinned revisions that are final, oldest first."""
-    return [name for name, pin in load_pins(folder).items() if pin.status == "final"]
+    return [name for name in load_pins(folder) if is_dated(name)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts.overlay import OverlayFacts, outdated
+from mcprev_codegen.facts.overlay_file import Problems
 from mcprev_codegen.facts.vocabulary import INPUT_REQUESTS, INPUT_RESPONSES, Side
 from mcprev_codegen.python import stub
 from mcprev_codegen.resolve import Schema
@@ -45,14 +46,23 @@ class Method(MethodSpec):
         return frozenset(side.other.type_name("Result") for side in self.senders)
 
 
-def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
+def method_table(schema: Schema, facts: OverlayFacts, problems: Problems) -> dict[str, Method]:
     """Return every method by its wire name, in the order of the schema's declarations.
 
-    `schema` is hoisted and has the overlay applied. Raises `SchemaError` if a message has no single method literal, or
-    if no union of its direction lists a result. Facts that do not fit are added to `facts.errors`; with `lenient`, for
-    files that are not pinned, they are ignored.
+    `schema` is hoisted and has the overlay applied. Raises `SchemaError` if a message has no single method literal.
+    Facts that do not fit are ignored and added to `problems`.
     """
-    return _Table(schema, facts, lenient).build()
+    return _Table(schema, facts, problems).build()
+
+
+def check_methods(schema: Schema, facts: OverlayFacts, methods: Mapping[str, Method]) -> None:
+    """Raise `SchemaError` for params that are not one named object, and for a result that no union lists."""
+    for method in methods.values():
+        if method.params is None and schema.flat(method.type).get("params"):
+            message = f"the params of '{method.type}' must be one named object"
+            raise schema.fail(schema.types[method.type], message)
+        if method.kind is Kind.REQUEST:
+            _check_results(schema, facts, method)
 
 
 def unlisted(
@@ -84,7 +94,7 @@ def unlisted(
 class _Table:
     schema: Schema
     facts: OverlayFacts
-    lenient: bool
+    problems: Problems
 
     def build(self) -> dict[str, Method]:
         found: dict[str, set[Side]] = {}
@@ -126,17 +136,21 @@ class _Table:
         source, results = self._results(name) if kind is Kind.REQUEST else (None, [])
         if literal in self.facts.alternate:
             alternate = self.facts.alternate[literal]
-            if not self.lenient or alternate in self.schema.types:
+            if alternate in self.schema.types:
                 results.append(alternate)
+            else:
+                self._record_mismatch(
+                    f"{literal}#alternate", f"'{alternate}' is not declared in this revision"
+                )
         fields = self._field_names(params.type) if params else frozenset[str]()
-        found = Method(
+        return Method(
             method=literal,
             attr=stub(name),
             kind=kind,
             type=name,
             directions=frozenset(side.direction for side in senders),
             transport=transport,
-            params=self._params_name(decl, params),
+            params=params.type.name if params and isinstance(params.type, ir.Ref) else None,
             params_optional=params is None or params.optional,
             result=results[0] if results else None,
             alternate_results=tuple(results[1:]),
@@ -149,18 +163,6 @@ class _Table:
             task_augmented="task" in fields,
             deprecated=decl.tags.deprecated,
         )
-        if kind is Kind.REQUEST and not self.lenient:
-            self._check_results(found)
-        return found
-
-    def _params_name(self, decl: ir.Decl, params: ir.Field | None) -> str | None:
-        if params is None:
-            return None
-        if not isinstance(params.type, ir.Ref):
-            if self.lenient:
-                return None
-            raise self.schema.fail(decl, f"the params of '{decl.name}' must be one named object")
-        return params.type.name
 
     def _field_names(self, type_: ir.TypeExpr) -> frozenset[str]:
         """Return the members that all alternatives of an object type share."""
@@ -186,28 +188,6 @@ class _Table:
             )
         return "empty", ["EmptyResult"]
 
-    def _check_results(self, method: Method) -> None:
-        for union in sorted(method.result_unions):
-            members = {m.name for m in self._listed(union)}
-            missing = [
-                r for r in method.results if r not in members and r not in self.facts.alternate.values()
-            ]
-            if missing:
-                raise self.schema.fail(
-                    self.schema.types[method.type],
-                    f"{', '.join(missing)} is the result of '{method.type}', but not in {union}",
-                )
-
-    def _listed(self, union: str) -> Iterator[ir.Ref]:
-        """Yield the members of a result union without following aliases; none if it is not declared."""
-        decl = self.schema.types.get(union)
-        if decl is None:
-            return
-        type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
-        for member in type_.members if isinstance(type_, ir.Union) else (type_,):
-            if isinstance(member, ir.Ref):
-                yield member
-
     def _capability(self, method: str, kind: Kind, senders: tuple[Side, ...]) -> str | None:
         """Return the capability from the overlay or from the method name; None if the method needs none."""
         # A request needs a capability of its receiver, a notification one of its sender.
@@ -219,12 +199,12 @@ class _Table:
         path, pointer = self.facts.capability[method], f"{method}#capability"
         entry = self.facts.entries.get(pointer)
         if path and not all(self._has_path(holder, path) for holder in holders):
-            if self.lenient:
-                return derived or None
             self._record_mismatch(pointer, f"'{method}' needs '{path}', which is not in this revision")
-        elif entry is not None and entry.expected != derived and not self.lenient:
-            self.facts.add_error(entry, outdated(entry, pointer, derived).message)
-        return path or None
+        elif entry is not None and entry.expected != derived:
+            self.problems.add(entry, outdated(entry, pointer, derived).message)
+        else:
+            return path or None
+        return derived or None
 
     def _implied_capability(self, method: str, holders: Sequence[str]) -> str:
         """Return the longest prefix of a method name that is a path into all of `holders`; empty if there is none."""
@@ -239,7 +219,7 @@ class _Table:
 
     def _record_mismatch(self, pointer: str, message: str) -> None:
         """Record that an overlay entry does not fit this revision."""
-        self.facts.add_error(self.facts.entries[pointer], f"{message}; correct the entry")
+        self.problems.add(self.facts.entries[pointer], f"{message}; correct the entry")
 
     def _has_path(self, type_name: str, path: str) -> bool:
         type_: ir.TypeExpr = ir.Ref(type_name) if type_name in self.schema.types else ir.Prim("unknown")
@@ -254,10 +234,9 @@ class _Table:
         name = self.facts.name_param.get(method)
         if not name or name in fields:
             return name or None
-        if not self.lenient:
-            self._record_mismatch(
-                f"{method}#name_param", f"'{method}' has no parameter '{name}' for the Mcp-Name header"
-            )
+        self._record_mismatch(
+            f"{method}#name_param", f"'{method}' has no parameter '{name}' for the Mcp-Name header"
+        )
         return None
 
     def _check_names(self, methods: list[Method]) -> None:
@@ -273,3 +252,23 @@ class _Table:
                 if seen.setdefault((side, m.attr), m) is not m:
                     other = seen[side, m.attr].type
                     raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.attr}'")
+
+
+def _check_results(schema: Schema, facts: OverlayFacts, method: Method) -> None:
+    """Raise `SchemaError` for a result that a union of the method's direction does not list."""
+    for union in sorted(method.result_unions):
+        members = {m.name for m in _listed(schema, union)}
+        if missing := [r for r in method.results if r not in members and r not in facts.alternate.values()]:
+            message = f"{', '.join(missing)} is the result of '{method.type}', but not in {union}"
+            raise schema.fail(schema.types[method.type], message)
+
+
+def _listed(schema: Schema, union: str) -> Iterator[ir.Ref]:
+    """Yield the members of a result union without following aliases; none if it is not declared."""
+    decl = schema.types.get(union)
+    if decl is None:
+        return
+    type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
+    for member in type_.members if isinstance(type_, ir.Union) else (type_,):
+        if isinstance(member, ir.Ref):
+            yield member

@@ -27,8 +27,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
-from mcprev_codegen.facts.overlay_file import FACETS, OverlayEntry, age
-from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT
+from mcprev_codegen.facts.overlay_file import FACETS, OverlayEntry, Problems
 from mcprev_codegen.ir import Json
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.typescript import parse_fragment, print_inline, print_member
@@ -52,49 +51,24 @@ class OverlayFacts:
     """The members that an entry replaced or added, as `Type.member`."""
     entries: dict[str, OverlayEntry] = field(default_factory=dict[str, OverlayEntry])
     """The entry of each pointer with a facet."""
-    errors: list[SchemaError] = field(default_factory=list[SchemaError])
-    """The errors of entries that do not fit the schema."""
-    revision: str = ""
-    based_on: str | None = None
-    """The dated revision that a draft is based on; later entries apply to the draft only if they fit."""
-
-    def add_error(self, entry: OverlayEntry, message: str) -> None:
-        """Record that an entry does not fit the schema of this revision."""
-        if self.based_on is None or entry.since is None or age(entry.since) <= age(self.based_on):
-            self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
 def apply_overlay(
-    schema: Schema, entries: Sequence[OverlayEntry], revision: str, *, lenient: bool = False
+    schema: Schema, entries: Sequence[OverlayEntry], problems: Problems
 ) -> tuple[Schema, OverlayFacts]:
-    """Return the hoisted schema with this revision's entries applied, and the facts.
-
-    Entries that do not fit become errors of the facts; with `lenient`, for files that are not pinned, they are
-    ignored.
-    """
-    version = schema.consts.get(VERSION_CONSTANT)
-    drafted = version is not None and not revision[:1].isdigit()
-    facts = OverlayFacts(revision=revision, based_on=str(version.value) if version and drafted else None)
+    """Return the hoisted schema with the entries of a revision applied, and the facts; what does not fit is a problem."""
+    facts = OverlayFacts()
     for entry in entries:
         try:
-            for pointer in entry.pointers if entry.holds_for(revision) else ():
+            for pointer in entry.pointers if entry.holds_for(problems.revision) else ():
                 try:
                     schema = _apply_one(schema, entry, pointer, facts)
                 except SchemaError as error:
-                    facts.add_error(entry, error.message)
+                    problems.add(entry, error.message)
         except SchemaError as error:
-            facts.errors.append(error)
-    if lenient:
-        facts.errors.clear()
+            problems.found.append(error)
     facts.open = frozenset(_open_unions(schema)) - facts.closed.keys()
     return schema, facts
-
-
-def overlay_warnings(facts: OverlayFacts) -> Iterator[str]:
-    """Yield a warning for each fact that does not fit a file that extends a revision."""
-    for error in facts.errors:
-        what = error.message.partition(";")[0]
-        yield f"a fact from the prose of {facts.revision} is ignored, since the file contradicts it: {what}"
 
 
 def _open_unions(schema: Schema) -> Iterator[str]:

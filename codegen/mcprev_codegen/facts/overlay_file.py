@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NotRequired, cast
@@ -12,8 +12,8 @@ from typing import Any, Final, NotRequired, cast
 from pydantic import JsonValue, TypeAdapter
 from typing_extensions import TypedDict
 
-from mcprev_codegen.errors import InputError, SchemaError, at_line
-from mcprev_codegen.inputs import checked, read_table
+from mcprev_codegen.errors import InputError, SchemaError, at_line, together
+from mcprev_codegen.inputs import age, checked, is_dated, read_table
 from mcprev_codegen.ir import Json
 
 OVERLAY_FILE: Final = "overlay.toml"
@@ -48,9 +48,32 @@ class OverlayEntry:
         return at_line(self.path, self.lines, self.line, message)
 
 
-def age(revision: str) -> tuple[bool, str]:
-    """Return the sort key of a revision, oldest first."""
-    return not revision[:1].isdigit(), revision
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """The entries that do not fit a file. Who loads the file decides: they stop generation, are warnings, or ignored."""
+
+    revision: str
+    """The revision whose entries apply to the file."""
+    version: str | None = None
+    """The version that the file declares; a draft declares the dated revision that it is based on."""
+    found: list[SchemaError] = field(default_factory=list[SchemaError])
+
+    def add(self, entry: OverlayEntry, message: str) -> None:
+        """Add an entry that does not fit; those later than the base of a draft apply to the draft only if they fit."""
+        based_on = None if is_dated(self.revision) else self.version
+        if based_on is None or entry.since is None or age(entry.since) <= age(based_on):
+            self.found.append(entry.fail(f"{self.revision}: {message}"))
+
+    def stop(self) -> None:
+        """Raise all problems, if there are any."""
+        if self.found:
+            raise together(self.found)
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a warning for each fact that does not fit a file that extends a revision."""
+        for error in self.found:
+            what = error.message.partition(";")[0]
+            yield f"a fact from the prose of {self.revision} is ignored, since the file contradicts it: {what}"
 
 
 def load_overlay(folder: Path) -> tuple[OverlayEntry, ...]:

@@ -21,8 +21,10 @@ class Revision:
     """None for a file that is not pinned."""
     declared: Schema
     """The schema as in the file: inline objects inline, without the overlay."""
+    hoisted: Schema
+    """The schema after `hoist`: every object has a name; without the overlay."""
     schema: Schema
-    """The schema after `hoist` and with the overlay applied: every object has a name."""
+    """The hoisted schema with the overlay applied."""
     facts: OverlayFacts
     methods: Mapping[str, Method]
     senders: Mapping[str, frozenset[Side]]

@@ -15,8 +15,10 @@ from mcprev_codegen.inputs.files import (
 from mcprev_codegen.inputs.git import find_repository as find_repository
 from mcprev_codegen.inputs.pins import (
     Pin as Pin,
+    age as age,
     contract_path as contract_path,
     digest as digest,
+    is_dated as is_dated,
     load_pins as load_pins,
     read_contract as read_contract,
     remove_pin as remove_pin,

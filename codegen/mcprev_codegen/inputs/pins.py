@@ -30,8 +30,6 @@ class Pin:
     """The source of one revision's schema."""
 
     revision: str
-    status: str
-    """`final` for a dated revision, `draft` for one that still changes."""
     location: str
     """The URL of the file at upstream."""
     commit: str
@@ -41,8 +39,23 @@ class Pin:
     spec: str
     """The URL of the specification of this revision."""
 
+    @property
+    def status(self) -> str:
+        """`final` for a dated revision, `draft` for one that still changes."""
+        return "final" if is_dated(self.revision) else "draft"
+
 
 _VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
+
+
+def is_dated(revision: str) -> bool:
+    """Return whether the name of a revision is a date; one that is not is newer than all dates, and still changes."""
+    return revision[:1].isdigit()
+
+
+def age(revision: str) -> tuple[bool, str]:
+    """Return the sort key of a revision, oldest first."""
+    return not is_dated(revision), revision
 
 
 def schema_folder(*, to_write: bool = False) -> Path:
@@ -180,7 +193,7 @@ def remove_pin(folder: Path, revision: str) -> None:
 
 
 def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
-    ordered = sorted(pins.values(), key=lambda p: (not p.revision[:1].isdigit(), p.revision))
+    ordered = sorted(pins.values(), key=lambda pin: age(pin.revision))
     blocks = [
         code(
             "[{}]\n{}\n",

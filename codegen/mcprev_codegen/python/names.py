@@ -48,7 +48,7 @@ def module_name(revision: str) -> str:
     """
     check_revision(revision)
     name = re.sub(r"[-.]", "_", revision)
-    return "v" + name if revision[0].isdigit() else name
+    return name if name.isidentifier() else "v" + name
 
 
 def class_name(type_name: str) -> str:

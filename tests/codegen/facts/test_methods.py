@@ -12,11 +12,11 @@ from typing import Final
 import pytest
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import SchemaError, together
+from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts import overlay
-from mcprev_codegen.facts.methods import Method, method_table
+from mcprev_codegen.facts.methods import Method, check_methods, method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
-from mcprev_codegen.facts.overlay_file import OverlayEntry
+from mcprev_codegen.facts.overlay_file import OverlayEntry, Problems
 from mcprev_codegen.facts.vocabulary import Side
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.resolve.schema import Schema
@@ -272,7 +272,10 @@ export interface ServerCapabilities { things?: { sub?: object } }
 
 
 def table(source: str, facts: OverlayFacts | None = None) -> dict[str, Method]:
-    return method_table(hoist(schema_of(source)), facts or OverlayFacts())
+    schema, known = hoist(schema_of(source)), facts or OverlayFacts()
+    found = method_table(schema, known, Problems(FIRST))
+    check_methods(schema, known, found)
+    return found
 
 
 def test_a_small_table() -> None:
@@ -351,10 +354,10 @@ def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_wh
 def told(pointer: str, expected: str, new: str) -> dict[str, Method]:
     """The small table with one entry of an overlay."""
     said = OverlayEntry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
-    schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], "2099-01-01")
-    found = method_table(schema, facts)
-    if facts.errors:
-        raise together(facts.errors)
+    problems = Problems("2099-01-01")
+    schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], problems)
+    found = method_table(schema, facts, problems)
+    problems.stop()
     return found
 
 
@@ -391,6 +394,30 @@ def test_a_request_whose_results_are_nowhere_listed_is_refused_where_it_stands()
         "export type ServerRequest = PutRequest;\n"
         'export interface PutRequest { method: "put" }\nexport interface PutResult {}\n'
     )
+    schema = Schema(parse(source, "schema.ts"), lines=source.split("\n"))
+    methods = method_table(schema, OverlayFacts(), Problems(FIRST))
     with pytest.raises(SchemaError, match="PutResult is the result of 'PutRequest', but not in") as caught:
-        method_table(Schema(parse(source, "schema.ts"), lines=source.split("\n")), OverlayFacts())
+        check_methods(schema, OverlayFacts(), methods)
     assert caught.value.line == 2
+
+
+MISFITS: Final = [
+    ("things/get#capability", "things", "things.gone", "not in this revision"),
+    ("things/get#capability", "", "things.sub", "no longer matches"),
+    ("things/get#name_param", "", "uri", "no parameter 'uri'"),
+    ("things/get#alternate", "", "Gone", "'Gone' is not declared"),
+]
+
+
+@pytest.mark.parametrize(("pointer", "expected", "new", "words"), MISFITS)
+def test_a_fact_about_a_method_that_does_not_fit_is_a_problem_and_is_ignored(
+    pointer: str, expected: str, new: str, words: str
+) -> None:
+    said = OverlayEntry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
+    problems = Problems(FIRST)
+    schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], problems)
+    assert method_table(schema, facts, problems) == table(BASE)
+    (problem,) = problems.found
+    assert words in problem.message
+    (warning,) = problems.warnings()
+    assert f"a fact from the prose of {FIRST} is ignored" in warning

@@ -12,9 +12,10 @@ from typing import Final
 import pytest
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors, together
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors
 from mcprev_codegen.facts import overlay, overlay_file
 from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.overlay_file import Problems
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.resolve.schema import Schema
 from mcprev_codegen.typescript.printer import print_inline, print_member
@@ -54,13 +55,11 @@ def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
     return f'{extra}pointer = "{pointer}"\nexpected = {expected}\nnew = {new}\nwhy = "w"'
 
 
-def applied(
-    folder: Path, *entries: str, revision: str = SECOND_, lenient: bool = False
-) -> tuple[Schema, OverlayFacts]:
+def applied(folder: Path, *entries: str, revision: str = SECOND_) -> tuple[Schema, OverlayFacts]:
     loaded = overlay_file.load_overlay(write(folder, *entries))
-    schema, facts = overlay.apply_overlay(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
-    if facts.errors:
-        raise together(facts.errors)
+    problems = Problems(revision)
+    schema, facts = overlay.apply_overlay(hoist(schema_of(SOURCE)), loaded, problems)
+    problems.stop()
     return schema, facts
 
 
@@ -146,8 +145,9 @@ def test_an_entry_of_a_revision_after_the_one_that_a_draft_names_holds_for_the_d
     broken, good = BROKEN["a capability for no method"][0], entry("Thing.name#default", '"string"', '"x"')
     loaded = overlay_file.load_overlay(write(tmp_path, bounds + broken, bounds + good))
     source = SOURCE + f'export const LATEST_PROTOCOL_VERSION = "{SECOND_}";\n'
-    _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, "draft")
-    assert bool(facts.errors) == told
+    problems = Problems("draft", SECOND_)
+    _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, problems)
+    assert bool(problems.found) == told
     assert facts.default == {"Thing.name": "x"}
 
 
@@ -168,9 +168,11 @@ export interface Other { method: "other" }
 
 def test_a_union_that_type_tells_apart_is_open_whatever_its_members_are() -> None:
     schema = hoist(schema_of(UNIONS))
-    _, facts = overlay.apply_overlay(schema, (), SECOND_)
+    _, facts = overlay.apply_overlay(schema, (), Problems(SECOND_))
     assert facts.open == {"T.list", "T.one", "Named"}
-    _, facts = overlay.apply_overlay(hoist(schema_of(UNIONS.replace("X | Y)", "X | Y | Z)"))), (), SECOND_)
+    _, facts = overlay.apply_overlay(
+        hoist(schema_of(UNIONS.replace("X | Y)", "X | Y | Z)"))), (), Problems(SECOND_)
+    )
     assert facts.open == {"T.list", "T.one", "Named"}
 
 
@@ -179,8 +181,9 @@ def test_an_entry_closes_a_union_whatever_its_members_are(tmp_path: Path) -> Non
         write(tmp_path, entry("T.one#closed", '"type"', '"T"'), entry("Named#closed", '"type"', '"T"'))
     )
     for source in (UNIONS, UNIONS.replace("one: X | Y", "one: X | Y | Z")):
-        _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, SECOND_)
-        assert facts.errors == []
+        problems = Problems(SECOND_)
+        _, facts = overlay.apply_overlay(hoist(schema_of(source)), loaded, problems)
+        assert problems.found == []
         assert facts.open == {"T.list"}
 
 
@@ -273,14 +276,13 @@ def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
     assert caught.value.line == 10
 
 
-def test_a_file_that_is_not_pinned_passes_over_what_does_not_fit(tmp_path: Path) -> None:
-    schema, facts = applied(
-        tmp_path,
-        *(broken for broken, words in BROKEN.values() if "is not a revision" not in words),
-        lenient=True,
-    )
-    assert schema.types.keys() == hoist(schema_of(SOURCE)).types.keys()
-    assert facts == OverlayFacts(open=frozenset({"Thing.list"}), revision=SECOND_)
+def test_what_does_not_fit_is_a_problem_and_changes_nothing(tmp_path: Path) -> None:
+    loaded = overlay_file.load_overlay(write(tmp_path, *(broken for broken, _ in BROKEN.values())))
+    problems, before = Problems(SECOND_), hoist(schema_of(SOURCE))
+    schema, facts = overlay.apply_overlay(before, loaded, problems)
+    assert schema == before
+    assert facts == OverlayFacts(open=frozenset({"Thing.list"}))
+    assert len(problems.found) == len(list(problems.warnings())) == len(BROKEN)
 
 
 def test_all_entries_that_do_not_fit_are_told_at_once_each_with_its_revision_and_what_to_do(

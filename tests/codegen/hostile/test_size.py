@@ -178,7 +178,7 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(text: str) -> Revision:
-    return load_bytes(SCHEMA, text.encode(), "schema.ts", "", "2099-01-01", lenient=True)
+    return load_bytes(SCHEMA, text.encode(), "schema.ts", "", "2099-01-01")
 
 
 def changed(text: str) -> str:

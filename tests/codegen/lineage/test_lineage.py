@@ -20,6 +20,7 @@ from corpus import Corpus, Judge
 from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.overlay_file import Problems
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.ir.nodes import Json
 from mcprev_codegen.lineage import deltas as lineage, histories, pairs
@@ -288,8 +289,8 @@ def one_member(type_: str, tag: str = "", x: str = "") -> Revision:
     """
     declared = schema_of(source)
     schema, facts = hoist(declared), OverlayFacts()
-    methods = method_table(schema, facts)
-    return Revision("one", None, declared, schema, facts, methods, {})
+    methods = method_table(schema, facts, Problems("one"))
+    return Revision("one", None, declared, schema, schema, facts, methods, {})
 
 
 def test_what_is_no_part_of_a_payload_has_no_delta() -> None:

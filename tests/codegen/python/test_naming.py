@@ -136,7 +136,7 @@ export type ServerResult = GetResult;
 
 
 def package(path: Path) -> dict[str, str]:
-    revision = sources.load_file(SCHEMA, path, "2099-01-01", lenient=True)
+    revision = sources.load_file(SCHEMA, path, "2099-01-01")
     return emit.package_files(revision, emit.RevisionChain([revision], None, []))
 
 

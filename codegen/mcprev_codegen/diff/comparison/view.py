@@ -13,7 +13,7 @@ from functools import cached_property
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Place
 from mcprev_codegen.facts import LISTING_UNIONS, Revision, Side
-from mcprev_codegen.resolve import FlatType, Schema, hoist
+from mcprev_codegen.resolve import FlatType, Schema
 from mcprev_codegen.support import Transport
 from mcprev_codegen.typescript import print_inline
 
@@ -209,7 +209,7 @@ class View:
 
 def view_of(revision: Revision) -> View:
     """Return the view of a revision."""
-    return View(revision, hoist(revision.declared))
+    return View(revision, revision.hoisted)
 
 
 def _sorted(node: ir.Node) -> ir.Node:
