@@ -21,10 +21,12 @@ from mcprev_codegen.facts.vocabulary import (
     VERSION_CONSTANT,
     Side,
 )
+from mcprev_codegen.ir.constraints import CONSTRAINTS
 from mcprev_codegen.support import Direction, Kind, MethodSpec, Transport
 
 ROOT: Final = Path(mcprev_codegen.__file__).parent
 VOCABULARY: Final = "facts/vocabulary.py"
+CONSTRAINTS_: Final = "ir/constraints.py"
 HOMES: Final[dict[str, set[str]]] = {
     **{str(direction): {"support/_spec.py"} for direction in Direction},
     **{str(kind): {"support/_spec.py"} for kind in Kind},
@@ -34,6 +36,12 @@ HOMES: Final[dict[str, set[str]]] = {
     VERSION_CONSTANT: {VOCABULARY},
     **{name: set[str]() for name in sorted(LISTING_UNIONS)},
     **{name: {VOCABULARY} for name in (INPUT_REQUESTS, INPUT_RESPONSES)},
+    **{row.keyword: {CONSTRAINTS_} for row in CONSTRAINTS if row.keyword not in ("pattern", "minItems")},
+    **{
+        row.attribute: {CONSTRAINTS_}
+        for row in CONSTRAINTS
+        if row.attribute != row.keyword and row.argument != row.attribute
+    },
     **{f"{side} to {side.other}": set[str]() for side in Side},
 }
 """The modules in which a text stands as a literal; prose and patterns with further text in them do not count."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mcprev_codegen import ir
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.lineage import conversion_deltas, pairing
 from mcprev_codegen.python import render, revision_name
@@ -58,12 +59,8 @@ def _retyped(here: Revision, there: Revision, name: str, name_there: str, member
     old, new = print_inline(mine.type), print_inline(theirs.type)
     if old != new:
         return f"{there.name} has `{new}`: a peer there would receive any of `{old}`"
-    bounds = {
-        "at least": theirs.tags.minimum,
-        "at most": theirs.tags.maximum,
-        "items, at most": theirs.tags.max_items,
-    }
-    limits = ", ".join(f"{words} {value}" for words, value in bounds.items() if value is not None)
+    exceeded = ir.exceeded(mine.tags, theirs.tags).items()
+    limits = ", ".join(row.text(limit) for row, limit in exceeded)
     if not limits:
         return f"{there.name} has other types in `{new}`: they cannot be distinguished, so objects are not converted"
     return f"{there.name} allows less ({limits}): a peer there would receive values beyond that"

@@ -111,10 +111,7 @@ class Renderer:
             node = {"type": tags.tjs_type}
         if tags.format is not None:
             node["format"] = tags.format
-        for name, keyword in ir.CONSTRAINTS.items():
-            value = getattr(tags, name)
-            if value is not None and value is not False:
-                node[keyword] = value
+        node |= {row.keyword: limit for row, limit in ir.limits_of(tags).items()}
         if tags.default is not None:
             node["default"] = json.loads(tags.default)
         if tags.deprecated:

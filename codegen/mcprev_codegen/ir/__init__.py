@@ -2,11 +2,10 @@
 
 from mcprev_codegen.ir.constraints import (
     CONSTRAINTS as CONSTRAINTS,
-    FLOORS as FLOORS,
-    ORDERED as ORDERED,
-    is_unset as is_unset,
-    tightened as tightened,
-    within as within,
+    Constraint as Constraint,
+    Limit as Limit,
+    exceeded as exceeded,
+    limits_of as limits_of,
 )
 from mcprev_codegen.ir.names import pascal_case as pascal_case
 from mcprev_codegen.ir.nodes import (

@@ -8,7 +8,6 @@ from typing import Final, cast
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
-from mcprev_codegen.ir import within
 from mcprev_codegen.lineage.normal_form import Shape, normalised
 from mcprev_codegen.lineage.object_places import object_children, untagged_types
 from mcprev_codegen.resolve import Schema
@@ -84,7 +83,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
                 fill.append((f.name, value))
         if own is not None and not (
             _fits(normalised(here.schema, own.type, names), normalised(there.schema, f.field.type, {}))
-            and within(own.tags, f.field.tags)
+            and not ir.exceeded(own.tags, f.field.tags)
         ):
             retyped.append(f.name)
     children = tuple(

@@ -54,4 +54,4 @@ def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
 
 
 def _limits(tags: ir.Tags) -> str:
-    return repr([getattr(tags, name) for name in ir.CONSTRAINTS])
+    return repr([row.of(tags) for row in ir.CONSTRAINTS])

@@ -147,12 +147,10 @@ def _yes(_value: str) -> bool:
 
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "min_length": _count,
-    "max_length": _count,
-    "min_items": _count,
-    "max_items": _count,
-    "pattern": _text,
-    "unique_items": _flag,
+    "number": _number,
+    "count": _count,
+    "text": _text,
+    "flag": _flag,
 }
 _TAGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "format": ("format", _text),
@@ -162,6 +160,6 @@ _TAGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "nullable": ("nullable", _yes),
     "deprecated": ("deprecated", _yes),
     "internal": ("internal", _yes),
-    **{keyword: (name, _READERS.get(name, _number)) for name, keyword in CONSTRAINTS.items()},
+    **{row.keyword: (row.attribute, _READERS[row.value]) for row in CONSTRAINTS},
 }
 """The tags with a meaning for the generator: the attribute of `Tags`, and the function that reads the value."""

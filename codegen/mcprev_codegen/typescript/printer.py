@@ -107,7 +107,7 @@ def _tags(tags: ir.Tags, indent: str) -> Iterator[str]:
         ("nullable", "" if tags.nullable else None),
         ("format", tags.format),
         ("TJS-type", tags.tjs_type),
-        *((keyword, getattr(tags, name)) for name, keyword in ir.CONSTRAINTS.items()),
+        *((row.keyword, limit) for row, limit in ir.limits_of(tags).items()),
         ("default", tags.default and tags.default.replace("*/", "*\\/")),
     ]
     texts = [

@@ -119,7 +119,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     )
     assert load_step(step)["UP"].undecided == {
         "Thing.age": f"{NEWER} requires it: a peer there would receive an object without it",
-        "Thing.size": f"{NEWER} allows less (at most 5): a peer there would receive values beyond that",
+        "Thing.size": f"{NEWER} allows less (maximum 5): a peer there would receive values beyond that",
     }
     open_ = about(result.decisions)
     assert [line.split(" ")[:2] for line in open_[1:]] == [

@@ -15,7 +15,6 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Effect
 from mcprev_codegen.diff.comparison.view import View
-from mcprev_codegen.ir import within
 from mcprev_codegen.resolve import FlatType
 
 _MAX_DEPTH: Final = 60
@@ -142,7 +141,7 @@ class Subtyping:
         """Return whether a member as sent satisfies the member as expected: presence, type and limits."""
         if sent.optional and not wanted.optional:
             return False
-        if not within(sent.tags, wanted.tags):
+        if ir.exceeded(sent.tags, wanted.tags):
             return False
         return self.accepts(self.sender.effective(sent), self.receiver.effective(wanted))
 

@@ -284,13 +284,8 @@ class ModelPlanner:
         """Return the `Field` arguments that validate a member's limits; limits of other kinds of values are ignored."""
         members = [self.schema.follow(m) for m in self.schema.members(member.type)]
         kinds = {_kind(m) for m in members if m != ir.Prim("null")}
-        bounds = {
-            argument: getattr(member.tags, name)
-            for kind, names in _BOUNDS.items()
-            if kinds == {kind}
-            for name, argument in names.items()
-        }
-        return {name: value for name, value in bounds.items() if value is not None}
+        limits = ir.limits_of(member.tags).items()
+        return {row.argument: limit for row, limit in limits if row.argument and kinds == {row.limits}}
 
     def _fallback(self, owner: str, member: str) -> Json:
         """Return the overlay's default for a required member, declared at the type or at one of its supertypes."""
@@ -327,24 +322,13 @@ class ModelPlanner:
 
 _HELPERS: Final = ("constant", "fallback", "wire")
 """The functions that the lines of a class call."""
-_NUMBER_BOUNDS: Final = {
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusive_minimum": "gt",
-    "exclusive_maximum": "lt",
-    "multiple_of": "multiple_of",
-}
-_BOUNDS: Final = {
-    "number": _NUMBER_BOUNDS,
-    "integer": _NUMBER_BOUNDS,
-    "string": {"min_length": "min_length", "max_length": "max_length", "pattern": "pattern"},
-    "array": {"min_items": "min_length", "max_items": "max_length"},
-}
-"""The limits that apply to each kind of value, each with its argument of a pydantic `Field`."""
 
 
 def _kind(type_: ir.TypeExpr) -> str:
+    """Return the kind of value of a type, as `Constraint.limits` names it."""
     match type_:
+        case ir.Prim("integer"):
+            return "number"
         case ir.Prim(name):
             return name
         case ir.Template() | ir.Lit(str()):

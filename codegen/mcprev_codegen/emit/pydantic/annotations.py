@@ -6,8 +6,7 @@ pydantic resolves the quoted hint when the model is first used, which imports th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, LiteralString
@@ -61,13 +60,7 @@ _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
 
 
 _INT: Final = _PRIMITIVES["number"][0]
-_WHOLE: Final[Mapping[str, Callable[[Fraction], int]]] = {
-    "ge": math.ceil,
-    "gt": math.floor,
-    "le": math.floor,
-    "lt": math.ceil,
-    "multiple_of": lambda step: step.numerator,
-}
+_WHOLE: Final = {row.argument: row.whole for row in ir.CONSTRAINTS if row.whole}
 """The function that converts each limit of a number to the equivalent limit of whole numbers."""
 
 

@@ -17,7 +17,7 @@ from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts import ENVELOPE_MEMBERS
-from mcprev_codegen.ir import ORDERED, is_unset, tightened
+from mcprev_codegen.ir import Constraint, Limit
 from mcprev_codegen.resolve import FlatField, FlatType
 from mcprev_codegen.support import Transport
 
@@ -212,10 +212,13 @@ def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[
 
 
 def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
-    for name in ir.CONSTRAINTS:
-        for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
-            rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
-            yield site.change(rule, _tag(site.old(old), name, was), _tag(site.new(new), name, is_now))
+    for row in ir.CONSTRAINTS:
+        for was, is_now in _steps(row, row.of(old.tags), row.of(new.tags)):
+            rule = "constraint-tightened" if row.tightened(was, is_now) else "constraint-loosened"
+            before, after = _with_text(site.old(old), row.text(was)), _with_text(
+                site.new(new), row.text(is_now)
+            )
+            yield site.change(rule, before, after)
     yield from _replaced(site, old, new, "format", "none", "{}")
     yield from _replaced(site, old, new, "default", "no default", "default {}")
 
@@ -233,13 +236,11 @@ def _replaced(
     yield site.change(f"{tag}-changed", before, after, case)
 
 
-def _steps(
-    name: str, old: float | str | None, new: float | str | None
-) -> list[tuple[float | str | None, float | str | None]]:
+def _steps(row: Constraint, old: Limit | None, new: Limit | None) -> list[tuple[Limit | None, Limit | None]]:
     """Return the changes of a limit; one without an order is removed and added again."""
     if old == new:
         return []
-    if name in ORDERED or is_unset(old) or is_unset(new):
+    if row.stricter or old is None or new is None:
         return [(old, new)]
     return [(old, None), (None, new)]
 
@@ -247,13 +248,6 @@ def _steps(
 def _with_text(place: Place, text: str | None) -> Place:
     """Return a place with another text; `none` if there is none."""
     return replace(place, text=text or "none", stable=text or "none")
-
-
-def _tag(place: Place, name: str, value: object) -> Place:
-    keyword = ir.CONSTRAINTS[name]
-    if is_unset(value):
-        return _with_text(place, f"no {keyword}")
-    return _with_text(place, keyword if value is True else f"{keyword} {value}")
 
 
 def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
