@@ -68,6 +68,16 @@ def test_the_facts_of_a_method_are_the_description_that_packages_carry() -> None
     assert not [f.name for f in fields(MethodSpec) if f"{f.name}=" in templates]
 
 
+def test_only_lineage_reads_which_types_the_overlay_says_correspond() -> None:
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "was"
+    }
+    assert readers == {"lineage/pairs.py"}
+
+
 def test_templates_name_no_direction() -> None:
     for path in ROOT.rglob("*.jinja2"):
         assert not [d for d in Direction if f'"{d}"' in path.read_text(encoding="utf-8")], path

@@ -2,4 +2,4 @@
 
 from mcprev_codegen.lineage.deltas import conversion_deltas as conversion_deltas
 from mcprev_codegen.lineage.histories import TypeHistory as TypeHistory, type_histories as type_histories
-from mcprev_codegen.lineage.pairs import pairing as pairing
+from mcprev_codegen.lineage.pairs import pairing as pairing, stated_renames as stated_renames

@@ -47,6 +47,23 @@ def deltas(here: str, there: str) -> dict[str, TypeDelta]:
 # -- names -----------------------------------------------------------------------------------------------
 
 
+def test_stated_renames_are_followed_from_the_first_revision_to_the_last() -> None:
+    """A type may be renamed twice, back to its first name, or later take the name that another one gave up."""
+
+    def revision(source: str, **was: str) -> Revision:
+        schema = schema_of(source)
+        return Revision("x", None, schema, schema, OverlayFacts(was=was), {}, {})
+
+    first = revision("export interface A {} export interface B {} export interface C {}")
+    second = revision("export interface A2 {} export interface B2 {} export interface C {}", A2="A", B2="B")
+    third = revision(
+        "export interface A3 {} export interface B {} export interface A {}", A3="A2", B="B2", A="C"
+    )
+    assert pairs.stated_renames([first]) == {}
+    assert pairs.stated_renames([first, second]) == {"A": "A2", "B": "B2"}
+    assert pairs.stated_renames([first, second, third]) == {"A": "A3", "C": "A"}
+
+
 @pytest.mark.parametrize(
     ("older", "newer", "renamed"),
     [

@@ -19,7 +19,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Effect
 from mcprev_codegen.diff.comparison.subtyping import relation
 from mcprev_codegen.diff.comparison.view import View
-from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
+from mcprev_codegen.facts import ENVELOPE_MEMBERS
 
 MIN_SIMILARITY: Final = 0.5
 """The minimum share of words that two names have in common."""
@@ -41,15 +41,6 @@ class Pairing:
     def old_of(self) -> Mapping[str, str]:
         """The inverse of `new_of`."""
         return {new: old for old, new in self.new_of.items()}
-
-
-def stated_renames(revisions: Sequence[Revision]) -> dict[str, str]:
-    """Return the renames that overlays state over consecutive revisions: first name to last name."""
-    names: dict[str, str] = {name: name for name in revisions[0].schema.types}
-    for revision in revisions[1:]:
-        renamed = {was: name for name, was in revision.facts.was.items()}
-        names = {first: renamed.get(last, last) for first, last in names.items()}
-    return {first: last for first, last in names.items() if first != last}
 
 
 def with_inferred_results(side: View, other: View) -> View:

@@ -8,11 +8,12 @@ from pathlib import Path
 from mcprev_codegen.diff.changes import Change, Names, Report, Subject, ordered
 from mcprev_codegen.diff.comparison.areas import compare_constants, compare_declarations, compare_methods
 from mcprev_codegen.diff.comparison.context import Context
-from mcprev_codegen.diff.comparison.pairing import pair, stated_renames, with_inferred_results
+from mcprev_codegen.diff.comparison.pairing import pair, with_inferred_results
 from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.facts import Revision, load_revision
 from mcprev_codegen.inputs import load_pins
+from mcprev_codegen.lineage import stated_renames
 from mcprev_codegen.support import Kind
 
 
@@ -23,7 +24,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     states for the revision right before it. Other renames are detected by shape and name.
     """
     if was is None:
-        was = {before: after for after, before in new.facts.was.items()}
+        was = stated_renames([old, new])
     before, after = view_of(old), view_of(new)
     before, after = with_inferred_results(before, after), with_inferred_results(after, before)
     context = Context(before, after, pair(before, after, was))
