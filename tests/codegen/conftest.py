@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from mcprev_codegen.emit import package, shared
+from mcprev_codegen.emit import rendering, shared
 from mcprev_codegen.python import formatting
 
 _formatted = functools.cache(formatting.format_python)
@@ -16,7 +16,7 @@ _formatted = functools.cache(formatting.format_python)
 @pytest.fixture(autouse=True)
 def format_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same text is formatted once for all tests that generate it."""
-    for module in (package, shared):
+    for module in (rendering, shared):
         monkeypatch.setattr(module, "format_python", _formatted)
 
 

@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.models.plan import ModelPlanner
+from mcprev_codegen.emit.models.planner import ModelPlanner
 from mcprev_codegen.python.names import attribute, class_name, module_name
 from mcprev_codegen.emit.models.sections import SMALL, categories
 from mcprev_types import ABSENT, Model, UnknownContent

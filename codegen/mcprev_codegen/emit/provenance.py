@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from mcprev_codegen.facts import Revision
@@ -15,8 +16,6 @@ FROM_ALL: Final = (_GENERATED, "From every pinned revision.")
 SUPPORT_FILES: Final = ("_base.py", "_errors.py", "_lazy.py", "_names.py", "_open.py", "_spec.py")
 SHARED: Final = (*SUPPORT_FILES, "__init__.py", "index.py", "latest.py", "py.typed")
 """The files next to the packages."""
-MODULES: Final = ("constants", "deltas", "dispatch", "methods", "models")
-_PACKAGE_FILES: Final = ("__init__.py", "meta.json", "schema.json", *(f"{name}.py" for name in MODULES))
 MODELS_FOLDER: Final = "models/"
 """The folder of the models within a package."""
 
@@ -33,10 +32,11 @@ def header_lines(revision: Revision) -> tuple[str, ...]:
     )
 
 
-def is_generated(name: str, head: str) -> bool:
+def has_header(name: str, head: str, package_files: Collection[str]) -> bool:
     """Return whether a file in a folder of packages is generated, by its path there and the start of its text.
 
-    A file of a package counts as generated if its text names the package as the folder is called.
+    A file of a package counts as generated if its text names the package as the folder is called. `package_files` are
+    those that every package has.
     """
     folder, _, file = name.rpartition("/")
     if not folder:
@@ -45,7 +45,7 @@ def is_generated(name: str, head: str) -> bool:
     package, _, within = name.partition("/")
     model = within.startswith(MODELS_FOLDER) and file.endswith(".py")
     known = f'"package": "{package}"' if file == "meta.json" else _for_package(package)
-    return (model or (file in _PACKAGE_FILES and within == file)) and known in head
+    return (model or (file in package_files and within == file)) and known in head
 
 
 def _for_package(package: str) -> str:

@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from mcprev_codegen.emit.package import public_names
+from mcprev_codegen.emit.package import LazyExports, public_names
 from mcprev_codegen.emit.provenance import FROM_ALL, SUPPORT_FILES, header_lines
+from mcprev_codegen.emit.rendering import GeneratedFile, python_files
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.python import code, comment, docstring, identifier, is_identifier, module_name, render
+from mcprev_codegen.python import (
+    Code,
+    code,
+    comment,
+    docstring,
+    identifier,
+    is_identifier,
+    module_name,
+    render,
+)
 from mcprev_codegen.python.formatting import format_python
-from mcprev_codegen.support import Kind
+from mcprev_codegen.support import Kind, RevisionInfo
 
 _SUPPORT: Final = Path(__file__).parents[1] / "support"
+_PUBLIC: Final[Mapping[Code, tuple[str, ...]]] = {
+    code("._base"): ("ABSENT", "Absent", "Model"),
+    code("._errors"): ("locate", "with_json_paths"),
+    code("._open"): ("UnknownContent",),
+    code("._spec"): (
+        "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
+        "Transport", "TypeDelta",
+    ),
+    code(".index"): ("LATEST", "REVISIONS"),
+}  # fmt: skip
+"""The public names beside the packages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionIndex:
+    """The data of index.py."""
+
+    infos: Sequence[Mapping[str, str | int]]
+    """The members of the `RevisionInfo` of each revision."""
+    latest: str
+
+
+@dataclass(frozen=True, slots=True)
+class OuterExports:
+    """The data of the `__init__.py` of the outer package."""
+
+    dots: Code
+    exports: Mapping[Code, tuple[str, ...]]
+    outer: Code
+    """Its name."""
+    package: Code
+    """The package of one revision, as an example."""
+    every: bool
+    """Whether it has every revision."""
 
 
 def shared_files(
@@ -25,43 +70,33 @@ def shared_files(
     """
     pinned = latest.pin is not None
     everything = comment(FROM_ALL if pinned else header_lines(latest))
-    package = module_name(latest.name)
+    package = identifier(module_name(latest.name))
     outer = identifier(name) if is_identifier(name) else code("package")
-    texts = {file: f"{everything}\n{(_SUPPORT / file).read_text(encoding='utf-8')}" for file in SUPPORT_FILES}
-    infos = [_info(r) | ({"status": "pending"} if r.name in pending else {}) for r in revisions]
-    texts["index.py"] = render("index.py", header=everything, infos=infos, latest=latest.name)
-    texts["latest.py"] = render(
-        "__init__.py",
-        header=comment(header_lines(latest)),
-        doc=docstring(f"The {'newest complete dated' if pinned else 'generated'} revision, under a stable name."),
-        dots=code("."),
-        exports={
-            code(".{}", identifier(package)): tuple(sorted(n for names in public_names(latest).values() for n in names))
-        },
-    )  # fmt: skip
-    texts["__init__.py"] = render(
-        "__init__.py",
-        header=everything,
-        doc=code(
-            '"""The types of {} of the Model Context Protocol, one package each.\n\n'
-            "`from {}.{} import CallToolResult` imports a type of one revision; `{}.latest`\n"
-            "has the types of the newest complete dated revision. `REVISIONS` lists the revisions. Importing this package\n"
-            'imports none of them.\n"""',
-            code("every revision") if pinned else code("a revision"), outer, identifier(package), outer,
+    index = RevisionIndex([asdict(_info(r, pending)) for r in revisions], latest.name)
+    newest = LazyExports(
+        docstring(f"The {'newest complete dated' if pinned else 'generated'} revision, under a stable name."),
+        code("."),
+        {code(".{}", package): tuple(sorted(n for names in public_names(latest).values() for n in names))},
+    )
+    exports = OuterExports(code("."), _PUBLIC, outer, package, pinned)
+    support = {
+        file: format_python(f"{everything}\n{(_SUPPORT / file).read_text(encoding='utf-8')}")
+        for file in SUPPORT_FILES
+    }
+    return {
+        **support,
+        **python_files(
+            [
+                GeneratedFile("index.py", "index.py", index),
+                GeneratedFile("__init__.py", "packages.py", exports),
+            ],
+            header=everything,
         ),
-        dots=code("."),
-        exports={
-            code("._base"): ("ABSENT", "Absent", "Model"),
-            code("._errors"): ("locate", "with_json_paths"),
-            code("._open"): ("UnknownContent",),
-            code("._spec"): (
-                "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
-                "Transport", "TypeDelta",
-            ),
-            code(".index"): ("LATEST", "REVISIONS"),
-        },
-    )  # fmt: skip
-    return {file: format_python(text) for file, text in texts.items()} | {"py.typed": ""}
+        **python_files(
+            [GeneratedFile("latest.py", "__init__.py", newest)], header=comment(header_lines(latest))
+        ),
+        "py.typed": "",
+    }
 
 
 def project_file(distribution: str, package: str, made_of: Revision) -> str:
@@ -71,20 +106,21 @@ def project_file(distribution: str, package: str, made_of: Revision) -> str:
     return render("pyproject.toml", distribution=distribution, package=package, description=description)
 
 
-def _info(revision: Revision) -> dict[str, Any]:
+def _info(revision: Revision, pending: Collection[str]) -> RevisionInfo:
     pin = revision.pin
+    status = pin.status if pin else "file"
     kinds = [m.kind for m in revision.methods.values()]
-    return {
-        "revision": revision.name,
-        "protocol_version": revision.protocol_version,
-        "package": module_name(revision.name),
-        "status": pin.status if pin else "file",
-        "era": revision.era,
-        "requests": kinds.count(Kind.REQUEST),
-        "notifications": kinds.count(Kind.NOTIFICATION),
-        "types": len(revision.declared.types),
-        "source": pin.location if pin else revision.declared.path,
-        "commit": pin.commit if pin else "",
-        "sha256": pin.sha256 if pin else "",
-        "spec": pin.spec if pin else "",
-    }
+    return RevisionInfo(
+        revision=revision.name,
+        protocol_version=revision.protocol_version,
+        package=module_name(revision.name),
+        status="pending" if revision.name in pending else status,
+        era=revision.era,
+        requests=kinds.count(Kind.REQUEST),
+        notifications=kinds.count(Kind.NOTIFICATION),
+        types=len(revision.declared.types),
+        source=pin.location if pin else revision.declared.path,
+        commit=pin.commit if pin else "",
+        sha256=pin.sha256 if pin else "",
+        spec=pin.spec if pin else "",
+    )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 100
 """The length of a line in a docstring."""
-_TEMPLATES: Final = Path(__file__).parents[1] / "templates" / "package"
+_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 _SPACES: Final = {ord(sign): " " for sign in "\t\v\f\r"}
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\n]")
 
@@ -157,7 +157,7 @@ def toml_string(text: str) -> Code:
 
 
 def render(template: LiteralString, **values: object) -> Code:
-    """Return a template of `templates/package` filled in. Raises `NotCodeError` if it prints plain text."""
+    """Return a template filled in. Raises `NotCodeError` if it prints plain text."""
     return Code(environment().get_template(f"{template}.jinja2").render(**values))
 
 
@@ -167,7 +167,7 @@ def environment() -> jinja2.Environment:
     import jinja2
 
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader([_TEMPLATES / "package", _TEMPLATES / "pydantic"]),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - Python, not HTML

@@ -10,6 +10,7 @@ from mcprev_codegen.support._spec import (
     Direction as Direction,
     Kind as Kind,
     MethodSpec as MethodSpec,
+    RevisionInfo as RevisionInfo,
     Transport as Transport,
     TypeDelta as TypeDelta,
 )

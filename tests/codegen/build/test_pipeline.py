@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
-from mcprev_codegen.emit import package as emit
+from mcprev_codegen.emit import rendering
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.facts.revision import Revision
@@ -363,7 +363,7 @@ def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_impor
         return {name: load(name) for name in REVISIONS}
 
     monkeypatch.setattr(sources, "load_pinned", load_pinned)
-    monkeypatch.setattr(emit, "format_python", str)  # how it is written is not compared
+    monkeypatch.setattr(rendering, "format_python", str)  # how it is written is not compared
     result = pipeline.generate(
         SCHEMA, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
     )

@@ -25,7 +25,7 @@ from hostile import CALL, HOSTILE, MIXED
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout import step_modules as steps
 from mcprev_codegen.checkout.pinning import import_schema
-from mcprev_codegen.emit import package as emit
+from mcprev_codegen.emit import rendering
 from mcprev_codegen.errors import InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 
@@ -320,7 +320,9 @@ def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [(pinned(tmp_path / "hostile", MIXED), pinned(tmp_path / "harmless", harmless(MIXED)))]
-    monkeypatch.setattr(emit, "format_python", str)  # the tests of the writers have it format all strings
+    monkeypatch.setattr(
+        rendering, "format_python", str
+    )  # the tests of the writers have it format all strings
     plain = free(tmp_path / "plain", harmless(HOSTILE[0]))
     made += [(free(tmp_path / f"hostile_{n}", texts), plain) for n, texts in enumerate(HOSTILE)]
     for hostile, other in made:

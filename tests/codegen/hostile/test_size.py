@@ -14,10 +14,10 @@ from linear import assert_linear
 from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
 from mcprev_codegen.diff.render.markdown import report_markdown
-from mcprev_codegen.emit import package as emit
-from mcprev_codegen.emit.models import plan as models, sections
+from mcprev_codegen.emit import package as emit, rendering
+from mcprev_codegen.emit.models import plan_models
 from mcprev_codegen.emit.package import RevisionChain
-from mcprev_codegen.emit.provenance import is_generated
+from mcprev_codegen.emit.pydantic import model_files
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
@@ -202,7 +202,7 @@ def test_comparing_takes_few_steps(text: str) -> None:
 
 @pytest.mark.parametrize("text", [pytest.param(t, id=n) for n, t in SMALL.items() if "long" not in n])
 def test_generating_takes_few_steps(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emit, "format_python", str)
+    monkeypatch.setattr(rendering, "format_python", str)
     in_steps(lambda: emit.package_files(load(text), RevisionChain([load(text)], None, ())))
 
 
@@ -212,9 +212,7 @@ def test_what_is_deep_long_or_wide_is_read_or_refused(text: str) -> None:
 
 
 def planned(revision: Revision) -> None:
-    planner = models.ModelPlanner(revision, categories=sections.categories(revision, ()))
-    for section in planner.sections:
-        planner.template_data(section)
+    list(model_files(plan_models(revision, (), {})))
 
 
 def compared(revision: Revision) -> None:
@@ -253,11 +251,13 @@ def test_a_picked_member_is_compared_with_few_others(kind: str) -> None:
 def test_a_large_package_is_not_formatted_and_has_the_same_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     revision = load(SMALL["a wide object"])
     formatted = emit.package_files(revision, RevisionChain([revision], None, ()))
-    monkeypatch.setattr(emit, "_MAX_FORMATTED", 10_000)
-    monkeypatch.setattr(emit, "format_python", _refuse)
+    monkeypatch.setattr(rendering, "_MAX_FORMATTED", 10_000)
+    monkeypatch.setattr(rendering, "format_python", _refuse)
     plain = emit.package_files(revision, RevisionChain([revision], None, ()))
     assert plain.keys() == formatted.keys()
-    assert all(is_generated(f"{module_name(revision.name)}/{file}", text) for file, text in plain.items())
+    assert all(
+        emit.is_generated(f"{module_name(revision.name)}/{file}", text) for file, text in plain.items()
+    )
     python = [file for file in plain if file.endswith(".py")]
     assert {file: _meaning(plain[file]) for file in python} == {
         file: _meaning(formatted[file]) for file in python

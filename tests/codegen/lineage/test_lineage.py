@@ -52,7 +52,7 @@ def test_stated_renames_are_followed_from_the_first_revision_to_the_last() -> No
 
     def revision(source: str, **was: str) -> Revision:
         schema = schema_of(source)
-        return Revision("x", None, schema, schema, OverlayFacts(was=was), {}, {})
+        return Revision("x", None, schema, schema, schema, OverlayFacts(was=was), {}, {})
 
     first = revision("export interface A {} export interface B {} export interface C {}")
     second = revision("export interface A2 {} export interface B2 {} export interface C {}", A2="A", B2="B")

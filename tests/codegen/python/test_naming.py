@@ -14,7 +14,8 @@ from hypothesis import given, strategies as st
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit import package as emit
-from mcprev_codegen.emit.models.plan import ModelPlanner
+from mcprev_codegen.emit.models import ModelClass, plan_models
+from mcprev_codegen.emit.pydantic.modules import PydanticClass, PydanticModule, model_files
 from mcprev_codegen.errors import CodegenError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.ir import names
@@ -105,15 +106,16 @@ def test_no_two_members_of_a_type_share_an_attribute(revision: str) -> None:
 @each_revision
 def test_the_base_class_and_the_generator_derive_the_same_wire_names(revision: str) -> None:
     """Where the base class derives another name, the generated member says its own."""
-    planner = ModelPlanner(load(revision))
-    for section in planner.sections:
-        data = planner.template_data(section)
-        for name in planner.classes.keys() & section.types:
-            for member in planner.classes[name].members:
-                written = data[naming.class_name(name)]["attributes"][member.name]
-                assert (wire_name(written.name) == member.name) != (
-                    f"wire('{member.name}')" in written.hint.text
-                )
+    plan = plan_models(load(revision), (), {})
+    modules = {f"models/{module.module}.py": module for module in plan.modules}
+    for file in model_files(plan):
+        assert isinstance(file.data, PydanticModule)
+        for planned, written in zip(modules[file.path].models, file.data.models, strict=True):
+            if isinstance(planned, ModelClass):
+                assert isinstance(written, PydanticClass)
+                for member, line in zip(planned.members, written.attributes, strict=True):
+                    own = f"wire('{member.field.name}')" in line.annotation.text
+                    assert (wire_name(line.name) != member.field.name) == own
 
 
 @given(st.from_regex(r"[a-z][a-z0-9]*([A-Z][a-z0-9]+)*", fullmatch=True))

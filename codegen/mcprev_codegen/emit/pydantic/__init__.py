@@ -1,7 +1,3 @@
 """The models of one revision as pydantic writes them."""
 
-from mcprev_codegen.emit.pydantic.annotations import (
-    SCHEMA_INTEGER as SCHEMA_INTEGER,
-    Hint as Hint,
-    Hints as Hints,
-)
+from mcprev_codegen.emit.pydantic.modules import IMPORTED as IMPORTED, model_files as model_files

@@ -1,15 +1,15 @@
-"""The type hints of the generated models, printed from the IR.
+"""The annotations of the generated models, made from the IR; each carries the names that it refers to.
 
 A type that is not defined when a module is imported is written in quotes as an attribute of the revision's package.
-pydantic resolves the quoted hint when the model is first used, which imports the other module only then.
+pydantic resolves the quoted annotation when the model is first used, which imports the other module only then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, LiteralString
+from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.python import Code, class_name, code, identifier, joined, literal
@@ -17,11 +17,17 @@ from mcprev_codegen.resolve import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """A type hint and the names that it refers to, builtins excepted."""
+class Expression:
+    """Source, and the names that it refers to, those of Python included."""
 
     text: Code
     names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation(Expression):
+    """A type as source."""
+
     quoted: bool = False
     """Whether the text is quoted, since it refers to types that may not be defined yet."""
 
@@ -30,43 +36,66 @@ class Hint:
         """The text as written in a module."""
         return literal(self.text) if self.quoted else self.text
 
-    def inside(self, outer: str) -> Hint:
-        """Return the hint as the argument of a generic type."""
-        return Hint(code("{}[{}]", identifier(outer), self.source), self.names | {outer})
+    def annotated(self, *metadata: Expression) -> Annotation:
+        """Return the annotation with metadata."""
+        text = code("Annotated[{}, {}]", self.source, joined(", ", (one.text for one in metadata)))
+        return Annotation(text, _names((self, *metadata)) | {"Annotated"})
 
-    def annotated(self, function: str, arguments: Code) -> Hint:
-        """Return the hint annotated with the result of calling a function."""
-        text = code("Annotated[{}, {}({})]", self.source, identifier(function), arguments)
-        return Hint(text, self.names | {"Annotated", function})
+
+def named(name: str) -> Annotation:
+    """Return a name as an annotation."""
+    return Annotation(identifier(name), frozenset({name}))
+
+
+def call(function: str, arguments: Code) -> Expression:
+    """Return the call of a function; the arguments refer to no name."""
+    return Expression(code("{}({})", identifier(function), arguments), frozenset({function}))
+
+
+def subscript(outer: str, *arguments: Annotation) -> Annotation:
+    """Return a generic type whose quoted arguments are quoted each."""
+    text = code("{}[{}]", identifier(outer), joined(", ", (one.source for one in arguments)))
+    return Annotation(text, _names(arguments) | {outer})
+
+
+def _generic(outer: str, *arguments: Annotation) -> Annotation:
+    """Return a generic type that is quoted as a whole if one of its arguments is."""
+    text = code("{}[{}]", identifier(outer), joined(", ", (one.text for one in arguments)))
+    return Annotation(text, _names(arguments) | {outer}, any(one.quoted for one in arguments))
+
+
+def _names(parts: Iterable[Expression]) -> frozenset[str]:
+    return frozenset(name for part in parts for name in part.names)
 
 
 SCHEMA_INTEGER: Final = ir.Prim("count")
 """A number that upstream's schema.json declares as an integer."""
-_SCHEMA_INTEGER: Final = Hint(code("Integer"), frozenset({"Integer"}))
-_NONE: Final = Hint(code("None"))
-_ANY: Final = Hint(code("Any"), frozenset({"Any"}))
-_PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
-    "string": (Hint(code("str")),),
-    "number": (Hint(code("int")), Hint(code("float"))),
-    "integer": (Hint(code("Whole"), frozenset({"Whole"})),),
+_SCHEMA_INTEGER: Final = named("Integer")
+_NONE: Final = Annotation(code("None"))
+_ANY: Final = named("Any")
+_INT: Final = named("int")
+_STR: Final = named("str")
+_PRIMITIVES: Final[Mapping[str, tuple[Annotation, ...]]] = {
+    "string": (_STR,),
+    "number": (_INT, named("float")),
+    "integer": (named("Whole"),),
     SCHEMA_INTEGER.name: (_SCHEMA_INTEGER,),
-    "boolean": (Hint(code("bool")),),
+    "boolean": (named("bool"),),
     "null": (_NONE,),
-    "object": (Hint(code("dict[str, Any]"), frozenset({"Any"})),),
+    "object": (_generic("dict", _STR, _ANY),),
     "unknown": (_ANY,),
     "any": (_ANY,),
 }
 """The alternatives of each primitive; `int | float` keeps whether a number was written with a fraction part."""
-
-
-_INT: Final = _PRIMITIVES["number"][0]
+_BUILTINS: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})
+"""The names that no module imports."""
 _WHOLE: Final = {row.argument: row.whole for row in ir.CONSTRAINTS if row.whole}
 """The function that converts each limit of a number to the equivalent limit of whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
-    """Prints types of one hoisted schema as hints for one module."""
+class Annotations:
+    """Writes types of one hoisted schema as annotations for one module."""
 
     schema: Schema
     package: str
@@ -76,56 +105,38 @@ class Hints:
     inline: Collection[str] = ()
     """Aliases that are expanded instead of named."""
 
-    def hint(self, type_: ir.TypeExpr) -> Hint:
-        """Return the hint of a type; named types become class names, and null comes last."""
+    def annotation(self, type_: ir.TypeExpr) -> Annotation:
+        """Return the annotation of a type; named types become class names, and null comes last."""
         return _union(self._alternatives(type_))
 
-    def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Hint:
-        """Return the hint of a type whose values, null excepted, are validated by a `Field` with these arguments."""
-        return _union([self._limited(hint, limits) for hint in self._alternatives(type_)])
+    def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Annotation:
+        """Return the annotation of a type whose values, null excepted, are validated by a `Field` with these arguments."""
+        return _union([self._limited(one, limits) for one in self._alternatives(type_)])
 
-    def _limited(self, hint: Hint, limits: Mapping[str, float | str]) -> Hint:
-        if hint == _NONE:
-            return hint
-        if hint == _SCHEMA_INTEGER:
-            text = code("Annotated[int, Field({}), EXACT]", _arguments(_whole(limits)))
-            return Hint(text, frozenset({"Annotated", "Field", "EXACT"}))
-        return hint.annotated("Field", _arguments(_whole(limits) if hint == _INT else limits))
+    def _limited(self, one: Annotation, limits: Mapping[str, float | str]) -> Annotation:
+        if one == _NONE:
+            return one
+        if one == _SCHEMA_INTEGER:
+            return _INT.annotated(call("Field", _arguments(_whole(limits))), named("EXACT"))
+        return one.annotated(call("Field", _arguments(_whole(limits) if one == _INT else limits)))
 
-    def builtins(self, type_: ir.TypeExpr) -> set[str]:
-        """Return the builtin types that the hint of a type refers to."""
-        found: set[str] = set()
-        for node in ir.walk(type_):
-            match node:
-                case ir.Prim(kind):
-                    found.update(hint.text.partition("[")[0] for hint in _PRIMITIVES[kind])
-                case ir.Array():
-                    found.add("list")
-                case ir.Tuple():
-                    found.add("tuple")
-                case ir.Template():
-                    found.add("str")
-                case ir.Record() | ir.Obj():
-                    found.add("dict")
-                case _:
-                    pass
-        return found
-
-    def _alternatives(self, type_: ir.TypeExpr) -> list[Hint]:
-        """Return the hints of the members of a union without duplicates."""
+    def _alternatives(self, type_: ir.TypeExpr) -> list[Annotation]:
+        """Return the annotations of the members of a union without duplicates."""
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
         literals = [literal(v) for v in values if v is not None]
         found = (
-            [Hint(code("Literal[{}]", joined(", ", literals)), frozenset({"Literal"}))] if literals else []
+            [Annotation(code("Literal[{}]", joined(", ", literals)), frozenset({"Literal"}))]
+            if literals
+            else []
         )
         for member, value in zip(members, values, strict=True):
             if value is None:
                 found += self._single(member)
-        kept = dict.fromkeys(hint for hint in found if hint != _NONE)
+        kept = dict.fromkeys(one for one in found if one != _NONE)
         return [_ANY] if _ANY in kept else [*kept, *([_NONE] if _NONE in found else [])]
 
-    def _single(self, type_: ir.TypeExpr) -> Iterator[Hint]:
+    def _single(self, type_: ir.TypeExpr) -> Iterator[Annotation]:
         match type_:
             case ir.Prim(kind):
                 yield from _PRIMITIVES[kind]
@@ -136,20 +147,19 @@ class Hints:
                 else:
                     yield self._map(decl.index)
             case ir.Ref(type_name) if type_name in self.known:
-                yield Hint(identifier(class_name(type_name)), frozenset({class_name(type_name)}))
+                yield named(class_name(type_name))
             case ir.Ref(type_name):
                 text = code("{}.{}", identifier(self.package), identifier(class_name(type_name)))
-                yield Hint(text, frozenset({self.package}), quoted=True)
+                yield Annotation(text, frozenset({self.package}), quoted=True)
             case ir.Array(item):
-                yield _generic("list[{}]", self.hint(item))
+                yield _generic("list", self.annotation(item))
             case ir.Tuple(items):
-                hints = [self.hint(item) for item in items]
-                text = code("tuple[{}]", joined(", ", (hint.source for hint in hints)))
-                yield Hint(text, _names(hints)).annotated("Field", code("strict=False"))
+                tuple_ = subscript("tuple", *map(self.annotation, items))
+                yield tuple_.annotated(call("Field", code("strict=False")))
             case ir.Template():
-                yield Hint(code("str")).annotated("Field", code("pattern={}", literal(type_.pattern)))
+                yield _STR.annotated(call("Field", code("pattern={}", literal(type_.pattern))))
             case ir.Record(value):
-                yield _generic("dict[str, {}]", self.hint(value))
+                yield _generic("dict", _STR, self.annotation(value))
             case ir.Obj((), index):
                 yield self._map(index)
             case ir.Union():
@@ -157,8 +167,8 @@ class Hints:
             case _:
                 raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
 
-    def _map(self, index: ir.IndexSig | None) -> Hint:
-        return _generic("dict[str, {}]", self.hint(index.value) if index else _ANY)
+    def _map(self, index: ir.IndexSig | None) -> Annotation:
+        return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)
 
 
 def _arguments(values: Mapping[str, float | str]) -> Code:
@@ -173,18 +183,10 @@ def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
     }
 
 
-def _generic(pattern: LiteralString, inner: Hint) -> Hint:
-    return Hint(code(pattern, inner.text), inner.names, inner.quoted)
-
-
-def _names(hints: Sequence[Hint]) -> frozenset[str]:
-    return frozenset(used for hint in hints for used in hint.names)
-
-
-def _union(hints: Sequence[Hint]) -> Hint:
-    quoted = any(hint.quoted for hint in hints)
-    if quoted and any(hint.names for hint in hints if not hint.quoted):
-        # A quoted hint may be evaluated in the module of a subclass, which has its own imports.
-        text = code("Union[{}]", joined(", ", (hint.source for hint in hints)))
-        return Hint(text, _names(hints) | {"Union"})
-    return Hint(joined(" | ", (hint.text for hint in hints)), _names(hints), quoted)
+def _union(alternatives: Sequence[Annotation]) -> Annotation:
+    quoted = any(one.quoted for one in alternatives)
+    if quoted and any(one.names - _BUILTINS for one in alternatives if not one.quoted):
+        # A quoted annotation may be evaluated in the module of a subclass, which has its own imports.
+        return subscript("Union", *alternatives)
+    text = joined(" | ", (one.text for one in alternatives))
+    return Annotation(text, _names(alternatives), quoted)

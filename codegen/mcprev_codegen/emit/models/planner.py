@@ -1,0 +1,236 @@
+"""Plans the models of one revision from its hoisted schema.
+
+A class inherits from its base unless it redeclares a member with another type; then the base's members are copied into
+the class, so that every class is a true subtype of its bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from mcprev_codegen import ir
+from mcprev_codegen.emit.models.plan import (
+    ModelAlias,
+    ModelClass,
+    ModelMember,
+    ModelModule,
+    ModelPlan,
+    OpenUnion,
+)
+from mcprev_codegen.emit.models.sections import Layout, Section, categories
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.ir import Json, pascal_case
+from mcprev_codegen.python import Code, docstring, is_module
+from mcprev_codegen.resolve import FlatField, Schema
+
+
+def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, Code]) -> ModelPlan:
+    """Return the plan of a revision's models.
+
+    `later` are the revisions after it, whose sections it has if it has none, and `docs` the docstrings of its types.
+    """
+    planner = ModelPlanner(revision, docs, categories(revision, later))
+    return ModelPlan(revision, planner.schema, tuple(map(planner.module, planner.sections)))
+
+
+def model_schema(revision: Revision) -> Schema:
+    """Return a revision's schema with an alias for each open union that is the type of a member."""
+    decls: list[ir.Decl] = []
+    for decl in revision.schema.module.decls:
+        if isinstance(decl, ir.Interface):
+            fields = tuple(_with_named_union(revision, decl, f, decls) for f in decl.fields)
+            decls.append(replace(decl, fields=fields))
+        else:
+            decls.append(decl)
+    return replace(revision.schema, module=ir.Module(tuple(decls)))
+
+
+def _with_named_union(
+    revision: Revision, owner: ir.Interface, member: ir.Field, added: list[ir.Decl]
+) -> ir.Field:
+    if f"{owner.name}.{member.name}" not in revision.facts.open:
+        return member
+    name = owner.name + pascal_case(member.name)
+    array = isinstance(member.type, ir.Array)
+    union = member.type.item if isinstance(member.type, ir.Array) else member.type
+    doc = ir.Doc(
+        text=f"The type of {'the items' if array else 'the value'} of `{member.name}` in {owner.name}."
+    )
+    added.append(ir.Alias(name, union, doc=doc))
+    return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
+
+
+@dataclass(frozen=True)
+class ModelPlanner:
+    """Decides what each type of a revision becomes."""
+
+    revision: Revision
+    docs: Mapping[str, Code] = field(default_factory=dict[str, Code])
+    """The docstring of every type."""
+    categories: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The section of every type that has one."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema that the models are made of."""
+        return model_schema(self.revision)
+
+    @cached_property
+    def _open_unions(self) -> frozenset[str]:
+        places = (place.split(".") for place in self.revision.facts.open)
+        return frozenset(owner + "".join(map(pascal_case, member)) for owner, *member in places)
+
+    @cached_property
+    def bases(self) -> dict[str, tuple[str, ...]]:
+        """The bases of every type that becomes a class."""
+        schema = self.schema
+        names = [
+            n for n, d in schema.types.items() if isinstance(d, ir.Interface) and not schema.is_map(ir.Ref(n))
+        ]
+        return {name: self._bases(name, {f.name: f for f in schema.flat(name).fields}) for name in names}
+
+    def _bases(self, name: str, declared: Mapping[str, FlatField]) -> tuple[str, ...]:
+        """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""
+        schema = self.schema
+        found: dict[str, None] = {}
+        visited: set[str] = set()
+
+        def visit(type_name: str) -> None:
+            if type_name in visited:
+                return
+            visited.add(type_name)
+            decl = schema.types[type_name]
+            for base in decl.bases if isinstance(decl, ir.Interface) else ():
+                if isinstance(base, ir.Derived):
+                    continue
+                followed = schema.follow(base)
+                if not isinstance(followed, ir.Ref) or schema.is_map(followed):
+                    continue
+                if all(_same(declared.get(f.name), f) for f in schema.flat(followed.name).fields):
+                    found.setdefault(followed.name)
+                else:
+                    visit(followed.name)
+
+        visit(name)
+        redundant = {a for base in found for a in schema.supertypes(base)}
+        return tuple(base for base in found if base not in redundant)
+
+    # -- sections ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The modules of the package and their types."""
+        declared = self.revision.declared.types
+        found = Layout(self.schema.module, declared, self.categories, self.needs).sections
+        for section in found:
+            if not is_module(section.module):
+                named = [name for name in section.types if self.schema.types[name].tags.category]
+                raise self.schema.fail(
+                    self.schema.types[(named or section.types)[0]],
+                    f"its @category gives no name for a module ({section.title[:60]!r}): begin it with a letter, "
+                    "and keep it short",
+                )
+        return found
+
+    def needs(self, name: str) -> Collection[str]:
+        """Return the types that a class or alias needs at definition: bases, or the parts of the alias."""
+        if name in self.bases:
+            return self.bases[name]
+        if self._starts_cycle(name):
+            return self._cycle_needs(name)
+        return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
+
+    def _cycle_needs(self, name: str) -> Collection[str]:
+        inline = self._cycle(name)
+        found = [r for other in inline for r in ir.references(self.schema.types[other])]
+        return tuple(dict.fromkeys(r for r in found if r not in inline))
+
+    def _starts_cycle(self, name: str) -> bool:
+        """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
+
+        The other aliases of the cycle are expanded in it: type checkers support an alias that refers to itself, but
+        not several aliases that refer to each other.
+        """
+        cycle = self._cycle(name)
+        return bool(cycle) and next(n for n in self.schema.types if n in cycle) == name
+
+    def _cycle(self, name: str) -> frozenset[str]:
+        """Return the aliases of the cycle that an alias is part of; empty if it is in none."""
+        return self._cycles.get(name, frozenset())
+
+    @cached_property
+    def _cycles(self) -> Mapping[str, frozenset[str]]:
+        references = self.schema.references.items()
+        return ir.cycles({name: used for name, used in references if name not in self.bases})
+
+    # -- models ------------------------------------------------------------------------------------------
+
+    def module(self, section: Section) -> ModelModule:
+        """Return the plan of one module."""
+        needed = {self._home[other] for name in section.types for other in self.needs(name)}
+        needed.discard(section)
+        homes = sorted(needed, key=lambda home: home.module)
+        loaded = {name: home.module for home in homes for name in home.types}
+        models = tuple(self._class(n) if n in self.bases else self._alias(n) for n in section.types)
+        return ModelModule(section.title, section.module, models, loaded)
+
+    @cached_property
+    def _home(self) -> Mapping[str, Section]:
+        """The module of each type."""
+        return {name: section for section in self.sections for name in section.types}
+
+    def _class(self, name: str) -> ModelClass:
+        inherited = {f.name for base in self.bases[name] for f in self.schema.flat(base).fields}
+        members = tuple(
+            ModelMember(f.field, self._fallback(name, f.field))
+            for f in self.schema.flat(name).fields
+            if f.name not in inherited
+        )
+        return ModelClass(name, self._doc(name), self._deprecated(name), self.bases[name], members)
+
+    def _alias(self, name: str) -> ModelAlias:
+        decl = self.schema.types[name]
+        type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
+        cycle = self._cycle(name) if self._starts_cycle(name) else frozenset[str]()
+        found = self.schema.discriminator(ir.Ref(name))
+        discriminator = found.property if found else None
+        union = self._open_union(name) if name in self._open_unions else None
+        return ModelAlias(name, self._doc(name), self._deprecated(name), type_, cycle, discriminator, union)
+
+    def _doc(self, name: str) -> Code:
+        return self.docs.get(name, docstring())
+
+    def _deprecated(self, name: str) -> bool:
+        return self.schema.types[name].tags.deprecated
+
+    def _fallback(self, owner: str, member: ir.Field) -> Json:
+        """Return the overlay's default for a required member, declared at the type or at one of its supertypes."""
+        facts = self.revision.facts.default
+        if self.schema.literal(member.type) is not None:
+            return None
+        places = (f"{name}.{member.name}" for name in (owner, *self.schema.supertypes(owner)))
+        return next((facts[place] for place in places if place in facts), None)
+
+    def _open_union(self, name: str) -> OpenUnion:
+        schema = self.schema
+        found = schema.discriminator(ir.Ref(name))
+        if found is None:
+            raise schema.fail(
+                schema.types[name], f"'{name}' is an open union, but no literal distinguishes its members"
+            )
+        members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
+        tags = {
+            m.name: values[0]
+            for m, values in zip(members, found.values, strict=True)
+            if isinstance(m, ir.Ref)
+        }
+        return OpenUnion(found.property, tags)
+
+
+def _same(declared: FlatField | None, inherited: FlatField) -> bool:
+    return declared is not None and (declared.field.type, declared.field.optional) == (
+        inherited.field.type,
+        inherited.field.optional,
+    )

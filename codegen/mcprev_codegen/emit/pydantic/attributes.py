@@ -1,0 +1,111 @@
+"""The attributes of a class: their annotations, defaults and `Field` arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.emit.docstrings import member_docstring
+from mcprev_codegen.emit.models import ModelMember
+from mcprev_codegen.emit.pydantic.annotations import (
+    SCHEMA_INTEGER,
+    Annotation,
+    Annotations,
+    Expression,
+    call,
+    named,
+    subscript,
+)
+from mcprev_codegen.python import Code, attribute, identifier, literal
+from mcprev_codegen.resolve import Schema
+from mcprev_codegen.support import wire_name
+
+_HELPERS: Final = frozenset({"constant", "fallback", "wire"})
+"""The functions that the lines of a class call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One member as an attribute of a class; the template makes a line of it."""
+
+    name: Code
+    annotation: Annotation
+    default: Expression | None
+    """The source after the `=`; None for a required member."""
+    doc: Code
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that its line refers to."""
+        return self.annotation.names | (self.default.names if self.default else frozenset[str]())
+
+
+def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> Iterator[Attribute]:
+    """Yield the attributes of a class; none hides a name that the lines below it use."""
+    typed = [_typed(member, annotations) for member in members]
+    used = _HELPERS.union({annotations.package}, *(annotation.names for annotation, _ in typed))
+    for member, (type_, default) in zip(members, typed, strict=True):
+        f, annotation = member.field, type_
+        name = attribute(f.name)
+        if name in used:
+            name += "_"
+        if wire_name(name) != f.name:
+            annotation = annotation.annotated(call("wire", literal(f.name)))
+        if f.tags.deprecated:
+            annotation = annotation.annotated(named("DEPRECATED"))
+        yield Attribute(identifier(name), annotation, default, member_docstring(f))
+
+
+def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, Expression | None]:
+    """Return the annotation of a member by its type alone, and its default."""
+    f, schema = member.field, annotations.schema
+    limits, type_ = _bounds(schema, f), _with_integers(schema, f)
+    annotation = annotations.limited(type_, limits) if limits else annotations.annotation(type_)
+    literals = schema.literals(f.type)
+    if member.fallback is not None:
+        return annotation, call("fallback", literal(member.fallback))
+    if not f.optional:
+        return annotation, call("constant", literal(literals[0])) if len(literals) == 1 else None
+    if _nullable(schema, f.type):
+        return subscript("Nullable", annotation), named("ABSENT")
+    return subscript("Opt", annotation), Expression(literal(None))
+
+
+def _with_integers(schema: Schema, member: ir.Field) -> ir.TypeExpr:
+    """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
+    kinds = {schema.follow(m) for m in schema.members(member.type)} - {ir.Prim("null")}
+    fractions = any(isinstance(limit, float) for limit in _bounds(schema, member).values())
+    if member.tags.tjs_type is not None or kinds != {ir.Prim("number")} or fractions:
+        return member.type
+    return ir.map_nodes(member.type, lambda node: SCHEMA_INTEGER if node == ir.Prim("number") else node)
+
+
+def _bounds(schema: Schema, member: ir.Field) -> dict[str, float | str]:
+    """Return the `Field` arguments that validate a member's limits; limits of other kinds of values are ignored."""
+    members = [schema.follow(m) for m in schema.members(member.type)]
+    kinds = {_kind(m) for m in members if m != ir.Prim("null")}
+    limits = ir.limits_of(member.tags).items()
+    return {row.argument: limit for row, limit in limits if row.argument and kinds == {row.limits}}
+
+
+def _nullable(schema: Schema, type_: ir.TypeExpr) -> bool:
+    """Return whether null is a value of the type; an absent member then needs another value."""
+    members = [schema.follow(m) for m in schema.members(type_)]
+    return any(isinstance(m, ir.Prim) and m.name in ("null", "unknown", "any") for m in members)
+
+
+def _kind(type_: ir.TypeExpr) -> str:
+    """Return the kind of value of a type, as `Constraint.limits` names it."""
+    match type_:
+        case ir.Prim("integer"):
+            return "number"
+        case ir.Prim(name):
+            return name
+        case ir.Template() | ir.Lit(str()):
+            return "string"
+        case ir.Array():
+            return "array"
+        case _:
+            return "other"

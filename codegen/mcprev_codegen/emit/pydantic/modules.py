@@ -1,0 +1,164 @@
+"""The modules of models: their imports, classes and aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, LiteralString
+
+from mcprev_codegen.emit.models import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
+from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
+from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes
+from mcprev_codegen.emit.rendering import GeneratedFile
+from mcprev_codegen.python import Code, attribute, class_name, code, docstring, identifier, module_name
+
+_IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
+    {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
+    {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
+    {
+        code("..._base"): (
+            "ABSENT", "DEPRECATED", "EXACT", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "wire",
+        ),
+        code("..._open"): ("UNKNOWN", "UnknownContent", "open_union"),
+    },
+)  # fmt: skip
+"""The names that a module of models may import, by import group and module."""
+IMPORTED: Final = frozenset(name for group in _IMPORTS for names in group.values() for name in names)
+"""The names that no type may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class PydanticClass:
+    """A class as its template prints it."""
+
+    TEMPLATE: ClassVar[LiteralString] = "class.py.jinja2"
+    name: Code
+    doc: Code
+    deprecated: str | None
+    """The message of its deprecation."""
+    bases: Sequence[Code]
+    attributes: Sequence[Attribute]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it refers to."""
+        own = {*self.bases, *(["deprecated"] if self.deprecated else [])}
+        return frozenset(own).union(*(one.names for one in self.attributes))
+
+
+@dataclass(frozen=True, slots=True)
+class PydanticAlias:
+    """An alias as its template prints it."""
+
+    TEMPLATE: ClassVar[LiteralString] = "alias.py.jinja2"
+    name: Code
+    doc: Code
+    annotation: Annotation
+    recursive: bool
+    discriminator: str | None
+    """The attribute whose literals distinguish the members of a union."""
+    open: OpenUnion | None
+    """Its types are class names."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it refers to."""
+        if self.open and not self.recursive:
+            return frozenset(
+                {*self.open.tags, "TypeAlias", "Annotated", "Tag", "UNKNOWN", "UnknownContent", "open_union"}
+            )
+        own = self.annotation.names | {"TypeAlias"}
+        if self.recursive:
+            return own | {"TYPE_CHECKING", "TypeAliasType"}
+        return own | {"Annotated", "Field"} if self.discriminator else own
+
+
+@dataclass(frozen=True, slots=True)
+class PydanticModule:
+    """A module of models as its template prints it."""
+
+    doc: Code
+    imports: Sequence[Mapping[Code, Sequence[str]]]
+    """The imported names by module, in groups."""
+    models: Sequence[PydanticClass | PydanticAlias]
+    package: Code | None
+    """The package of the revision, if quoted annotations refer to it."""
+
+
+def model_files(plan: ModelPlan) -> Iterator[GeneratedFile]:
+    """Yield the modules of a revision's models, in source order."""
+    for module in plan.modules:
+        yield GeneratedFile(
+            f"models/{module.module}.py",
+            "module.py",
+            _module(plan, module),
+            exports=tuple(class_name(model.name) for model in module.models),
+        )
+
+
+def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
+    package = module_name(plan.revision.name)
+    known = {*module.loaded}
+    models: list[PydanticClass | PydanticAlias] = []
+    for model in module.models:
+        annotations = Annotations(plan.schema, package, known)
+        if isinstance(model, ModelClass):
+            models.append(_class(model, annotations, plan.revision.name))
+        else:
+            models.append(_alias(model, annotations))
+        known.add(model.name)
+    names = frozenset[str]().union(*(model.names for model in models))
+    # A quoted annotation of a base is resolved in the module of the subclass.
+    derived = any(isinstance(model, ModelClass) and model.bases for model in module.models)
+    title = f'The pydantic models of MCP {plan.revision.name} in the section "{module.title}".'
+    return PydanticModule(
+        docstring(title),
+        _imports(module, names),
+        models,
+        identifier(package) if derived or package in names else None,
+    )
+
+
+def _imports(module: ModelModule, names: frozenset[str]) -> list[Mapping[Code, Sequence[str]]]:
+    """Return the imports of a module that refers to these names."""
+    others: dict[Code, list[str]] = {}
+    for name, home in sorted(module.loaded.items(), key=lambda item: (item[1], item[0])):
+        others.setdefault(code(".{}", identifier(home)), []).append(class_name(name))
+    groups = [*_IMPORTS[:-1], {**_IMPORTS[-1], **others}]
+    used = [
+        {
+            home: found
+            for home, found in ((home, [n for n in group[home] if n in names]) for home in group)
+            if found
+        }
+        for group in groups
+    ]
+    return [group for group in used if group]
+
+
+def _class(model: ModelClass, annotations: Annotations, revision: str) -> PydanticClass:
+    return PydanticClass(
+        identifier(class_name(model.name)),
+        model.doc,
+        f"Deprecated in MCP {revision}." if model.deprecated else None,
+        [identifier(class_name(base)) for base in model.bases] or [code("Model")],
+        [*attributes(model.members, annotations)],
+    )
+
+
+def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
+    if model.cycle:
+        known = {*annotations.known, model.name}
+        annotations = replace(annotations, known=known, inline=model.cycle - {model.name})
+    annotation = annotations.annotation(model.type)
+    union = model.open and OpenUnion(
+        model.open.property, {class_name(name): tag for name, tag in model.open.tags.items()}
+    )
+    return PydanticAlias(
+        identifier(class_name(model.name)),
+        model.doc,
+        replace(annotation, quoted=bool(model.cycle)),
+        bool(model.cycle),
+        attribute(model.discriminator) if model.discriminator else None,
+        union,
+    )

@@ -1,0 +1,50 @@
+"""The constants of a revision: those that the schema declares, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.emit.docstrings import prose_docstring
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.python import Code
+
+CONSTANT_TABLES: Final = ("REVISION", "ERROR_CODES", "MAX_ITEMS", "META_KEYS")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant of the schema."""
+
+    name: str
+    value: ir.Literal
+    doc: Code
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTables:
+    """The data of constants.py."""
+
+    negotiated_as: str
+    like: str | None
+    constants: Sequence[Constant]
+    bounds: Mapping[str, int]
+    """The maximum number of items of a list, by `Type.member`."""
+    meta_keys: tuple[str, ...]
+
+
+def constant_tables(revision: Revision) -> ConstantTables:
+    """Return the constants of a revision."""
+    schema = revision.schema
+    objects = {name: schema.flat(name).fields for name in schema.types if schema.is_object(ir.Ref(name))}
+    fields = [(name, f) for name, found in objects.items() for f in found]
+    bounds = {f"{name}.{f.name}": f.field.tags.max_items for name, f in fields}
+    return ConstantTables(
+        revision.negotiated_as,
+        revision.like,
+        [Constant(c.name, c.value, prose_docstring(c.doc.text or "")) for c in schema.consts.values()],
+        {place: bound for place, bound in bounds.items() if bound is not None},
+        tuple(sorted({f.name for _, f in fields if "/" in f.name})),
+    )
