@@ -9,12 +9,10 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final
-
-from pydantic import BaseModel, Field, TypeAdapter
-from pydantic_core import SchemaError as PydanticSchemaError
+from typing import Final
 
 from mcprev_codegen import ir
+from mcprev_codegen.emit.pydantic import hides_member, pattern_error
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Method
 from mcprev_codegen.python import attribute, class_name, is_identifier
@@ -27,7 +25,6 @@ _RENAME: Final = "rename it in your schema (messages do not contain the names of
 _LEAVE_OUT: Final = (
     "leave it out of your schema (models keep members that are not declared, by their names on the wire)"
 )
-_MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
 
 def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, Method]) -> None:
@@ -120,15 +117,6 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
             )
 
 
-def _check_pattern(schema: Schema, decl: ir.Decl, where: str, pattern: str) -> None:
-    """Raise `SchemaError` for a regular expression that pydantic cannot compile."""
-    try:
-        TypeAdapter(Annotated[str, Field(pattern=pattern)])
-    except PydanticSchemaError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}") from None
-
-
 def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
     seen: dict[str, str] = {}
     for member in schema.flat(name).fields:
@@ -136,7 +124,7 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
         where = f"member '{member.name}' of '{name}'"
         if not is_identifier(python):
             raise schema.fail(decl, f"{where} has no Python name; {_LEAVE_OUT}")
-        if python in _MODEL_MEMBERS or hasattr(BaseModel, python):
+        if hides_member(python):
             raise schema.fail(decl, f"{where} would hide a member of every model; {_LEAVE_OUT}")
         if python in seen:
             raise schema.fail(
@@ -145,5 +133,6 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
             )
         seen[python] = member.name
         _check_type(schema, decl, where, member.field.type)
-        if member.field.tags.pattern is not None:
-            _check_pattern(schema, decl, where, member.field.tags.pattern)
+        pattern = member.field.tags.pattern
+        if pattern is not None and (reason := pattern_error(pattern)):
+            raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}")

@@ -80,7 +80,7 @@ class _Package:
 
 
 @dataclass(frozen=True, slots=True)
-class _Module:
+class PackageModule:
     """A module of a package, whose template has the same name with `.py.jinja2`."""
 
     name: LiteralString
@@ -108,24 +108,26 @@ def _schema_json(revision: Revision) -> JsonSchema:
     return schema_document(revision.schema, " ".join(header_lines(revision)), identifier)
 
 
-_MODULES: Final = (
-    _Module("constants", lambda p: constant_tables(p.revision), CONSTANT_TABLES, lambda r: r.schema.consts),
-    _Module("deltas", lambda p: delta_tables(p.revision, p.neighbours.previous, p.neighbours.next)),
-    _Module("dispatch", lambda p: dispatch_classes(p.revision, p.docs), DISPATCH_CLASSES),
-    _Module("methods", lambda p: method_tables(p.revision, p.docs), ("METHODS",)),
+MODULES: Final = (
+    PackageModule(
+        "constants", lambda p: constant_tables(p.revision), CONSTANT_TABLES, lambda r: r.schema.consts
+    ),
+    PackageModule("deltas", lambda p: delta_tables(p.revision, p.neighbours.previous, p.neighbours.next)),
+    PackageModule("dispatch", lambda p: dispatch_classes(p.revision, p.docs), DISPATCH_CLASSES),
+    PackageModule("methods", lambda p: method_tables(p.revision, p.docs), ("METHODS",)),
 )
 _DOCUMENTS: Final[Mapping[str, Callable[[Revision], Mapping[str, Json]]]] = {
     "schema.json": _schema_json,
     "meta.json": meta_document,
 }
-PACKAGE_FILES: Final = ("__init__.py", *(f"{module.name}.py" for module in _MODULES), *_DOCUMENTS)
+PACKAGE_FILES: Final = ("__init__.py", *(f"{module.name}.py" for module in MODULES), *_DOCUMENTS)
 """The files of every package; those of the models follow from the schema."""
-_SUBMODULES: Final = (*(module.name for module in _MODULES), "models")
+_SUBMODULES: Final = (*(module.name for module in MODULES), "models")
 _UNKNOWN: Final = "UnknownContent"
 """What the models of all revisions have in common."""
 _RESERVED: Final = IMPORTED.union(
     _SUBMODULES,
-    *(module.exports for module in _MODULES),
+    *(module.exports for module in MODULES),
     ("Final", "Mapping", "MappingProxyType", "lazy"),
 )
 """Names that a type or constant must not have, because the modules or the package use them."""
@@ -155,7 +157,7 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
             {code(".{}", identifier(Path(file.path).stem)): file.exports for file in models}
             | {code("..._open"): (_UNKNOWN,)},
         ),
-        *(GeneratedFile(f"{m.name}.py", f"{m.name}.py", m.data(package)) for m in _MODULES),
+        *(GeneratedFile(f"{m.name}.py", f"{m.name}.py", m.data(package)) for m in MODULES),
         _init(
             "",
             f"MCP {revision.name}: models, methods, dispatch stubs and constants, imported on first use.",
@@ -181,7 +183,7 @@ def public_names(revision: Revision) -> dict[Code, tuple[str, ...]]:
         code("."): _SUBMODULES,
         **{
             code(".{}", identifier(m.name)): tuple(sorted([*m.exports, *m.declared(revision)]))
-            for m in _MODULES
+            for m in MODULES
         },
         code(".models"): tuple(sorted([*types, _UNKNOWN])),
     }

@@ -1,0 +1,187 @@
+"""The border between plan, template and file: names that a file uses, data that a template prints, names that are taken."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+import pytest
+from jinja2 import meta
+
+from mcprev_codegen.emit import package, shared
+from mcprev_codegen.emit.rendering import GeneratedFile
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.facts.load import load_bytes
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.python import Code, module_name, writers
+from support import GENERATED, REVISIONS, SCHEMA, each_revision, load
+
+MESSAGE: Final = """
+export type ClientRequest = GetRequest;
+export interface GetRequest { method: "things/get"; params: GetParams }
+export interface GetParams { a: string }
+export interface GetResult { b: string }
+export type ServerResult = GetResult;
+"""
+
+
+def revision_of(source: str) -> Revision:
+    return load_bytes(SCHEMA, (MESSAGE + source).encode(), "schema.ts", "", "2099-01-01", lenient=True)
+
+
+def written(source: str) -> dict[str, str]:
+    revision = revision_of(source)
+    return package.package_files(revision, package.RevisionChain([revision], None, []))
+
+
+# -- names that a module of models refers to ----------------------------------------------------------------
+
+
+def used_names(tree: ast.Module, revision: str) -> Iterator[str]:
+    """The names that a module loads, also in quoted annotations, which name the package of the revision."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        if (
+            isinstance(node, ast.Constant)
+            and f"{revision}." in str(node.value)
+            and " " not in str(node.value)
+        ):
+            yield from used_names(ast.parse(str(node.value)), revision)
+
+
+def check_imports(text: str, revision: str) -> None:
+    tree = ast.parse(text)
+    imported = {
+        name.asname or name.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    own = {node.name for node in tree.body if isinstance(node, ast.ClassDef)} | {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    used = {*used_names(tree, revision)}
+    # A subclass resolves the quoted annotations of its base, which is in another module.
+    assert imported - used <= {revision}
+    assert used <= imported | own | {*dir(builtins)}
+
+
+@each_revision
+def test_a_module_of_models_imports_what_it_uses_and_nothing_else(revision: str) -> None:
+    name = module_name(revision)
+    modules = [path for path in (GENERATED / name / "models").glob("*.py") if path.stem != "__init__"]
+    assert len(modules) > 5
+    for path in modules:
+        check_imports(path.read_text(encoding="utf-8"), name)
+
+
+EVERY_KIND: Final = """
+/** @deprecated */
+export interface Old extends Base { /** @deprecated */ a?: string; "x/y": number | null; any?: unknown }
+export interface Base { kind: "base"; map: { [key: string]: Ring | null }; pair: [string, Leaf]; id: `a-${string}` }
+export interface Leaf { /** @minimum 0 */ n: number; /** @minLength 1 */ s: string | null; o: object }
+export type Ring = string | Ring[] | Other;
+export type Other = { [key: string]: Ring };
+export interface Dog { type: "dog" }
+export interface Cat { type: "cat" }
+export type Animal = Dog | Cat;
+"""
+
+
+def test_a_module_with_models_of_every_kind_imports_what_it_uses_and_nothing_else() -> None:
+    text = written(EVERY_KIND)["models/common_types.py"]
+    check_imports(text, "v2099_01_01")
+    for name in (
+        "TypeAliasType",
+        "deprecated",
+        "DEPRECATED",
+        "wire",
+        "Nullable",
+        "EXACT",
+        "Field",
+        "constant",
+    ):
+        assert name in {*used_names(ast.parse(text), "v2099_01_01")}
+
+
+USES: Final = {
+    "str": ("string", "{ [key: string]: number }", "object", "`a-${string}`", "string[]"),
+    "float": ("number | string", "number[]", "{ [key: string]: number | null }"),
+    "bool": ("boolean", "[boolean]"),
+    "list": ("string[]", "{ [key: string]: string[] }"),
+    "tuple": ("[string]", "[string, number][]"),
+    "constant": ("string",),
+    "v2099_01_01": ("string",),
+}
+"""Types whose annotations refer to a name that a member may have."""
+
+
+@pytest.mark.parametrize(
+    ("member", "type_"), [(member, type_) for member, types in USES.items() for type_ in types]
+)
+def test_an_attribute_hides_no_name_that_the_lines_below_it_use(member: str, type_: str) -> None:
+    text = written(f"export interface Thing {{ {member}?: 'own'; other: {type_} }}")["models/common_types.py"]
+    assert f"    {member}_: " in text
+
+
+@pytest.mark.parametrize("member", ["str", "float", "bool", "list", "tuple"])
+def test_an_attribute_keeps_its_name_where_no_line_uses_it(member: str) -> None:
+    text = written(f"export interface Thing {{ {member}?: 'own'; other: 'kept' }}")["models/common_types.py"]
+    assert f"    {member}: " in text
+
+
+# -- what a template prints ----------------------------------------------------------------------------------
+
+
+def printed(template: str) -> set[str]:
+    """The variables of a template and of those that it extends."""
+    environment = writers.environment()
+    assert environment.loader is not None
+    source, _, _ = environment.loader.get_source(environment, template)
+    tree = environment.parse(source)
+    parents = [printed(parent) for parent in meta.find_referenced_templates(tree) if parent]
+    return meta.find_undeclared_variables(tree).union(*parents)
+
+
+def test_a_template_prints_the_data_of_its_file_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[GeneratedFile] = []
+
+    def record(files: Iterable[GeneratedFile], **common: Code) -> dict[str, str]:
+        assert common.keys() <= {"header", "revision"}
+        found.extend(files)
+        return {}
+
+    for module in (package, shared):
+        monkeypatch.setattr(module, "python_files", record)
+    revision = load(REVISIONS[-1])
+    package.package_files(revision, package.RevisionChain([revision], None, []))
+    shared.shared_files([revision], [], revision, "types_")
+    assert {f"{module.name}.py" for module in package.MODULES} < {file.path for file in found}
+    for file in found:
+        data = {field.name for field in fields(file.data)}
+        replaced = {"doc"} if file.template == "packages.py" else set[str]()
+        assert printed(f"{file.template}.jinja2") - {"header", "revision"} - replaced == data, file.path
+
+
+# -- names that are taken ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for module in package.MODULES for name in (module.name, *module.exports)] + ["models", "lazy"],
+)
+def test_a_constant_cannot_have_a_name_that_the_package_exports(name: str) -> None:
+    with pytest.raises(SchemaError, match="would hide"):
+        written(f"export const {name} = 'a';")
+
+
+def test_every_file_of_a_package_is_recognised_and_no_other(tmp_path: Path) -> None:
+    for name, text in written(EVERY_KIND).items():
+        assert package.is_generated(f"v2099_01_01/{name}", text)
+        assert not package.is_generated(f"other/{name}", text)
+    assert not package.is_generated("v2099_01_01/mine.py", text)
