@@ -30,7 +30,7 @@ export type ServerResult = GetResult;
 
 
 def revision_of(source: str) -> Revision:
-    return load_bytes(SCHEMA, (MESSAGE + source).encode(), "schema.ts", "", "2099-01-01", lenient=True)
+    return load_bytes(SCHEMA, (MESSAGE + source).encode(), "schema.ts", "", "2099-01-01")
 
 
 def written(source: str) -> dict[str, str]:
