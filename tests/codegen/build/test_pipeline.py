@@ -18,6 +18,7 @@ from typing_extensions import override
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import rendering
+from mcprev_codegen.emit.package import PACKAGE_FILES
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.facts.revision import Revision
@@ -25,9 +26,6 @@ from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, 
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from support import FIRST, GENERATED, REVISIONS, SCHEMA, each_revision, load, needs_upstream, upstream_path
 
-FILES = {
-    "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "schema.json",
-}  # fmt: skip
 SHARED = {
     "__init__.py",
     "_base.py",
@@ -59,7 +57,9 @@ def test_the_repos_packages_are_what_is_generated_byte_for_byte(fresh: dict[str,
 def test_the_files_of_all_packages(fresh: dict[str, bytes]) -> None:
     packages = ["draft" if name == "draft" else "v" + name.replace("-", "_") for name in REVISIONS]
     models = {name for name in fresh if name.split("/")[1:2] == ["models"]}
-    assert fresh.keys() - models == SHARED | {f"{package}/{name}" for package in packages for name in FILES}
+    assert fresh.keys() - models == SHARED | {
+        f"{package}/{name}" for package in packages for name in PACKAGE_FILES
+    }
     for package in packages:
         assert {f"{package}/models/__init__.py", f"{package}/models/tools_list.py"} <= models
 
