@@ -95,7 +95,16 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
                 pending += [(item, inside) for item in items]
             case ir.Array(item) | ir.Record(item) | ir.Obj(_, ir.IndexSig(value=item)):
                 pending.append((item, inside))
-            case _:
+            case (
+                ir.Prim()
+                | ir.Lit()
+                | ir.ConstRef()
+                | ir.Ref()
+                | ir.Intersection()
+                | ir.Obj()
+                | ir.Derived()
+                | ir.Template()
+            ):
                 pass
     raise schema.fail(
         decl,

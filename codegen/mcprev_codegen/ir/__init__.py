@@ -21,6 +21,7 @@ from mcprev_codegen.ir.nodes import (
     Derived as Derived,
     Doc as Doc,
     Field as Field,
+    HoistedType as HoistedType,
     IndexSig as IndexSig,
     Interface as Interface,
     Intersection as Intersection,
@@ -40,6 +41,7 @@ from mcprev_codegen.ir.nodes import (
     Union as Union,
     derive_fields as derive_fields,
     distinct as distinct,
+    hoisted as hoisted,
 )
 from mcprev_codegen.ir.visit import (
     AnyNode as AnyNode,

@@ -177,9 +177,10 @@ PLACEHOLDERS: Final = {
 }
 """The placeholders that a template literal type may contain, each with its regular expression."""
 _SPECIAL: Final = re.compile(r"[\\^$.*+?()\[\]{}|/]")
-TypeExpr: TypeAlias = (
-    Prim | Lit | ConstRef | Ref | Array | Union | Intersection | Record | Obj | Derived | Tuple | Template
-)
+HoistedType: TypeAlias = Prim | Lit | ConstRef | Ref | Array | Union | Record | Obj | Tuple | Template
+"""A type in a hoisted schema, in which an `Obj` has no members: every other object has a name."""
+TypeExpr: TypeAlias = HoistedType | Intersection | Derived
+"""A type. A `match` over the kinds of types names each of them, so that a type checker finds where a new one is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +266,12 @@ class Module:
     def consts(self) -> dict[str, Const]:
         """The constants by name, in source order."""
         return {d.name: d for d in self.decls if isinstance(d, Const)}
+
+
+def hoisted(type_: TypeExpr) -> HoistedType:
+    """Return a type of a hoisted schema."""
+    assert not isinstance(type_, Intersection | Derived), f"hoisting leaves no {type(type_).__name__}"
+    return type_
 
 
 def distinct(types: Iterable[TypeExpr]) -> tuple[TypeExpr, ...]:

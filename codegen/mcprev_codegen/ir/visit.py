@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from mcprev_codegen.ir.nodes import (
     NO_DOC,
     Alias,
-    Array,
     Const,
-    ConstRef,
     Decl,
-    Derived,
     Field,
     IndexSig,
     Interface,
-    Intersection,
-    Lit,
     Module,
-    Obj,
-    Prim,
-    Record,
     Ref,
-    Template,
-    Tuple,
     TypeExpr,
-    Union,
 )
 
 Node: TypeAlias = TypeExpr | IndexSig | Field | Decl | Module
@@ -67,12 +56,8 @@ def contract(module: Module) -> Module:
 
 
 _NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
-    cls: tuple(f.name for f in dataclasses.fields(cls))
-    for cls in (
-        Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Derived, Tuple, Template,
-        IndexSig, Field, Interface, Alias, Const, Module,
-    )
-}  # fmt: skip
+    cls: tuple(f.name for f in dataclasses.fields(cls)) for cls in get_args(Node)
+}
 """The names of the members of each node type."""
 
 

@@ -29,7 +29,7 @@ def normalised(
             return ("ref", names.get(type_.name, type_.name))
         inside |= {type_.name}
     followed = schema.follow(type_)
-    match followed:
+    match ir.hoisted(followed):
         case ir.Prim(name):
             return ("map", ANY_VALUE) if name == "object" else ("prim", name)
         case ir.Lit() | ir.ConstRef():
@@ -52,8 +52,6 @@ def normalised(
         case ir.Union():
             members = {normalised(schema, m, names, inside) for m in schema.members(type_)}
             return ("union", *sorted(members, key=repr))
-        case _:
-            raise AssertionError(f"hoisting leaves no {type(followed).__name__}")
 
 
 def is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:

@@ -68,29 +68,27 @@ def object_places_in(schema: Schema, type_: ir.TypeExpr) -> Iterator[tuple[tuple
             seen.add((type_.name, through))
             inside_of |= {type_.name}
         type_ = _followed(schema, type_)
-        if (inside := _inside(schema, type_)) is not None:
-            pending.append((inside[1], (*through, inside[0]), inside_of))
-        elif isinstance(type_, ir.Tuple):
-            pending += [(item, (*through, _NO_PATH), inside_of) for item in type_.items[::-1]]
-        elif isinstance(type_, ir.Union):
-            pending += [(option, through, inside_of) for option in type_.members[::-1]]
-        elif isinstance(type_, ir.Ref) and schema.is_object(type_):
+        if isinstance(type_, ir.Ref) and schema.is_object(type_):
             yield through, type_.name
+        for step, part in _parts(schema, type_)[::-1]:
+            pending.append((part, (*through, step) if step else through, inside_of))
 
 
-def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | None:
-    """Return the path element of a list (`[]`) or map (`{}`) and its item type; None for another type."""
-    match type_:
+def _parts(schema: Schema, type_: ir.TypeExpr) -> list[tuple[str, ir.TypeExpr]]:
+    """Return the types in a type, each with its path element: `[]` in a list, `{}` in a map, none in a union."""
+    match ir.hoisted(type_):
         case ir.Array(held):
-            return "[]", held
-        case ir.Record(held):
-            return "{}", held
-        case ir.Obj((), ir.IndexSig(value=held)):
-            return "{}", held
+            return [("[]", held)]
+        case ir.Record(held) | ir.Obj(index=ir.IndexSig(value=held)):
+            return [("{}", held)]
         case ir.Ref(name) if schema.is_map(type_) and (index := schema.flat(name).index) is not None:
-            return "{}", index.value
-        case _:
-            return None
+            return [("{}", index.value)]
+        case ir.Tuple(items):
+            return [(_NO_PATH, item) for item in items]
+        case ir.Union(members):
+            return [("", member) for member in members]
+        case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Obj() | ir.Template():
+            return []
 
 
 def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:

@@ -65,7 +65,7 @@ class _Hoister:
                 return ir.Record(self._type(value, inner, owner))
             case ir.Obj((), ir.IndexSig() as index):
                 return ir.Obj((), replace(index, value=self._type(index.value, inner, owner)))
-            case _:
+            case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Obj() | ir.Template():
                 return type_
 
     def _names(self, members: tuple[ir.TypeExpr, ...], name: str, owner: ir.Decl) -> list[str]:
@@ -125,7 +125,18 @@ def _element(type_: ir.TypeExpr) -> ir.TypeExpr:
             return _element(item)
         case ir.Record(value) | ir.Obj((), ir.IndexSig(value=value)):
             return _element(value)
-        case _:
+        case (
+            ir.Prim()
+            | ir.Lit()
+            | ir.ConstRef()
+            | ir.Ref()
+            | ir.Union()
+            | ir.Intersection()
+            | ir.Obj()
+            | ir.Derived()
+            | ir.Tuple()
+            | ir.Template()
+        ):
             return type_
 
 
@@ -136,8 +147,10 @@ def _is_inline(type_: ir.TypeExpr) -> bool:
             return bool(fields)
         case ir.Union(members) | ir.Tuple(members):
             return any(map(_is_inline, members))
-        case element:
-            return isinstance(element, ir.Intersection | ir.Derived)
+        case ir.Intersection() | ir.Derived():
+            return True
+        case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Array() | ir.Record() | ir.Template():
+            return False
 
 
 def hoist(schema: Schema) -> Schema:

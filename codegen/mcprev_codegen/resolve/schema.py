@@ -146,11 +146,23 @@ class Schema:
         """Yield the names that a type consists of, alone or in unions and intersections."""
         pending = [type_]
         while pending:
-            found = pending.pop()
-            if isinstance(found, ir.Union | ir.Intersection):
-                pending += found.members
-            elif isinstance(found, ir.Ref):
-                yield found.name
+            match pending.pop():
+                case ir.Union(members) | ir.Intersection(members):
+                    pending += members
+                case ir.Ref(name):
+                    yield name
+                case (
+                    ir.Prim()
+                    | ir.Lit()
+                    | ir.ConstRef()
+                    | ir.Array()
+                    | ir.Record()
+                    | ir.Obj()
+                    | ir.Derived()
+                    | ir.Tuple()
+                    | ir.Template()
+                ):
+                    pass
 
     # -- values and aliases --------------------------------------------------------------------------
 
@@ -161,7 +173,18 @@ class Schema:
                 return value
             case ir.ConstRef(name):
                 return self.consts[name].value
-            case _:
+            case (
+                ir.Prim()
+                | ir.Ref()
+                | ir.Array()
+                | ir.Union()
+                | ir.Intersection()
+                | ir.Record()
+                | ir.Obj()
+                | ir.Derived()
+                | ir.Tuple()
+                | ir.Template()
+            ):
                 return None
 
     def literals(self, type_: ir.TypeExpr) -> tuple[ir.Literal, ...]:
@@ -231,7 +254,7 @@ class Schema:
                 if len(literals) == len(members):
                     return "enum"
                 return "open_enum" if self.is_open_enum(decl.type) else "union"
-            case _:
+            case ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Derived():
                 return "alias"
 
     def is_open_enum(self, type_: ir.TypeExpr) -> bool:
@@ -251,7 +274,16 @@ class Schema:
                 return bool(fields) or index is None
             case ir.Intersection() | ir.Derived():
                 return True
-            case _:
+            case (
+                ir.Prim()
+                | ir.Lit()
+                | ir.ConstRef()
+                | ir.Array()
+                | ir.Union()
+                | ir.Record()
+                | ir.Tuple()
+                | ir.Template()
+            ):
                 return False
 
     def is_map(self, type_: ir.TypeExpr) -> bool:
@@ -264,7 +296,17 @@ class Schema:
             case ir.Ref(name):
                 flat = self.flat(name)
                 return not flat.fields and flat.own_index
-            case _:
+            case (
+                ir.Prim()
+                | ir.Lit()
+                | ir.ConstRef()
+                | ir.Array()
+                | ir.Union()
+                | ir.Intersection()
+                | ir.Derived()
+                | ir.Tuple()
+                | ir.Template()
+            ):
                 return False
 
     def flat(self, name: str) -> FlatType:
@@ -318,7 +360,7 @@ class Schema:
                 for member in members[1:]:
                     flat = _narrow(flat, self._flatten(member, owner, seen))
                 return flat
-            case _:
+            case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Tuple() | ir.Template():
                 raise self.fail(self._place(owner), f"'{owner}' extends a type that is not an object")
 
     def _place(self, owner: str) -> ir.Decl:
@@ -346,14 +388,25 @@ class Schema:
         pending = self._bases(name)
         while pending:
             match pending.pop():
-                case ir.Ref(base) if base not in seen:
-                    seen[base] = len(seen)
-                    pending += self._bases(base)
+                case ir.Ref(base):
+                    if base not in seen:
+                        seen[base] = len(seen)
+                        pending += self._bases(base)
                 case ir.Derived(base=inner):
                     pending.append(inner)
                 case ir.Intersection(members):
                     pending += members[::-1]
-                case _:
+                case (
+                    ir.Prim()
+                    | ir.Lit()
+                    | ir.ConstRef()
+                    | ir.Array()
+                    | ir.Union()
+                    | ir.Record()
+                    | ir.Obj()
+                    | ir.Tuple()
+                    | ir.Template()
+                ):
                     pass
         return seen
 

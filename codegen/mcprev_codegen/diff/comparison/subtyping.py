@@ -101,22 +101,24 @@ class Subtyping:
             if isinstance(expected, ir.Template):
                 return isinstance(value, str) and _matches(expected, value)
             return isinstance(expected, ir.Prim) and expected.name in _kinds(value)
-        match sent, expected:
-            case ir.Prim("integer"), ir.Prim("number"):
-                return True
-            case ir.Array(item), ir.Array(wanted_item):
-                return self.accepts(item, wanted_item)
-            case ir.Tuple(items), ir.Array(wanted_item):
-                return all(self.accepts(item, wanted_item) for item in items)
-            case ir.Tuple(items), ir.Tuple(wanted_items):
-                return len(items) == len(wanted_items) and all(map(self.accepts, items, wanted_items))
-            case ir.Template(), ir.Template() | ir.Prim("string"):
+        match sent:
+            case ir.Prim(name) if isinstance(expected, ir.Prim):
+                return name == expected.name or (name, expected.name) == ("integer", "number")
+            case ir.Array(item):
+                return isinstance(expected, ir.Array) and self.accepts(item, expected.item)
+            case ir.Tuple(items):
+                if isinstance(expected, ir.Array):
+                    return all(self.accepts(item, expected.item) for item in items)
+                if not isinstance(expected, ir.Tuple) or len(items) != len(expected.items):
+                    return False
+                return all(map(self.accepts, items, expected.items))
+            case ir.Template():
                 return expected in (sent, ir.Prim("string"))
-            case (ir.Prim(a), ir.Prim(b)) if a == b:
-                return True
-            case _:
+            case ir.Prim() | ir.Ref() | ir.Record() | ir.Obj() | ir.Intersection() | ir.Derived():
                 left, right = self.sender.flat_object(sent), self.receiver.flat_object(expected)
                 return left is not None and right is not None and self._objects(left, right)
+            case ir.Lit() | ir.ConstRef() | ir.Union():
+                return False  # a literal is compared above, and a union by its members
 
     def _objects(self, sent: FlatType, expected: FlatType) -> bool:
         names = {f.name for f in sent.fields}

@@ -92,7 +92,7 @@ class View:
                 return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
             case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Derived():
                 return self.schema.flatten(type_)
-            case _:
+            case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Tuple() | ir.Template():
                 return None
 
     def text(self, type_: ir.TypeExpr) -> str:

@@ -137,7 +137,7 @@ class Annotations:
         return [_ANY] if _ANY in kept else [*kept, *([_NONE] if _NONE in found else [])]
 
     def _single(self, type_: ir.TypeExpr) -> Iterator[Annotation]:
-        match type_:
+        match ir.hoisted(type_):
             case ir.Prim(kind):
                 yield from _PRIMITIVES[kind]
             case ir.Ref(type_name) if type_name in self.inline:
@@ -156,16 +156,16 @@ class Annotations:
             case ir.Tuple(items):
                 tuple_ = subscript("tuple", *map(self.annotation, items))
                 yield tuple_.annotated(call("Field", code("strict=False")))
-            case ir.Template():
-                yield _STR.annotated(call("Field", code("pattern={}", literal(type_.pattern))))
+            case ir.Template() as template:
+                yield _STR.annotated(call("Field", code("pattern={}", literal(template.pattern))))
             case ir.Record(value):
                 yield _generic("dict", _STR, self.annotation(value))
-            case ir.Obj((), index):
+            case ir.Obj(index=index):
                 yield self._map(index)
             case ir.Union():
                 yield from self._alternatives(type_)
-            case _:
-                raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
+            case ir.Lit() | ir.ConstRef():
+                raise AssertionError("the literals of a union are printed together")
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)

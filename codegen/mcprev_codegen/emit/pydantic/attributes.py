@@ -107,5 +107,15 @@ def _kind(type_: ir.TypeExpr) -> str:
             return "string"
         case ir.Array():
             return "array"
-        case _:
+        case (
+            ir.Lit()
+            | ir.ConstRef()
+            | ir.Ref()
+            | ir.Union()
+            | ir.Intersection()
+            | ir.Record()
+            | ir.Obj()
+            | ir.Derived()
+            | ir.Tuple()
+        ):
             return "other"
