@@ -8,8 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from click.testing import CliRunner, Result
+
 from mcprev_codegen import ir
+from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Change, Report, compare_revisions
+from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.facts.load import load_file
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.typescript.printer import print_module
@@ -38,10 +42,21 @@ def revision_from(module: ir.Module, name: str) -> Revision:
     return revision_of(print_module(module), name)
 
 
+@cache
+def without_prose(name: str) -> View:
+    """A pinned revision without its prose and without its pin."""
+    return view_of(revision_from(load(name).declared.module, name))
+
+
 def expanded(change: Change) -> list[str]:
     """The paths a change is about: its own, and the same member of every type that inherits it."""
     rest = change.path.partition(".")[2]
     return [change.path, *(f"{heir}.{rest}" for heir in change.affects)]
+
+
+def run(*arguments: str) -> Result:
+    """Run `mcprev diff`; an error that it does not tell is raised."""
+    return CliRunner().invoke(diff_command, list(arguments), catch_exceptions=False)
 
 
 def found(told: Report, path: str, rule: str) -> list[Change]:

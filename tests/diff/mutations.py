@@ -11,6 +11,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts.vocabulary import ENVELOPE_MEMBERS, LISTING_UNIONS
 from mcprev_codegen.ir.nodes import Json
+from rehearsal.changes import renamed
 
 Object: TypeAlias = dict[str, Json]
 Make: TypeAlias = Callable[[Object], Object]
@@ -120,17 +121,6 @@ def is_used(side: View, name: str) -> bool:
     """Whether a type stands where it can be recognised by, and neither its name nor the overlay says what it is."""
     named = name.endswith(("Request", "Result", "ResultResponse")) or name in LISTING_UNIONS
     return bool(side.uses[name]) and not named and name not in side.revision.facts.was
-
-
-def renamed(name: str, other: str) -> Callable[[ir.Module], ir.Module]:
-    """Calls a type otherwise, wherever it is named."""
-
-    def rename(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Ref | ir.Interface | ir.Alias) and node.name == name:
-            return replace(node, name=other)
-        return node
-
-    return lambda module: ir.map_nodes(module, rename)
 
 
 def _decl(name: str, change: Callable[[Any], ir.Decl]) -> Callable[[ir.Module], ir.Module]:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from click.testing import CliRunner, Result
 
-from diff.diffing import PAIRS, report
+from diff.diffing import PAIRS, report, run
 from diff.mini import BASE
-from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Verdict, table
 from mcprev_codegen.diff.render.json import report_json
 from support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
@@ -22,10 +20,6 @@ SCHEMA_OF_REPORTS: Final[Any] = json.loads(
     (ROOT / "codegen/mcprev_codegen/diff/render/report.schema.json").read_text(encoding="utf-8")
 )
 """The JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(diff_command, list(arguments))
 
 
 def changes(*arguments: str) -> list[dict[str, Any]]:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from diff.diffing import PAIRS, expanded, report, revision_of
+from diff.diffing import PAIRS, expanded, report, revision_of, run
 from diff.mini import BASE
-from diff.test_inputs import run
 from mcprev_codegen.diff import Report, Selection, compare, compare_revisions, select
 from mcprev_codegen.diff.render.html import report_html
 from mcprev_codegen.diff.render.markdown import report_markdown

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Final
 
 import pytest
-from click.testing import CliRunner, Result
 
+from diff.diffing import run
 from diff.mini import BASE
-from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.inputs import download as fetch
+from shell import git
 from support import DATED, FIFTH, FOURTH, SCHEMA, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(diff_command, list(arguments), catch_exceptions=False)
 
 
 def refused(*arguments: str, code: int = 3) -> str:
@@ -60,13 +55,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for text in (BASE, CHANGED):
         path.write_text(text, encoding="utf-8")
         git(tmp_path, "add", ".")
-        git(tmp_path, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "-m", "Change")
+        git(tmp_path, "commit", "-q", "-m", "Change")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from corpus import Corpus
-from diff.diffing import revision_from
+from diff.diffing import revision_from, without_prose
 from diff.mutations import Mutation, Object, Told, mutations
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
@@ -20,14 +20,8 @@ from support import DATED, complaints, load, validator
 
 
 @cache
-def _base(name: str) -> View:
-    """A pinned revision without its prose and without its pin."""
-    return view_of(revision_from(load(name).declared.module, name))
-
-
-@cache
 def _mutations(name: str) -> list[Mutation]:
-    return mutations(_base(name))
+    return mutations(without_prose(name))
 
 
 @st.composite
@@ -80,7 +74,7 @@ def _mutated(name: str, chosen: list[Mutation]) -> tuple[View, View]:
     module: ir.Module = load(name).declared.module
     for mutation in sorted(chosen, key=lambda m: m.name.startswith("rename")):
         module = mutation.apply(module)
-    return _base(name), view_of(revision_from(module, name))
+    return without_prose(name), view_of(revision_from(module, name))
 
 
 def _told(report: Report) -> list[Told]:

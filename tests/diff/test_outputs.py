@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from diff.diffing import report, revision_of
+from diff.diffing import report, revision_of, run
 from diff.mini import BASE
-from diff.test_inputs import refused, run
+from diff.test_inputs import refused
 from mcprev_codegen.diff import Report, Selection, Verdict, compare, ignore, read_ignores, select
 from mcprev_codegen.diff.render.github import report_github
 from mcprev_codegen.diff.render.junit import report_junit

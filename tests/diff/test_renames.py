@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
 from itertools import permutations
 
 import pytest
 
-from diff.diffing import report, revision_from, revision_of
-from diff.mutations import UNLIKE, is_used, renamed
+from diff.diffing import report, revision_from, revision_of, without_prose
+from diff.mutations import UNLIKE, is_used
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict, compare
-from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.typescript.printer import print_module
+from rehearsal.changes import renamed
 from support import DATED, FIRST, FOURTH, SECOND, load
 
 LIKELY = (
@@ -31,13 +30,8 @@ LIKELY = (
 )
 
 
-@cache
-def _base(name: str) -> View:
-    return view_of(revision_from(load(name).declared.module, name))
-
-
 def _told(name: str, module: ir.Module) -> Report:
-    return compare(_base(name).revision, revision_from(module, name))
+    return compare(without_prose(name).revision, revision_from(module, name))
 
 
 @pytest.mark.parametrize(("name", "other"), LIKELY)
@@ -68,7 +62,7 @@ def test_several_types_of_one_place_are_told_apart(names: dict[str, str]) -> Non
 
 def _some(name: str) -> list[str]:
     """Types that are used and are no messages, which would need a method."""
-    side = _base(name)
+    side = without_prose(name)
     used = [t for t in load(name).declared.types if is_used(side, t) and side.transport(t) is None]
     return used[:: len(used) // 8]
 
@@ -114,7 +108,7 @@ def test_the_same_shape_at_another_place_is_no_rename(type_: str) -> None:
 def test_another_value_of_a_literal_member_is_no_rename() -> None:
     text = print_module(load(SECOND).declared.module)
     other = re.sub(r"\bAudioContent\b", "VideoContent", text).replace('"audio"', '"video"')
-    told = compare(_base(SECOND).revision, revision_of(other, SECOND))
+    told = compare(without_prose(SECOND).revision, revision_of(other, SECOND))
     assert told.renamed == ()
     assert any(c.worst is not Verdict.OK for c in told.changes)
 
@@ -123,7 +117,7 @@ def test_results_of_one_shape_are_not_guessed_apart() -> None:
     """What answers which request is not to be seen, once their names say nothing."""
     text = print_module(load(FOURTH).declared.module)
     other = re.sub(r"\bGetTaskResult\b", "Aaa", re.sub(r"\bCancelTaskResult\b", "Bbb", text))
-    told = compare(_base(FOURTH).revision, revision_of(other, FOURTH))
+    told = compare(without_prose(FOURTH).revision, revision_of(other, FOURTH))
     assert told.renamed == ()
     assert {c.path for c in told.changes if c.id == "result-changed"} == {
         "method:tasks/get", "method:tasks/cancel",

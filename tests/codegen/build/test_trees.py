@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from click.testing import CliRunner, Result
 
-from mcprev.cli import main
 from mcprev_codegen.build import output_folder as trees, packages as pipeline
 from mcprev_codegen.build.output_folder import Tree
 from mcprev_codegen.checkout.pinning import import_schema
@@ -24,6 +22,7 @@ from mcprev_codegen.emit import SHARED
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs.pins import load_pins
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from shell import invoke
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 
@@ -287,10 +286,6 @@ def _copy(target: Path, place: Path) -> Path:
 
 
 # -- the command -----------------------------------------------------------------------------------------
-
-
-def invoke(schema: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"MCPREV_SCHEMA": str(schema)}, catch_exceptions=False)
 
 
 def test_out_on_a_folder_of_somebody_elses_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:

@@ -9,26 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-import subprocess
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from mcprev.cli import main
 from mcprev_codegen import ir
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript import reader as typescript
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from shell import git, invoke
 from support import DATED, FIFTH, SCHEMA, http_server, needs_upstream, parse, upstream_path
-
-
-def invoke(schema: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"MCPREV_SCHEMA": str(schema)}, catch_exceptions=False)
-
 
 # -- generate --------------------------------------------------------------------------------------------
 
@@ -332,14 +325,6 @@ def test_garbage_is_refused_and_nothing_is_written(tmp_path: Path, data: bytes) 
         assert "Traceback" not in result.output
         assert snapshot(schema) == before
         assert not (schema / "2099-09-09").exists()
-
-
-def git(folder: Path, *arguments: str) -> str:
-    settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
 from typing_extensions import override
 
 from mcprev.cli import main, table
 from mcprev_codegen import errors
 from mcprev_codegen.errors import InputError, SchemaError
 from mini import REVISION, write_folder
+from shell import invoke
 from support import ROOT
 
 SIGNS: Final = "\x1b[2J\x1b]0;t\x07\x9b31m\x7f\u202e\u2066\u200b\u2028\x85\r"
@@ -64,11 +64,6 @@ CHANGED: Final = SOURCE.replace("\\u202e", "\\u202e2").replace("LATEST_PROTOCOL_
 FORMATS: Final = ("table", "markdown", "html", "github", "junit", "json")
 
 
-def invoke(*arguments: str, schema: Path | None = None) -> Result:
-    environment = {"MCPREV_SCHEMA": str(schema)} if schema else {}
-    return CliRunner().invoke(main, arguments, env=environment, catch_exceptions=False)
-
-
 def check(text: str) -> None:
     """Fail for a text that says anything else to a terminal than what it seems to say."""
     odd = {c for c in text if not c.isprintable() and c not in "\n\t"}
@@ -90,7 +85,7 @@ def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_format_of_a_comparison_carries_control_characters(sides: tuple[str, str], form: str) -> None:
     for old, new in (sides, reversed(sides), (sides[0], sides[0])):
-        done = invoke("diff", "--level", "source", "--docs", "--format", form, old, new)
+        done = invoke(None, "diff", "--level", "source", "--docs", "--format", form, old, new)
         assert done.exit_code == 0, done.output
         check(done.stdout)
         check(done.stderr)
@@ -115,7 +110,7 @@ def test_colours_are_all_that_a_terminal_is_told(
 
 
 def test_no_name_leaves_its_place_in_markdown(sides: tuple[str, str]) -> None:
-    text = invoke("diff", "--level", "source", "--docs", "--format", "markdown", *sides).stdout
+    text = invoke(None, "diff", "--level", "source", "--docs", "--format", "markdown", *sides).stdout
     assert "<code>" in text
     bare = re.sub(r"\\[^\w\s]", "", text)  # what is escaped
     bare = re.sub(r"`[^`\n]*`", "", bare)
@@ -141,12 +136,12 @@ class Tags(HTMLParser):
 
 def test_no_name_is_markup_of_a_page(sides: tuple[str, str]) -> None:
     tags = Tags()
-    tags.feed(invoke("diff", "--level", "source", "--docs", "--format", "html", *sides).stdout)
+    tags.feed(invoke(None, "diff", "--level", "source", "--docs", "--format", "html", *sides).stdout)
     assert "b" not in tags.found
 
 
 def test_no_name_is_a_workflow_command(sides: tuple[str, str]) -> None:
-    lines = invoke("diff", "--level", "source", "--format", "github", *sides).stdout.splitlines()
+    lines = invoke(None, "diff", "--level", "source", "--format", "github", *sides).stdout.splitlines()
     commands = [line for line in lines if line.lstrip().startswith("::")]
     for line in commands:
         found = re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)", line)
@@ -164,13 +159,13 @@ def test_no_name_is_a_workflow_command(sides: tuple[str, str]) -> None:
 
 def test_data_keeps_what_it_is(sides: tuple[str, str]) -> None:
     report: dict[str, Any] = json.loads(
-        invoke("diff", "--level", "source", "--format", "json", *sides).stdout
+        invoke(None, "diff", "--level", "source", "--format", "json", *sides).stdout
     )
     assert any(
         HOSTILE in json.dumps(change, ensure_ascii=False) or HOSTILE in change["path"]
         for change in report["changes"]
     )
-    suite = invoke("diff", "--level", "source", "--format", "junit", *sides).stdout
+    suite = invoke(None, "diff", "--level", "source", "--format", "junit", *sides).stdout
     ET.fromstring(suite)  # noqa: S314
 
 
@@ -205,7 +200,7 @@ def test_no_error_and_no_warning_about_a_schema_does(
         ["diff", "HEAD:" + str(path), str(path)],
         ["diff", "--ignore-file", str(path), REVISION, REVISION],
     ):
-        done = invoke(*arguments, schema=schema)
+        done = invoke(schema, *arguments)
         assert done.output
         check(done.output)
 
@@ -250,7 +245,7 @@ def test_no_error_about_arguments_does(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = invoke(*arguments, schema=write_folder(tmp_path))
+    done = invoke(write_folder(tmp_path), *arguments)
     assert done.exit_code != 0
     assert done.output
     check(done.output)
@@ -283,7 +278,7 @@ def test_what_is_generated_from_is_shown_in_one_line_each(
         ["list"], ["list", "--json"], ["show", "latest"], ["show", "latest", "--json"],
         ["show", "latest", "--type", HOSTILE], ["show", "latest", "--method", HOSTILE],
     ):  # fmt: skip
-        done = invoke(*arguments, schema=schema)
+        done = invoke(schema, *arguments)
         assert done.exit_code == 0
         check(done.output)
 
@@ -293,7 +288,7 @@ def test_a_transcript_is_shown_in_one_line_each(tmp_path: Path) -> None:
     message = {"jsonrpc": "2.0", "id": HOSTILE, "method": HOSTILE, "params": {HOSTILE: HOSTILE}}
     path.write_text(json.dumps(message) + "\n" + SIGNS + "\n" + json.dumps(HOSTILE), encoding="utf-8")
     for form in ([], ["--json"]):
-        done = invoke("validate", *form, str(path))
+        done = invoke(None, "validate", *form, str(path))
         assert done.exit_code == 1
         check(done.output)
 

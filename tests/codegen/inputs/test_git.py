@@ -19,6 +19,7 @@ from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs import git
 from mcprev_codegen.inputs.files import read_file
 from mini import SOURCE, write_folder
+from shell import git as run_git
 from support import SCHEMA
 
 REVISION: Final = "2099-03-03"
@@ -86,14 +87,6 @@ HOOKS: Final = (
     "reference-transaction",
     "post-checkout",
 )
-
-
-def run_git(folder: Path, *arguments: str, text: str | None = None) -> str:
-    settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True, input=text
-    )
-    return done.stdout.strip()
 
 
 def commit(folder: Path, text: str, *options: str) -> str:
