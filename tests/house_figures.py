@@ -1,9 +1,9 @@
-"""Measures the house: import circles, code lines, names defined twice, and the files that a warm `tools/call` passes.
+"""Measures the house: import circles, layers, folders, code lines, names defined twice, and the way of a warm `tools/call`.
 
 `python tests/house_figures.py` prints each figure with its limit and its goal, and fails where one is above its limit;
 `make check` runs it. A limit is the figure of the day it was last changed: whoever lowers a figure lowers its limit.
 A change that needs more lines raises the limit in the same commit, whose message says what they are for. `--root DIR` measures another checkout, `--details` adds the members of the circles,
-the places of names and the files on the way of a call.
+the places of names, the long functions and the files on the way of a call.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import tokenize
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = {"mcprev": "runtime/mcprev", "mcprev_codegen": "codegen/mcprev_codegen"}
 PROPER: Final = ("wire", "convert", "protocol", "core", "server", "client", "transports")
 """The areas that have to stay thin: every server or client runs through them. The others may grow with what they offer."""
+EQUALS: Final = ("diff/comparison/areas", "diff/render", "commands")
+"""Folders of the generator that list equals, one module each: any number of them is read like one."""
+LONG: Final = 60
+"""The lines up to which a function of the generator is read in one go, documentation included."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,11 @@ LIMITS: Final = (
     Limit("names defined in more than one module", 0, 0),
     Limit("code lines of the runtime", 21_506, 15_500),
     Limit("code lines of the runtime proper", 14_290, 14_000),
+    Limit("generator: layers", 8, 8),
+    Limit("generator: modules side by side", 8, 8),
+    Limit("generator: names in more than one module", 0, 0),
+    Limit(f"generator: functions of over {LONG} lines", 2, 0),
+    Limit("generator: code lines", 8_542, 8_134),
     Limit("stdio session: files", 10, 12),
     Limit("stdio session: changes of file", 14, 16),
     Limit("HTTP session: files", 18, 18),
@@ -64,6 +74,7 @@ class Details:
     areas: Counter[str] = field(default_factory=Counter[str])
     circles: list[list[str]] = field(default_factory=list[list[str]])
     names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    functions: dict[str, int] = field(default_factory=dict[str, int])
     ways: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
 
@@ -99,13 +110,12 @@ def code_lines(text: str) -> int:
     return len(with_token - documentation)
 
 
-def handwritten(root: Path, package: str) -> dict[str, Path]:
-    """The modules of a package, by their path below it."""
+def handwritten(root: Path, package: str) -> dict[str, str]:
+    """The texts of the modules of a package, by their path below it."""
     base = root / PACKAGES[package]
     return {
-        path.relative_to(base).as_posix(): path
+        path.relative_to(base).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(base.rglob("*.py"))
-        if not {"templates", "support"} & {*path.relative_to(base).parts[:1]}
     }
 
 
@@ -118,23 +128,61 @@ def top_level_names(text: str) -> Iterator[str]:
             yield node.name
 
 
+def shared_names(modules: Mapping[str, str]) -> dict[str, list[str]]:
+    """The public names that several modules define, with those modules."""
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for module, text in modules.items():
+        for name in set(top_level_names(text)):
+            homes[name].append(module)
+    return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
+
+
+def long_functions(modules: Mapping[str, str]) -> dict[str, int]:
+    """The functions and methods of more than `LONG` lines, as `module::name`, with their lines."""
+    return {
+        f"{module}::{node.name}": length
+        for module, text in modules.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := len(lines_of(node.lineno, node.end_lineno))) > LONG
+    }
+
+
+def side_by_side(modules: Iterable[str]) -> int:
+    """How many modules the fullest folder has, its door not counted; folders that list equals are left out."""
+    folders = Counter(
+        module.rpartition("/")[0] for module in modules if not module.endswith("__init__.py")
+    )  # fmt: skip
+    return max((count for folder, count in folders.items() if folder not in EQUALS), default=0)
+
+
+def layers(root: Path, package: str) -> int:
+    """How many layers the contract of a package has, which import-linter checks."""
+    contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (layered,) = (each["layers"] for each in contracts["contracts"] if each.get("containers") == [package])
+    return len(layered)
+
+
 def count_files(root: Path, details: Details) -> Iterator[tuple[str, int]]:
     """The figures that are counted in the text of the modules."""
-    homes: defaultdict[str, list[str]] = defaultdict(list)
-    for name, path in handwritten(root, "mcprev").items():
-        text = path.read_text(encoding="utf-8")
+    runtime, generator = (handwritten(root, package) for package in PACKAGES)
+    for name, text in runtime.items():
         details.areas[name.split("/")[0] if "/" in name else "(top level)"] += code_lines(text)
-        for each in set(top_level_names(text)):
-            homes[each].append(name)
-    runtime = details.areas.total()
-    generator = (path.read_text(encoding="utf-8") for path in handwritten(root, "mcprev_codegen").values())
-    details.names = {name: places for name, places in sorted(homes.items()) if len(places) > 1}
+    names, generators = shared_names(runtime), shared_names(generator)
+    details.names = names | generators
+    details.functions = long_functions(generator)
     modules = [path for path in (root / PACKAGES["mcprev"]).glob("*.py") if path.name != "__init__.py"]
     yield "modules on the top level", len(modules)
-    yield "names defined in more than one module", len(details.names)
-    yield "code lines of the runtime", runtime
+    yield "names defined in more than one module", len(names)
+    yield "code lines of the runtime", details.areas.total()
     yield "code lines of the runtime proper", sum(details.areas[area] for area in PROPER)
-    details.areas["the generator"] = sum(map(code_lines, generator))
+    yield "generator: layers", layers(root, "mcprev_codegen")
+    yield "generator: modules side by side", side_by_side(generator)
+    yield "generator: names in more than one module", len(generators)
+    yield f"generator: functions of over {LONG} lines", len(details.functions)
+    yield "generator: code lines", sum(
+        code_lines(text) for name, text in generator.items() if not name.startswith("support/")
+    )  # what `support` holds is copied into packages
 
 
 # -- who imports whom ----------------------------------------------------------------------------------------------
@@ -382,6 +430,8 @@ def main(arguments: list[str] | None = None) -> int:
             print("circle:", ", ".join(circle))
         for name, places in details.names.items():
             print(f"name {name}:", ", ".join(places))
+        for name, length in details.functions.items():
+            print(f"function {name}: {length} lines")
         for name, stations in details.ways.items():
             print(f"way of {name}:", " > ".join(stations))
     found = above(figures)

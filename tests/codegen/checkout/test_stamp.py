@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import mcprev_codegen
 from mcprev.cli import main
 from mcprev_codegen.checkout import stamp
 from mcprev_codegen.inputs.pins import schema_folder
@@ -69,6 +71,31 @@ def use_other_library(_: Path, patch: pytest.MonkeyPatch) -> None:
 def test_every_difference_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     change(folder.parent, monkeypatch)
     assert not stamp.up_to_date(folder)
+
+
+def test_a_change_of_any_file_of_the_generator_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules, `support`, templates and rules: all files below the package, whatever folders it has."""
+    generator = shutil.copytree(
+        Path(mcprev_codegen.__file__).parent,
+        tmp_path / "mcprev_codegen",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    monkeypatch.setattr(stamp, "__file__", str(generator / "checkout" / "stamp.py"))
+    (folder := tmp_path / "schema").mkdir()
+    unchanged = stamp.input_digest(folder)
+    files = [path for path in generator.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".py", ".jinja2", ".toml"}
+    unnoticed: list[str] = []
+    for path in files:
+        data = path.read_bytes()
+        path.write_bytes(data + b"#")
+        if stamp.input_digest(folder) == unchanged:
+            unnoticed.append(str(path.relative_to(generator)))
+        path.write_bytes(data)
+    assert unnoticed == []
+    assert stamp.input_digest(folder) == unchanged
 
 
 def test_what_changes_during_a_run_is_noticed_by_the_next(folder: Path) -> None:

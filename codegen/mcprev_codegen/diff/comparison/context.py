@@ -57,7 +57,7 @@ class Context:
 
     def same(self, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
         """Return whether two types are equal, except for renames in the pairing."""
-        return self.renamed(before) == normalised(after)
+        return self.renamed(before) == spelled_alike(after)
 
     def renamed(self, before: ir.TypeExpr) -> ir.TypeExpr:
         """Return an old type with the new names of the types that it refers to."""
@@ -68,7 +68,7 @@ class Context:
                 return ir.Ref(name if name is not None else f"{node.name} of old")
             return node
 
-        return normalised(ir.map_nodes(before, rename))
+        return spelled_alike(ir.map_nodes(before, rename))
 
     def paired(self, before: str, after: str) -> bool:
         """Return whether two names are paired."""
@@ -135,7 +135,7 @@ def _overridden(change: Change, override: str) -> Change:
     return replace(change, level=level, old_to_new=reason, new_to_old=reason)
 
 
-def normalised(type_: ir.TypeExpr) -> ir.TypeExpr:
+def spelled_alike(type_: ir.TypeExpr) -> ir.TypeExpr:
     """Return a type without differences of spelling: the name of an index key, the order of literals."""
 
     def normalise(node: ir.Node) -> ir.Node:

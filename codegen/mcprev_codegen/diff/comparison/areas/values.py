@@ -11,7 +11,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Change, Effect, Place
-from mcprev_codegen.diff.comparison.context import Context, Scope, normalised
+from mcprev_codegen.diff.comparison.context import Context, Scope, spelled_alike
 from mcprev_codegen.diff.comparison.subtyping import relation, subtyping_of
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.resolve import FlatType
@@ -256,7 +256,7 @@ def _alternatives(
 ) -> Iterator[Change]:
     context = site.context
     before_by = {repr(context.renamed(m)): m for m in old}
-    after_by = {repr(normalised(n)): n for n in new}
+    after_by = {repr(spelled_alike(n)): n for n in new}
     removed = [m for spelling, m in before_by.items() if spelling not in after_by]
     added = [n for spelling, n in after_by.items() if spelling not in before_by]
     for member in list(removed):
