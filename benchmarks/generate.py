@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.build.packages import generate
-from mcprev_codegen.inputs.pins import schema_folder
+from mcprev_codegen.inputs import schema_folder
 
 RUNS: Final = 3
 
 
 def main() -> None:
     """Generate into an empty folder a few times and print the figures."""
-    folder = schema_folder()
     seconds: list[float] = []
     lines = 0
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as scratch:
             started = time.perf_counter()
-            result = generate(folder, Path(scratch) / "mcprev_types")
+            result = generate(schema_folder(), Path(scratch) / "mcprev_types")
             seconds.append(time.perf_counter() - started)
             lines = sum(text.count("\n") for path, text in result.files.items() if path.suffix == ".py")
     print(

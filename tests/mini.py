@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.inputs import SchemaFolder
 
 REVISION: Final = "2099-01-01"
 COMMIT: Final = "0123456789abcdef0123456789abcdef01234567"
@@ -53,7 +54,7 @@ def write_folder(folder: Path, source: str = SOURCE) -> Path:
     schema.mkdir(parents=True)
     (schema / "overlay.toml").write_text("", encoding="utf-8")
     (schema / "descriptions.toml").write_text("", encoding="utf-8")
-    import_schema(schema, str(write_source(folder, source)), REVISION, commit=COMMIT)
+    import_schema(SchemaFolder(schema), str(write_source(folder, source)), REVISION, commit=COMMIT)
     return schema
 
 

@@ -9,18 +9,20 @@ from typing import Any, Final, cast
 from mcprev_codegen.emit import json_schema as jsonschema
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SCHEMA: Final = ROOT / "schema"
-REVISIONS: Final = tuple(load_pins(SCHEMA))
+FOLDER: Final = SchemaFolder(SCHEMA)
+"""The schema folder of the repo, which remembers what the tests of a process read."""
+REVISIONS: Final = tuple(load_pins(FOLDER))
 DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
 
 
-@cache
 def load(revision: str) -> Revision:
     """A pinned revision of the repo, understood; shared, so it must not be changed."""
-    return sources.load_revision(SCHEMA, revision)
+    return sources.load_revision(FOLDER, revision)
 
 
 @cache

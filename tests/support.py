@@ -35,6 +35,7 @@ DATED: Final = pinned.DATED
 REVISIONS: Final = pinned.REVISIONS
 ROOT: Final = pinned.ROOT
 SCHEMA: Final = pinned.SCHEMA
+FOLDER: Final = pinned.FOLDER
 load: Final = pinned.load
 faithful_definitions: Final = pinned.faithful_definitions
 GENERATED: Final = ROOT / "generated" / "mcprev_types"

@@ -17,7 +17,7 @@ from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.facts.load import load_file
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.typescript.printer import print_module
-from support import DATED, SCHEMA, load
+from support import DATED, FOLDER, load
 
 PAIRS: Final = tuple(pairwise(DATED))
 
@@ -25,7 +25,7 @@ PAIRS: Final = tuple(pairwise(DATED))
 @cache
 def report(old: str, new: str) -> Report:
     """The report between two pinned revisions."""
-    return compare_revisions(SCHEMA, load(old), load(new))
+    return compare_revisions(FOLDER, load(old), load(new))
 
 
 @cache
@@ -34,7 +34,7 @@ def revision_of(text: str, name: str | None = None) -> Revision:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schema.ts"
         path.write_text(text, encoding="utf-8")
-        return load_file(SCHEMA, path, name)
+        return load_file(FOLDER, path, name)
 
 
 def revision_from(module: ir.Module, name: str) -> Revision:

@@ -17,8 +17,8 @@ from mcprev_codegen.diff.render.markdown import report_markdown
 from mcprev_codegen.diff.render.text import TextStyle, report_text
 from support import (
     DATED,
+    FOLDER,
     FOURTH,
-    SCHEMA,
     THIRD,
     needs_upstream,
     upstream_definitions,
@@ -29,7 +29,7 @@ from support import (
 
 def _upstream(old: str, new: str) -> Report:
     sides = [revision_of(upstream_text(name), name) for name in (old, new)]
-    return compare_revisions(SCHEMA, sides[0], sides[1])
+    return compare_revisions(FOLDER, sides[0], sides[1])
 
 
 def _described(node: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.inputs import download as fetch
 from shell import git
-from support import DATED, FIFTH, FOURTH, SCHEMA, http_server
+from support import DATED, FIFTH, FOLDER, FOURTH, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
 
@@ -97,7 +97,7 @@ def test_a_file_whose_name_looks_like_a_ref_is_a_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("HEAD:schema.ts").write_text(BASE, encoding="utf-8")
-    assert load_input(SCHEMA, "HEAD:schema.ts").declared.path == "HEAD:schema.ts"
+    assert load_input(FOLDER, "HEAD:schema.ts").declared.path == "HEAD:schema.ts"
     assert checkout_file("HEAD:schema.ts") == "HEAD:schema.ts"
 
 

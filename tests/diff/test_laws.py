@@ -13,20 +13,30 @@ from diff.diffing import PAIRS, report, revision_from, revision_of
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Place, Report, Verdict, compare_revisions, table
 from mcprev_codegen.typescript.printer import print_module
-from support import DATED, FIFTH, FOURTH, REVISIONS, SCHEMA, THIRD, load, needs_upstream, upstream_text
+from support import (
+    DATED,
+    FIFTH,
+    FOLDER,
+    FOURTH,
+    REVISIONS,
+    THIRD,
+    load,
+    needs_upstream,
+    upstream_text,
+)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_revision_against_itself_gives_nothing(revision: str) -> None:
-    assert compare_revisions(SCHEMA, load(revision), load(revision)).changes == ()
+    assert compare_revisions(FOLDER, load(revision), load(revision)).changes == ()
 
 
 @needs_upstream
 @pytest.mark.parametrize("revision", DATED)
 def test_a_pinned_revision_against_upstreams_own_file_gives_nothing(revision: str) -> None:
     theirs = revision_of(upstream_text(revision), revision)
-    assert compare_revisions(SCHEMA, load(revision), theirs).changes == ()
-    assert compare_revisions(SCHEMA, theirs, load(revision)).changes == ()
+    assert compare_revisions(FOLDER, load(revision), theirs).changes == ()
+    assert compare_revisions(FOLDER, theirs, load(revision)).changes == ()
 
 
 @needs_upstream
@@ -37,7 +47,7 @@ def test_a_reformatted_file_gives_nothing(revision: str) -> None:
     reformatted = re.sub(r"(?m)^(\s*\w+\??: [\w.]+);$", r"\1 ;\n", indented)
     assert reformatted.count("\n") > text.count("\n")
     old, new = revision_of(text, revision), revision_of(reformatted, revision)
-    assert compare_revisions(SCHEMA, old, new).changes == ()
+    assert compare_revisions(FOLDER, old, new).changes == ()
 
 
 @pytest.mark.parametrize("revision", DATED)
@@ -45,7 +55,7 @@ def test_a_reformatted_file_gives_nothing(revision: str) -> None:
 def test_reordered_declarations_members_and_literals_give_nothing(revision: str, seed: int) -> None:
     module = load(revision).declared.module
     shuffled = revision_from(_shuffled(module, Random(seed)), revision)  # noqa: S311 - no secret
-    assert compare_revisions(SCHEMA, revision_from(module, revision), shuffled).changes == ()
+    assert compare_revisions(FOLDER, revision_from(module, revision), shuffled).changes == ()
 
 
 def _shuffled(module: ir.Module, random: Random) -> ir.Module:
@@ -64,8 +74,8 @@ def _shuffled(module: ir.Module, random: Random) -> ir.Module:
 
 def test_lines_that_move_keep_every_fingerprint() -> None:
     old, text = load(THIRD), print_module(load(FOURTH).declared.module)
-    here = compare_revisions(SCHEMA, old, revision_of(text, FOURTH))
-    moved = compare_revisions(SCHEMA, old, revision_of("\n\n\n// far below\n\n" + text, FOURTH))
+    here = compare_revisions(FOLDER, old, revision_of(text, FOURTH))
+    moved = compare_revisions(FOLDER, old, revision_of("\n\n\n// far below\n\n" + text, FOURTH))
     lines = [(c.new.span.line if c.new and c.new.span else 0) for c in here.changes]
     below = [(c.new.span.line if c.new and c.new.span else 0) for c in moved.changes]
     assert lines != below
@@ -75,9 +85,9 @@ def test_lines_that_move_keep_every_fingerprint() -> None:
 def test_a_reordered_side_keeps_every_fingerprint() -> None:
     module = load(FIFTH).declared.module
     old = load(FOURTH)
-    here = compare_revisions(SCHEMA, old, revision_from(module, FIFTH))
+    here = compare_revisions(FOLDER, old, revision_from(module, FIFTH))
     shuffled = compare_revisions(
-        SCHEMA, old, revision_from(_shuffled(module, Random(7)), FIFTH)  # noqa: S311 - no secret
+        FOLDER, old, revision_from(_shuffled(module, Random(7)), FIFTH)  # noqa: S311 - no secret
     )
     assert {c.fingerprint for c in here.changes} == {c.fingerprint for c in shuffled.changes}
 

@@ -17,7 +17,7 @@ from mcprev_codegen.diff import Level, Report, Selection, Verdict, select
 from mcprev_codegen.diff.render.html import report_html
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.diff.report.rows import Row, in_rows
-from support import DATED, FIFTH, FOURTH, SCHEMA, load
+from support import DATED, FIFTH, FOLDER, FOURTH, load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -226,7 +226,7 @@ def test_texts_of_a_schema_are_escaped_on_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return comparison_pages(SCHEMA, [load(name) for name in DATED])
+    return comparison_pages(FOLDER, [load(name) for name in DATED])
 
 
 def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, str]) -> None:
@@ -236,7 +236,7 @@ def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, st
 
 
 def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
-    assert comparison_pages(SCHEMA, [load(name) for name in DATED]) == pages
+    assert comparison_pages(FOLDER, [load(name) for name in DATED]) == pages
 
 
 def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.python.names import class_name, module_name
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
-from support import DATED, FIRST, REVISIONS, each_revision, load, package
+from support import FOLDER, DATED, FIRST, REVISIONS, each_revision, load, package
 
 NEWEST = f"mcprev_types.{module_name(DATED[-1])}"
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")
@@ -268,7 +268,7 @@ def test_the_index_lists_every_package_with_its_pin() -> None:
 def load_pins_of(revision: str) -> Any:
     from support import SCHEMA
 
-    return load_pins(SCHEMA)[revision]
+    return load_pins(FOLDER)[revision]
 
 
 def test_latest_is_the_newest_dated_revision() -> None:

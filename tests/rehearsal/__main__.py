@@ -20,6 +20,7 @@ import click
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.inputs import SchemaFolder
 from rehearsal import recipe
 from rehearsal.mutations import plan
 from rehearsal.scratch import ROOT, Effort, Failed, Scratch, copy, run_tests
@@ -111,9 +112,11 @@ def main() -> int:
 
 def rehearse(seed: int, workers: int, keep: Path | None, wanted: Sequence[str]) -> bool:
     """One seed from beginning to end; whether everything is as promised."""
-    names = sources.dated(ROOT / "schema")
+    names = sources.dated(SchemaFolder(ROOT / "schema"))
     made = plan(
-        ir.contract(sources.load_revision(ROOT / "schema", names[-1]).declared.module), names[-1], seed
+        ir.contract(sources.load_revision(SchemaFolder(ROOT / "schema"), names[-1]).declared.module),
+        names[-1],
+        seed,
     )
     click.echo(f"seed {seed}: {made.revision} after {names[-1]}")
     for mutation in made.mutations:

@@ -12,6 +12,7 @@ import pytest
 from mcprev.convert.rules import Rules
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.lineage import deltas as lineage, pairs
 from mcprev_codegen.resolve.schema import Schema
 from mcprev_codegen.typescript import reader as typescript
@@ -77,7 +78,7 @@ def test_what_a_mutation_leaves_open_is_decided(mutation: Mutation, tmp_path: Pa
     changed = mutation.change(constant("LATEST_PROTOCOL_VERSION", name)(MODULE))
     path = tmp_path / "schema.ts"
     path.write_text(print_module(changed), encoding="utf-8")
-    old, new = load(NEWEST), sources.load_file(tmp_path / "schema", path, name)
+    old, new = load(NEWEST), sources.load_file(SchemaFolder(tmp_path / "schema"), path, name)
     names = pairs.pairing(old, new)
     back = {older: newer for newer, older in names.items()}
     for direction, deltas in (

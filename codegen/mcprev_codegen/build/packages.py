@@ -21,7 +21,7 @@ from mcprev_codegen.checkout import Decision, decision_status, missing_steps
 from mcprev_codegen.emit import SHARED, RevisionChain, is_generated, package_files, project_file, shared_files
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, dated, load_extension, load_pinned
-from mcprev_codegen.inputs import load_pins, refuse_link, write_new
+from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, write_new
 from mcprev_codegen.python import is_identifier, module_name
 
 PACKAGE: Final = "mcprev_types"
@@ -55,7 +55,7 @@ class Result:
 
 
 def generate(
-    folder: Path,
+    folder: SchemaFolder,
     target: Path,
     only: Sequence[str] = (),
     *,
@@ -130,7 +130,7 @@ def generate(
 
 
 def generate_project(
-    folder: Path,
+    folder: SchemaFolder,
     schema_file: Path,
     out: Path,
     name: str | None = None,

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select
 from mcprev_codegen.diff.render.markdown import code_span, report_markdown
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.facts import Method, Revision, Side
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.support import Kind, Transport
 
 INDEX: Final = "README.md"
@@ -41,7 +41,7 @@ def is_page(name: str, head: str) -> bool:
     )
 
 
-def comparison_pages(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
+def comparison_pages(folder: SchemaFolder, revisions: Sequence[Revision]) -> dict[str, str]:
     """Return every page by file name: one per pair of neighbouring revisions, the matrix of methods, and an index.
 
     `revisions` are the dated revisions, oldest first.

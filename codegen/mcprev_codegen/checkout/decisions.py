@@ -26,7 +26,7 @@ from mcprev_codegen.facts import (
     Side,
     load_pinned,
 )
-from mcprev_codegen.inputs import is_dated, schema_folder
+from mcprev_codegen.inputs import SchemaFolder, is_dated, schema_folder
 from mcprev_codegen.support import Kind
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
@@ -63,7 +63,7 @@ class Status:
         return frozenset(d.revision for d in self.decisions if d.blocks)
 
 
-def decision_status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
+def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> Status:
     """Return the open decisions by revision, oldest first; `revisions` are all pinned revisions."""
     runtime = runtime_of(folder)
     found: list[Decision] = []
@@ -81,7 +81,7 @@ def decision_status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
 
 
-def decision_lines(folder: Path) -> list[str]:
+def decision_lines(folder: SchemaFolder) -> list[str]:
     """Return the open decisions of a schema folder as lines of text, or the error that prevents reading the schemas."""
     try:
         return [str(decision) for decision in decision_status(folder, load_pinned(folder)).decisions]
@@ -98,9 +98,9 @@ def checkout_lines() -> list[str]:
     return decision_lines(folder) if runtime_of(folder) else []
 
 
-def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Decision]:
+def _methods(folder: SchemaFolder, before: Revision, revision: Revision) -> Iterator[Decision]:
     """Yield the decisions about new methods that the schema does not answer."""
-    path = folder / OVERLAY_FILE
+    path = folder.path / OVERLAY_FILE
     headers = any(m.name_param for m in before.methods.values())
     for name, method in revision.methods.items():
         if name in before.methods:
@@ -120,9 +120,9 @@ def _required(revision: Revision, method: Method) -> set[str]:
     return {f.name for f in revision.schema.flatten(ir.Ref(method.params)).fields if not f.field.optional}
 
 
-def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
+def _undescribed(folder: SchemaFolder, revision: Revision) -> Iterator[Decision]:
     """Yield a decision that lists the types and constants without a description; contracts contain no prose."""
-    path = folder / DESCRIPTIONS_FILE
+    path = folder.path / DESCRIPTIONS_FILE
     declared = revision.declared
     names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
     names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
@@ -176,7 +176,7 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
 
 
 def missing_steps(
-    folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]
+    folder: SchemaFolder, revisions: Mapping[str, Revision], pending: Collection[str]
 ) -> dict[Path, str]:
     """Return the step module to write, by path, if it does not exist yet.
 

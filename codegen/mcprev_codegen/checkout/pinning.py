@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +11,12 @@ from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.facts import VERSION_CONSTANT
 from mcprev_codegen.inputs import (
     Pin,
+    SchemaFolder,
     decoded,
     digest,
     fetch,
     find_repository,
+    is_date,
     is_dated,
     is_url,
     load_pins,
@@ -31,11 +32,11 @@ LOCATION: Final = (
     "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
 )
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
-_REVISION: Final = re.compile(r"\d{4}-\d{2}-\d{2}|[a-z][a-z0-9-]*")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def import_schema(
-    folder: Path,
+    folder: SchemaFolder,
     source: str,
     revision: str,
     *,
@@ -74,13 +75,8 @@ def import_schema(
 
 
 def _check_name(revision: str) -> None:
-    if not _REVISION.fullmatch(revision):
+    if not (is_date(revision) or _NAME.fullmatch(revision)):
         raise InputError(f"'{revision}' is not a valid revision: use a date (YYYY-MM-DD) or 'draft'")
-    if is_dated(revision):
-        try:
-            date.fromisoformat(revision)
-        except ValueError as error:
-            raise InputError(f"'{revision}' is not a valid date: {error}") from None
 
 
 def _check_version(module: ir.Module, source: str, revision: str) -> None:
@@ -110,7 +106,7 @@ def _check_change(present: Pin | None, new: Pin, source: str, *, repin: bool) ->
 
 
 def _pin(
-    folder: Path, source: str, revision: str, sha256: str, commit: str | None, location: str | None
+    folder: SchemaFolder, source: str, revision: str, sha256: str, commit: str | None, location: str | None
 ) -> Pin:
     present = load_pins(folder).get(revision)
     same = present if present is not None and present.sha256 == sha256 else None

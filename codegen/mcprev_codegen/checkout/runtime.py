@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.errors import InputError, reason
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.python import module_name
 
 _ROWS: Final = frozenset({"Revision", "replace"})
@@ -58,9 +59,9 @@ class Runtime:
                         yield key.lineno, _text(key), _text(value)
 
 
-def runtime_of(folder: Path) -> Runtime | None:
+def runtime_of(folder: SchemaFolder) -> Runtime | None:
     """Return the runtime next to a schema folder; None outside a checkout."""
-    found = Runtime(folder.resolve().parent / "runtime" / "mcprev")
+    found = Runtime(folder.checkout / "runtime" / "mcprev")
     return found if found.table.is_file() else None
 
 

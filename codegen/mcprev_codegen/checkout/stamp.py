@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.checkout.runtime import runtime_of
+from mcprev_codegen.inputs import SchemaFolder
 
 STAMP_FILE: Final = ".mcprev-generate"
 """The file in a checkout that stores the digest; it may be deleted at any time."""
@@ -26,13 +27,13 @@ LIBRARY_VERSIONS: Final = "constraints.txt"
 _CACHE: Final = "__pycache__"
 
 
-def input_digest(folder: Path) -> str:
+def input_digest(folder: SchemaFolder) -> str:
     """Return the digest of the inputs of a run: schema folder, generator, files of the runtime, library versions."""
     runtime = runtime_of(folder)
-    roots = [folder, Path(__file__).parents[1]]
+    roots = [folder.path, Path(__file__).parents[1]]
     roots += [runtime.table, runtime.convert] if runtime else []
     libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
-    return _digest(roots, [platform.python_version(), *libraries])
+    return _digest(roots, [platform.python_version(), *libraries], folder)
 
 
 def output_digest(checkout: Path) -> str:
@@ -40,20 +41,20 @@ def output_digest(checkout: Path) -> str:
     return _digest([checkout / "generated", checkout / "docs" / "revisions"], [])
 
 
-def _digest(roots: Sequence[Path], texts: Sequence[str]) -> str:
+def _digest(roots: Sequence[Path], texts: Sequence[str], folder: SchemaFolder | None = None) -> str:
     found = hashlib.sha256("\n".join(texts).encode())
     for root in roots:
         for path in [root] if root.is_file() else sorted(root.rglob("*")):
             if path.is_file() and _CACHE not in path.parts:
-                data = path.read_bytes()
+                data = folder.read(path) if folder and root == folder.path else path.read_bytes()
                 found.update(f"\n{path.relative_to(root.parent)} {len(data)}\n".encode())
                 found.update(data)
     return found.hexdigest()
 
 
-def up_to_date(folder: Path) -> bool:
+def up_to_date(folder: SchemaFolder) -> bool:
     """Return whether inputs and outputs are unchanged since a run without open decisions; False outside a checkout."""
-    path = folder.resolve().parent / STAMP_FILE
+    path = folder.checkout / STAMP_FILE
     if runtime_of(folder) is None or not path.is_file():
         return False
     try:
@@ -62,18 +63,18 @@ def up_to_date(folder: Path) -> bool:
         return False
 
 
-def write_stamp(folder: Path, read: str) -> None:
+def write_stamp(folder: SchemaFolder, read: str) -> None:
     """Store that everything is up to date; `read` is the digest of the inputs."""
     if runtime_of(folder) is not None:
-        checkout = folder.resolve().parent
+        checkout = folder.checkout
         (checkout / STAMP_FILE).unlink(missing_ok=True)  # which may be a link that leads elsewhere
         (checkout / STAMP_FILE).write_text(f"{read} {output_digest(checkout)}\n", encoding="utf-8")
 
 
-def other_versions(folder: Path) -> list[str]:
+def other_versions(folder: SchemaFolder) -> list[str]:
     """Return a sentence for each library whose installed version differs from the checkout's pinned version."""
     try:
-        lines = (folder.resolve().parent / LIBRARY_VERSIONS).read_text(encoding="utf-8").split("\n")
+        lines = (folder.checkout / LIBRARY_VERSIONS).read_text(encoding="utf-8").split("\n")
     except OSError:
         return []
     pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]

@@ -15,6 +15,7 @@ from mcprev_codegen.terminal import echo, echo_lines
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection, Verdict
     from mcprev_codegen.diff.render.text import TextStyle
+    from mcprev_codegen.inputs import SchemaFolder
 
 _FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
 _LISTS: Final = ("table", "markdown", "json")
@@ -201,7 +202,7 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
         raise _UsageError(str(error)) from None
 
 
-def _latest(folder: Path) -> str:
+def _latest(folder: SchemaFolder) -> str:
     """Return the newest dated revision without open decisions."""
     from mcprev_codegen.checkout import decision_status
     from mcprev_codegen.facts import dated, load_pinned

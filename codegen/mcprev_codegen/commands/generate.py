@@ -76,7 +76,7 @@ def generate_command(
                 folder, schema_file, out, name, like=like, overlay=not no_overlay, write=not check
             )
         else:
-            root = schema_folder(to_write=out is None).parent
+            root = schema_folder(to_write=out is None).path.parent
             result = generate(
                 folder,
                 out or root / "generated" / PACKAGE,

@@ -10,7 +10,15 @@ from urllib.parse import urlsplit
 
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, load_bytes, load_file, load_revision
-from mcprev_codegen.inputs import LIMIT, fetch, find_repository, is_url, load_pins, without_secrets
+from mcprev_codegen.inputs import (
+    LIMIT,
+    SchemaFolder,
+    fetch,
+    find_repository,
+    is_url,
+    load_pins,
+    without_secrets,
+)
 
 SUFFIX: Final = ".ts"
 SCHEMA_FILE: Final = "schema.ts"
@@ -22,7 +30,7 @@ class UnknownRevisionError(ValueError):
     """Raised for a name that is neither a pinned revision nor the path of a file."""
 
 
-def load_input(folder: Path, named: str) -> Revision:
+def load_input(folder: SchemaFolder, named: str) -> Revision:
     """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
 
     Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` if a schema cannot be loaded.
@@ -48,7 +56,7 @@ def load_input(folder: Path, named: str) -> Revision:
     return load_file(folder, path)
 
 
-def _loaded(folder: Path, data: bytes, source: str, path: str) -> Revision:
+def _loaded(folder: SchemaFolder, data: bytes, source: str, path: str) -> Revision:
     return load_bytes(folder, data, source, PurePosixPath(path).parent.name)
 
 

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final
-
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
+from typing import Final, TypedDict
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import InputError
-from mcprev_codegen.inputs import checked, read_table
+from mcprev_codegen.inputs import SchemaFolder, read_once
 
 DESCRIPTIONS_FILE: Final = "descriptions.toml"
 
@@ -72,16 +67,10 @@ class _File(_Revision, total=False):
     revisions: dict[str, _Revision]
 
 
-_FILE: Final = TypeAdapter(_File)
-
-
-def load_descriptions(folder: Path, revision: str) -> Descriptions:
-    """Return the descriptions of one revision. Raises `InputError` if the file cannot be read."""
-    path = folder / DESCRIPTIONS_FILE
-    try:
-        data = checked(_FILE, read_table(path)[1])
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+@read_once
+def load_descriptions(folder: SchemaFolder, revision: str) -> Descriptions:
+    """Return the descriptions of one revision. Raises `CodegenError` if the file cannot be read."""
+    data = folder.once(_file)
     types = {
         name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
     }
@@ -90,3 +79,7 @@ def load_descriptions(folder: Path, revision: str) -> Descriptions:
         fields = {**shared.fields, **override.get("fields", {})}
         types[name] = TypeText(override.get("doc", shared.doc), fields)
     return Descriptions(types, data.get("fields", {}), data.get("constants", {}))
+
+
+def _file(folder: SchemaFolder) -> _File:
+    return folder.table(DESCRIPTIONS_FILE, _File).values

@@ -15,12 +15,14 @@ from mcprev_codegen.facts.senders import find_senders
 from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
 from mcprev_codegen.inputs import (
     Pin,
+    SchemaFolder,
     contract_path,
     decoded,
     is_dated,
     load_pins,
     read_contract,
     read_file,
+    read_once,
     require_pin,
 )
 from mcprev_codegen.python import check_revision
@@ -28,7 +30,8 @@ from mcprev_codegen.resolve import Schema, hoist
 from mcprev_codegen.typescript import parse
 
 
-def load_revision(folder: Path, revision: str) -> Revision:
+@read_once
+def load_revision(folder: SchemaFolder, revision: str) -> Revision:
     """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
     pin = require_pin(folder, revision)
     path = contract_path(folder, revision)
@@ -47,7 +50,7 @@ def load_revision(folder: Path, revision: str) -> Revision:
     return found
 
 
-def load_pinned(folder: Path) -> dict[str, Revision]:
+def load_pinned(folder: SchemaFolder) -> dict[str, Revision]:
     """Return every pinned revision, oldest first. Raises `CodegenError` with all errors of all revisions."""
     found: dict[str, Revision] = {}
     errors: list[CodegenError] = []
@@ -61,7 +64,7 @@ def load_pinned(folder: Path) -> dict[str, Revision]:
     return found
 
 
-def load_file(folder: Path, path: Path, revision: str | None = None) -> Revision:
+def load_file(folder: SchemaFolder, path: Path, revision: str | None = None) -> Revision:
     """Return the revision of a schema.ts that is not pinned, with its comments.
 
     `revision` selects the overlay entries; those that do not fit are ignored. Without it, they are those of the pinned
@@ -71,7 +74,7 @@ def load_file(folder: Path, path: Path, revision: str | None = None) -> Revision
 
 
 def load_bytes(
-    folder: Path, data: bytes, source: str, folder_name: str, revision: str | None = None
+    folder: SchemaFolder, data: bytes, source: str, folder_name: str, revision: str | None = None
 ) -> Revision:
     """Return what `load_file` returns for a file that has been read.
 
@@ -84,7 +87,7 @@ def load_bytes(
 
 
 def load_extension(
-    folder: Path, path: Path, name: str | None, like: str | None, *, overlay: bool
+    folder: SchemaFolder, path: Path, name: str | None, like: str | None, *, overlay: bool
 ) -> Revision:
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
@@ -144,7 +147,7 @@ def _checked_version(declared: Schema) -> str | None:
 
 
 def _derived(
-    folder: Path,
+    folder: SchemaFolder,
     declared: Schema,
     name: str,
     problems: Problems,
@@ -165,6 +168,6 @@ def _derived(
     return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, warnings)
 
 
-def dated(folder: Path) -> list[str]:
+def dated(folder: SchemaFolder) -> list[str]:
     """Return the pinned revisions that are final, oldest first."""
     return [name for name in load_pins(folder) if is_dated(name)]

@@ -186,7 +186,7 @@ def _fragment(entry: OverlayEntry, text: Json) -> ir.Field:
     if not text:
         return ir.Field("", ir.Prim("unknown"))
     try:
-        member = parse_fragment(str(text), str(entry.path))
+        member = parse_fragment(str(text), str(entry.table.path))
     except SchemaError as error:
         raise entry.fail(f"this is not a TypeScript member: {error.message}") from None
     return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)

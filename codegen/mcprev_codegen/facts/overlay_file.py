@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, NotRequired, cast
+from typing import Final, NotRequired, TypedDict, cast
 
-from pydantic import JsonValue, TypeAdapter
-from typing_extensions import TypedDict
-
-from mcprev_codegen.errors import InputError, SchemaError, at_line, together
-from mcprev_codegen.inputs import age, checked, is_dated, read_table
+from mcprev_codegen.errors import SchemaError, together
+from mcprev_codegen.inputs import SchemaFolder, Table, age, is_date, is_dated, read_once
 from mcprev_codegen.ir import Json
 
 OVERLAY_FILE: Final = "overlay.toml"
 FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
-_BOUND: Final = re.compile(r"\d{4}-\d{2}-\d{2}|draft")
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayEntry:
     """One entry of the overlay."""
 
-    path: Path
-    lines: Sequence[str] = field(repr=False, compare=False)
-    line: int
+    table: Table[_File] = field(repr=False, compare=False)
+    number: int
+    """The number of the entry in the file, from 0."""
     since: str | None
     until: str | None
     pointers: tuple[str, ...]
@@ -38,14 +32,14 @@ class OverlayEntry:
     def holds_for(self, revision: str) -> bool:
         """Return whether the entry applies to a revision; a name that is not a date is newer than all dates."""
         for bound in (self.since, self.until):
-            if bound is not None and not _BOUND.fullmatch(bound):
+            if bound not in (None, "draft") and not is_date(str(bound)):
                 raise self.fail(f"'{bound}' is not a revision: use a date (YYYY-MM-DD) or 'draft'")
         after = self.since is None or age(self.since) <= age(revision)
         return after and (self.until is None or age(revision) <= age(self.until))
 
     def fail(self, message: str) -> SchemaError:
         """Return an error at this entry's pointer."""
-        return at_line(self.path, self.lines, self.line, message)
+        return _fail(self.table, self.number, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,48 +70,43 @@ class Problems:
             yield f"a fact from the prose of {self.revision} is ignored, since the file contradicts it: {what}"
 
 
-def load_overlay(folder: Path) -> tuple[OverlayEntry, ...]:
-    """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
-    path = folder / OVERLAY_FILE
-    text, data = read_table(path)
-    lines = text.split("\n")
-    starts = [n for n, line in enumerate(lines, 1) if line.strip() == "[[entry]]"]
-    tables = data.get("entry", [])
-    if not isinstance(tables, list) or len(tables := cast("list[dict[str, Any]]", tables)) != len(starts):
-        raise InputError(f"{path}: begin each entry with a line that consists of [[entry]]")
-    return tuple(_entry(path, lines, start, table) for start, table in zip(starts, tables, strict=True))
-
-
-class _Table(TypedDict):
+class _Entry(TypedDict):
     since: NotRequired[str]
     until: NotRequired[str]
     pointer: NotRequired[str]
     pointers: NotRequired[list[str]]
-    expected: JsonValue
-    new: JsonValue
+    expected: object
+    new: object
     why: str
 
 
-_TABLE: Final = TypeAdapter(_Table)
+class _File(TypedDict, total=False):
+    entry: list[_Entry]
 
 
-def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any]) -> OverlayEntry:
-    line = next((n for n in range(start, len(lines)) if lines[n - 1].startswith("pointer")), start)
-    required = {"expected", "new", "why"}
-    known = required | {"since", "until", "pointer", "pointers"}
-    if wrong := sorted(set(table) - known) + sorted(required - set(table)):
-        raise at_line(path, lines, line, f"unknown or missing keys in this entry: {', '.join(wrong)}")
+@read_once
+def load_overlay(folder: SchemaFolder) -> tuple[OverlayEntry, ...]:
+    """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
+    table = folder.table(OVERLAY_FILE, _File)
+    return tuple(_entry(table, number, entry) for number, entry in enumerate(table.values.get("entry", [])))
+
+
+def _entry(table: Table[_File], number: int, entry: _Entry) -> OverlayEntry:
     try:
-        checked(_TABLE, table)
-        json.dumps(table, allow_nan=False)
-    except ValueError as error:
-        raise at_line(path, lines, line, str(error)) from None
-    pointers: Sequence[str] = table.get("pointers", [table["pointer"]] if "pointer" in table else [])
-    if not all(isinstance(table["new"], str) or pointer.endswith("#default") for pointer in pointers):
-        raise at_line(path, lines, line, "'new' must be a text")
+        json.dumps(entry, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _fail(table, number, str(error)) from None
+    pointers = entry.get("pointers", [entry["pointer"]] if "pointer" in entry else [])
+    if not all(isinstance(entry["new"], str) or pointer.endswith("#default") for pointer in pointers):
+        raise _fail(table, number, "'new' must be a text")
     if not pointers:
-        raise at_line(path, lines, line, "this entry needs 'pointer' or 'pointers'")
-    since, until = table.get("since"), table.get("until")
-    return OverlayEntry(
-        path, lines, line, since, until, tuple(pointers), table["expected"], table["new"], table["why"]
-    )
+        raise _fail(table, number, "this entry needs 'pointer' or 'pointers'")
+    since, until = entry.get("since"), entry.get("until")
+    expected, new = cast("Json", entry["expected"]), cast("Json", entry["new"])
+    return OverlayEntry(table, number, since, until, tuple(pointers), expected, new, entry["why"])
+
+
+def _fail(table: Table[_File], number: int, message: str) -> SchemaError:
+    """Return an error at the pointer of an entry."""
+    key = "pointers" if "pointers" in table.values.get("entry", [])[number] else "pointer"
+    return table.fail(message, "entry", number, key)

@@ -12,19 +12,24 @@ from mcprev_codegen.inputs.files import (
     refuse_link as refuse_link,
     write_new as write_new,
 )
+from mcprev_codegen.inputs.folder import (
+    SchemaFolder as SchemaFolder,
+    read_once as read_once,
+    schema_folder as schema_folder,
+)
 from mcprev_codegen.inputs.git import find_repository as find_repository
 from mcprev_codegen.inputs.pins import (
     Pin as Pin,
     age as age,
     contract_path as contract_path,
     digest as digest,
+    is_date as is_date,
     is_dated as is_dated,
     load_pins as load_pins,
     read_contract as read_contract,
     remove_pin as remove_pin,
     require_pin as require_pin,
     save_contract as save_contract,
-    schema_folder as schema_folder,
     with_contract as with_contract,
 )
-from mcprev_codegen.inputs.tables import checked as checked, read_table as read_table
+from mcprev_codegen.inputs.tables import Table as Table, read_table as read_table

@@ -11,11 +11,16 @@ LIMIT: Final = 8_000_000
 """Maximum size in bytes; upstream's largest file has a fiftieth of that."""
 
 
+def read_bounded(path: Path) -> bytes:
+    """Return the content of a file, at most one byte more than `LIMIT`. Raises `OSError`."""
+    with path.open("rb") as file:
+        return file.read(LIMIT + 1)
+
+
 def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises `InputError` if it cannot be read or is too large."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LIMIT + 1)
+        data = read_bounded(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     if len(data) > LIMIT:

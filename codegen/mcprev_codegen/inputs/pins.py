@@ -7,18 +7,18 @@ pin has been edited by hand and is refused: such a change belongs upstream or in
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from mcprev_codegen.errors import InputError, at_line
-from mcprev_codegen.inputs.files import LIMIT, refuse_link, write_whole
-from mcprev_codegen.inputs.tables import read_table
+from mcprev_codegen.inputs.files import refuse_link, write_whole
+from mcprev_codegen.inputs.folder import PINS, SchemaFolder, read_once
+from mcprev_codegen.inputs.tables import Table
 from mcprev_codegen.python import Code, check_revision, code, identifier, joined, module_name, toml_string
 
-PINS: Final = "revisions.toml"
 _HEADER: Final = """\
 # The pin of every revision: where its schema.ts came from and what it was. Written by `mcprev import`.
 # `sha256` is that of upstream's file, `contract` that of the canonical file beside this one.
@@ -58,25 +58,12 @@ def age(revision: str) -> tuple[bool, str]:
     return not is_dated(revision), revision
 
 
-def schema_folder(*, to_write: bool = False) -> Path:
-    """Return the folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
-
-    The installed copy is not returned with `to_write`. Raises `InputError` if there is no folder.
-    """
-    if chosen := os.environ.get("MCPREV_SCHEMA"):
-        return Path(chosen)
-    here = Path(__file__).resolve()
-    checkout, installed = here.parents[3] / "schema", here.parents[1] / "schema"
-    if (checkout / PINS).is_file():
-        return checkout
-    if to_write:
-        raise InputError(
-            "the schema folder of an installed mcprev is read-only: pass --out (generate), "
-            "or set MCPREV_SCHEMA to a schema folder of your own (import)"
-        )
-    if (installed / PINS).is_file():
-        return installed
-    raise InputError(f"no {PINS} in {checkout} or {installed}; set MCPREV_SCHEMA to a schema folder")
+def is_date(text: str) -> bool:
+    """Return whether a text is a date of the calendar, written YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def digest(data: bytes) -> str:
@@ -84,14 +71,14 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load_pins(folder: Path) -> dict[str, Pin]:
+@read_once
+def load_pins(folder: SchemaFolder) -> Mapping[str, Pin]:
     """Return the pins by revision, in file order. Raises `SchemaError` for an incomplete pin."""
-    path = folder / PINS
+    path = folder.path / PINS
     if not path.exists():
         return {}
-    text, tables = read_table(path)
-    lines = text.split("\n")
-    pins = {revision: _pin(path, lines, revision, table) for revision, table in tables.items()}
+    table = folder.table(PINS, dict[str, dict[str, str]])
+    pins = {revision: _pin(table, revision, values) for revision, values in table.values.items()}
     try:
         _check_modules(pins)
     except InputError as error:
@@ -108,34 +95,27 @@ def _check_modules(revisions: Iterable[str]) -> None:
             raise InputError(f"the revisions '{other}' and '{revision}' would have modules of the same name")
 
 
-def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
-    line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
+def _pin(table: Table[dict[str, dict[str, str]]], revision: str, values: Mapping[str, str]) -> Pin:
     try:
         check_revision(revision)
     except InputError as error:
-        raise at_line(path, lines, line, str(error)) from None
-    entries: Mapping[str, object] = cast("Mapping[str, object]", table) if isinstance(table, Mapping) else {}
-    values = {name: str(entries[name]) for name in _VALUES if name in entries}
+        raise table.fail(str(error), revision) from None
     if missing := [name for name in _VALUES if not values.get(name)]:
-        raise at_line(
-            path,
-            lines,
-            line,
-            f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(revision)}",
-        )
-    return Pin(revision, **values)
+        message = f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(revision)}"
+        raise table.fail(message, revision)
+    return Pin(revision, **{name: values[name] for name in _VALUES})
 
 
 def _import_hint(revision: str) -> str:
     return f"run `mcprev import PATH_OR_URL --revision {revision}`"
 
 
-def require_pin(folder: Path, revision: str) -> Pin:
+def require_pin(folder: SchemaFolder, revision: str) -> Pin:
     """Return the pin of one revision. Raises `SchemaError` that lists the known revisions if it is not pinned."""
     pins = load_pins(folder)
     if revision not in pins:
-        path = folder / PINS
-        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+        path = folder.path / PINS
+        lines = folder.read(path).decode("utf-8").split("\n") if path.is_file() else []
         known = ", ".join(pins) or "none yet"
         raise at_line(
             path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_import_hint(revision)}"
@@ -143,17 +123,16 @@ def require_pin(folder: Path, revision: str) -> Pin:
     return pins[revision]
 
 
-def contract_path(folder: Path, revision: str) -> Path:
+def contract_path(folder: SchemaFolder, revision: str) -> Path:
     """Return the path of a revision's contract. Raises `InputError` if the revision has no valid name."""
-    return folder / check_revision(revision) / "schema.ts"
+    return folder.path / check_revision(revision) / "schema.ts"
 
 
-def read_contract(folder: Path, pin: Pin) -> str:
+def read_contract(folder: SchemaFolder, pin: Pin) -> str:
     """Return the text of a pinned contract. Raises `InputError` if it is missing or was changed."""
     path = contract_path(folder, pin.revision)
     try:
-        with path.open("rb") as file:
-            data = file.read(LIMIT + 1)
+        data = folder.read(path)
     except FileNotFoundError:
         raise InputError(f"{path}: pinned but missing; {_import_hint(pin.revision)} again") from None
     if digest(data) != pin.contract:
@@ -164,24 +143,24 @@ def read_contract(folder: Path, pin: Pin) -> str:
     return data.decode("utf-8")
 
 
-def save_contract(folder: Path, pin: Pin, text: str) -> None:
+def save_contract(folder: SchemaFolder, pin: Pin, text: str) -> None:
     """Write a contract and its pin, and keep the other pins: dated revisions in order, drafts last.
 
     Raises `InputError`, with nothing written, for a link and for a name that leaves no name for a module.
     """
     path = contract_path(folder, pin.revision)
-    pins = load_pins(folder) | {pin.revision: pin}
+    pins = {**load_pins(folder), pin.revision: pin}
     _check_modules(pins)
-    for place in (path.parent, path, folder / PINS):
+    for place in (path.parent, path, folder.path / PINS):
         refuse_link(place)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     _write_pins(folder, pins)
 
 
-def remove_pin(folder: Path, revision: str) -> None:
+def remove_pin(folder: SchemaFolder, revision: str) -> None:
     """Delete the pin and the contract of a revision. Raises `InputError` if it is not pinned."""
-    pins = load_pins(folder)
+    pins = dict(load_pins(folder))
     if pins.pop(revision, None) is None:
         raise InputError(f"revision '{revision}' is not pinned; pinned are {', '.join(pins) or 'none'}")
     path = contract_path(folder, revision)
@@ -192,7 +171,7 @@ def remove_pin(folder: Path, revision: str) -> None:
         path.parent.rmdir()
 
 
-def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
+def _write_pins(folder: SchemaFolder, pins: Mapping[str, Pin]) -> None:
     ordered = sorted(pins.values(), key=lambda pin: age(pin.revision))
     blocks = [
         code(
@@ -202,7 +181,8 @@ def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
         )
         for entry in ordered
     ]
-    write_whole(folder / PINS, "\n".join([_HEADER, *blocks]))
+    write_whole(folder.path / PINS, "\n".join([_HEADER, *blocks]))
+    folder.forget()
 
 
 def _setting(pin: Pin, name: str) -> Code:

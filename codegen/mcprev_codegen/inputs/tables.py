@@ -1,49 +1,165 @@
-"""Reads the TOML files of a schema folder and of options: of limited size, and with the expected kinds of values."""
+"""Reads TOML files: of limited size, and with the expected kinds of values, which a `TypedDict` states."""
 
 from __future__ import annotations
 
 import tomllib
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Generic,
+    NotRequired,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from pydantic import TypeAdapter, ValidationError
+from mcprev_codegen.errors import InputError, SchemaError, at_line, cut, reason, together
+from mcprev_codegen.inputs.files import read_bounded
 
-from mcprev_codegen.errors import InputError, reason
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+    from pydantic_core.core_schema import CoreSchema
 
 T = TypeVar("T")
 _LIMIT: Final = 4_000_000
 """The maximum size in bytes; the largest of the project has a fiftieth of that."""
 _LONGEST: Final = 10_000
 """The maximum length of a line: reading a dotted key takes time that grows with its square."""
+_SHOWN: Final = 20
+"""The maximum number of errors that are raised for one file."""
+_WORDS: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is an unknown key",
+    "string_type": "must be a text",
+}
+"""What is wrong with a value, by the type of the validator's error."""
 
 
-@lru_cache(maxsize=4)
-def _parsed(text: str) -> dict[str, object]:
-    """Return a parsed file; cached, since the files are read once per revision."""
-    return tomllib.loads(text)
+@dataclass(frozen=True)
+class Table(Generic[T]):
+    """A TOML file that has been read and checked."""
+
+    path: Path
+    lines: Sequence[str]
+    values: T
+
+    def fail(self, message: str, *place: str | int) -> SchemaError:
+        """Return an error at a value; `place` are the keys and indices that lead to it, as far as it exists."""
+        return at_line(self.path, self.lines, self.line(*place), message)
+
+    def line(self, *place: str | int) -> int:
+        """Return the line of a value, or of the table around it if it has none of its own."""
+        found = (self._lines.get(place[:depth]) for depth in range(len(place), 0, -1))
+        return next(filter(None, found), 1)
+
+    @cached_property
+    def _lines(self) -> Mapping[tuple[str | int, ...], int]:
+        """The line of each value that begins one, by its place."""
+        found: dict[tuple[str | int, ...], int] = {}
+        numbers: Counter[tuple[str | int, ...]] = Counter()
+        table: tuple[str | int, ...] = ()
+        for number, text in enumerate(self.lines, 1):
+            header = text.lstrip().startswith("[")
+            keys = _keys(text if header else f"{text.partition('=')[0]}= 0")
+            here: tuple[str | int, ...] = () if header else table
+            for index, key in enumerate(keys, 1):
+                here += (key,)
+                numbers[here] += header and index == len(keys) and text.lstrip().startswith("[[")
+                here += (numbers[here] - 1,) if numbers[here] else ()
+                found.setdefault(here, number)
+            table = here if header and keys else table
+        return found
 
 
-def read_table(path: Path) -> tuple[str, dict[str, object]]:
-    """Return the text of a file and its top table. Raises `InputError` if it is missing or no TOML."""
+def _keys(text: str) -> list[str]:
+    """Return the keys in one line, a header or the left side of a value; none if it is neither."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_LIMIT + 1)
+        value: object = tomllib.loads(text)
+    except ValueError:
+        return []
+    keys: list[str] = []
+    while value and isinstance(value, dict | list):
+        inner = cast("dict[str, object] | list[object]", value)
+        if isinstance(inner, list):
+            value = inner[0]
+        else:
+            key, value = next(iter(inner.items()))
+            keys.append(key)
+    return keys
+
+
+def read_table(path: Path, kind: type[T], read: Callable[[Path], bytes] = read_bounded) -> Table[T]:
+    """Return the values of a file, which are of a kind: a `TypedDict`, or a `dict` of tables.
+
+    Raises `InputError` if it is missing or no TOML, `CodegenError` with the places of all values of other kinds.
+    """
+    try:
+        data = read(path)
         text = data.decode("utf-8").replace("\r\n", "\n")
-        if len(data) <= _LIMIT and max(map(len, text.split("\n"))) <= _LONGEST:
-            return text, dict(_parsed(text))
+        lines = text.split("\n")
+        if len(data) > _LIMIT or max(map(len, lines)) > _LONGEST:
+            raise InputError(f"{path}: more than {_LIMIT} bytes, or than {_LONGEST} characters on a line")
+        values = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     except RecursionError:
         raise InputError(f"{path}: cannot be read: its values are nested too deep") from None
-    raise InputError(f"{path}: more than {_LIMIT} bytes, or than {_LONGEST} characters on a line")
+    return _checked(Table(path, lines, values), kind)
 
 
-def checked(kind: TypeAdapter[T], value: object) -> T:
-    """Return a value of a file that is of the expected kind. Raises `ValueError` with the place of one that is not."""
+def _checked(table: Table[dict[str, object]], kind: type[T]) -> Table[T]:
+    from pydantic_core import ValidationError
+
     try:
-        return kind.validate_python(value, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"])) or "its value"
-        raise ValueError(f"{place}: {first['msg'].lower()}") from None
+        _validator(cast("Hashable", kind)).validate_python(table.values)
+    except ValidationError as invalid:
+        errors: list[SchemaError] = []
+        for error in invalid.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]:
+            place = ".".join(key for key in error["loc"] if isinstance(key, str))
+            words = _WORDS.get(error["type"], error["msg"].lower())
+            errors.append(table.fail(f"'{cut(place)}' {words}", *error["loc"]))
+        raise together(errors) from None
+    return cast("Table[T]", table)
+
+
+@cache
+def _validator(kind: Hashable) -> SchemaValidator:
+    """Return a validator; that of the core, since `pydantic` itself takes longer to import than a file to read."""
+    from pydantic_core import SchemaValidator
+
+    return SchemaValidator(_schema(kind), {"strict": True})
+
+
+def _schema(kind: object) -> CoreSchema:
+    """Return the schema of a `TypedDict` without further keys, of a `dict`, `list` or `str`, or of any value (`object`)."""
+    if is_typeddict(kind):
+        total: frozenset[str] = getattr(kind, "__required_keys__", frozenset[str]())
+        hints = get_type_hints(kind, include_extras=True).items()
+        return {
+            "type": "typed-dict",
+            "fields": {
+                name: {
+                    "type": "typed-dict-field",
+                    "schema": _schema(get_args(hint)[0] if get_origin(hint) is NotRequired else hint),
+                    "required": name in total and get_origin(hint) is not NotRequired,
+                }
+                for name, hint in hints
+            },
+            "extra_behavior": "forbid",
+        }
+    if get_origin(kind) is dict:
+        return {"type": "dict", "values_schema": _schema(get_args(kind)[1])}
+    if get_origin(kind) is list:
+        return {"type": "list", "items_schema": _schema(get_args(kind)[0])}
+    if kind is str:
+        return {"type": "str"}
+    assert kind is object, f"{kind} is a kind of value that no file has"
+    return {"type": "any"}

@@ -22,9 +22,19 @@ from mcprev_codegen.emit.package import PACKAGE_FILES
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, with_contract
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
-from support import FIRST, GENERATED, REVISIONS, SCHEMA, each_revision, load, needs_upstream, upstream_path
+from support import (
+    FIRST,
+    FOLDER,
+    GENERATED,
+    REVISIONS,
+    SCHEMA,
+    each_revision,
+    needs_upstream,
+    upstream_path,
+)
 
 SHARED = {
     "__init__.py",
@@ -44,7 +54,7 @@ SHARED = {
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Everything generated anew, beside the repo."""
     target = tmp_path_factory.mktemp("all") / "mcprev_types"
-    pipeline.generate(SCHEMA, target)
+    pipeline.generate(FOLDER, target)
     return snapshot(target)
 
 
@@ -105,24 +115,24 @@ def names(paths: Iterable[Path], target: Path) -> list[str]:
 
 def test_a_first_run_writes_everything_and_a_second_nothing(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    first = pipeline.generate(schema, target)
+    first = pipeline.generate(SchemaFolder(schema), target)
     assert set(first.changed) == set(first.files)
     assert names(first.files, target) == sorted(snapshot(target))
     before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
-    assert pipeline.generate(schema, target).changed == ()
+    assert pipeline.generate(SchemaFolder(schema), target).changed == ()
     assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before
 
 
 def test_a_dry_run_says_what_would_change_and_writes_nothing(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    assert pipeline.generate(schema, target, write=False).changed
+    assert pipeline.generate(SchemaFolder(schema), target, write=False).changed
     assert not target.exists()
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "stray.py").write_text("", encoding="utf-8")
     (target / "index.py").unlink()
     before = snapshot(target)
-    found = pipeline.generate(schema, target, write=False)
+    found = pipeline.generate(SchemaFolder(schema), target, write=False)
     assert names(found.changed, target) == ["index.py", "v2099_01_01/models/things.py"]
     assert names(found.foreign, target) == ["stray.py"]
     assert snapshot(target) == before
@@ -130,12 +140,12 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(tmp_path: Path) -> 
 
 def test_a_run_over_everything_puts_back_edits_and_leaves_strays_alone(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     good = snapshot(target)
     (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "old").mkdir()
     (target / "old" / "methods.py").write_text("theirs", encoding="utf-8")
-    result = pipeline.generate(schema, target)
+    result = pipeline.generate(SchemaFolder(schema), target)
     assert names(result.foreign, target) == ["old/methods.py"]
     assert snapshot(target) == {**good, "old/methods.py": b"theirs"}
 
@@ -146,10 +156,10 @@ def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pin
 ) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
     older = write_source(tmp_path, SOURCE.replace("2099-01-01", "2098-01-01"))
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     good = snapshot(target)
-    import_schema(schema, str(older), "2098-01-01", commit="f" * 40)
-    pipeline.generate(schema, target)
+    import_schema(SchemaFolder(schema), str(older), "2098-01-01", commit="f" * 40)
+    pipeline.generate(SchemaFolder(schema), target)
     package = target / "v2098_01_01"
     made = [f"v2098_01_01/{name}" for name in snapshot(package)]
     for folder, module in ((package, "methods"), (package / "models", "things")):
@@ -160,7 +170,7 @@ def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pin
         part for part in re.split(r"(?=^\[)", pins, flags=re.MULTILINE) if "2098-01-01" not in part
     )
     (schema / "revisions.toml").write_text(kept, encoding="utf-8")
-    result = pipeline.generate(schema, target)
+    result = pipeline.generate(SchemaFolder(schema), target)
     assert names(result.deleted, target) == sorted(made)
     assert not package.exists()
     assert snapshot(target) == good
@@ -168,11 +178,11 @@ def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pin
 
 def test_a_run_over_one_revision_leaves_the_others_alone(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     (target / "other").mkdir()
     (target / "other" / "methods.py").write_text("mine\n", encoding="utf-8")
     (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
-    assert names(pipeline.generate(schema, target, [REVISION]).changed, target) == [
+    assert names(pipeline.generate(SchemaFolder(schema), target, [REVISION]).changed, target) == [
         "v2099_01_01/models/things.py"
     ]
     assert (target / "other" / "methods.py").read_text(encoding="utf-8") == "mine\n"
@@ -181,8 +191,8 @@ def test_a_run_over_one_revision_leaves_the_others_alone(tmp_path: Path) -> None
 
 def test_nothing_else_is_left_beside_the_target(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "place" / "out"
-    pipeline.generate(schema, target)
-    pipeline.generate(schema, target, [REVISION])
+    pipeline.generate(SchemaFolder(schema), target)
+    pipeline.generate(SchemaFolder(schema), target, [REVISION])
     assert [path.name for path in target.parent.iterdir()] == ["out"]
 
 
@@ -193,7 +203,7 @@ def test_progress_is_reported_once_for_each_revision(tmp_path: Path) -> None:
     def report(name: str, done: int, total: int) -> None:
         seen.append((name, done, total))
 
-    pipeline.generate(schema, tmp_path / "out", report=report)
+    pipeline.generate(SchemaFolder(schema), tmp_path / "out", report=report)
     assert seen == [(REVISION, 1, 1)]
 
 
@@ -208,10 +218,10 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def unsupported(schema: Path) -> None:
     """A construct nobody knows, in a contract whose pin says it is right."""
-    path = contract_path(schema, REVISION)
+    path = contract_path(SchemaFolder(schema), REVISION)
     text = path.read_text(encoding="utf-8") + "\nexport namespace E { }\n"
     path.write_text(text, encoding="utf-8")
-    save_contract(schema, with_contract(load_pins(schema)[REVISION], text), text)
+    save_contract(SchemaFolder(schema), with_contract(load_pins(SchemaFolder(schema))[REVISION], text), text)
 
 
 def bad_overlay(schema: Path) -> None:
@@ -247,13 +257,13 @@ BREAKAGES: Final[dict[str, tuple[Callable[[Path], None], type[CodegenError], str
 @pytest.mark.parametrize("how", BREAKAGES)
 def test_a_failure_leaves_the_target_untouched(tmp_path: Path, how: str) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     before = snapshot(target)
     damage, kind, words = BREAKAGES[how]
     damage(schema)
     for only in ([], [REVISION]):
         with pytest.raises(CodegenError) as caught:
-            pipeline.generate(schema, target, only)
+            pipeline.generate(SchemaFolder(schema), target, only)
         if not only:
             assert isinstance(caught.value, kind)
             assert words in str(caught.value)
@@ -265,7 +275,7 @@ def test_a_failure_while_writing_leaves_the_target_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     good = snapshot(target)
     (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "_base.py").unlink()
@@ -279,10 +289,10 @@ def test_a_failure_while_writing_leaves_the_target_whole(
 
     monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(OSError, match="disk is full"):
-        pipeline.generate(schema, target)
+        pipeline.generate(SchemaFolder(schema), target)
     assert snapshot(target) == before
     monkeypatch.undo()
-    pipeline.generate(schema, target)
+    pipeline.generate(SchemaFolder(schema), target)
     assert snapshot(target) == good
 
 
@@ -290,10 +300,10 @@ def test_a_failure_while_writing_leaves_the_target_whole(
 def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
     newer = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
-    import_schema(schema, str(newer), "2099-02-02", commit="f" * 40)
+    import_schema(SchemaFolder(schema), str(newer), "2099-02-02", commit="f" * 40)
     unsupported(schema)
     with pytest.raises(SchemaError, match="a namespace"):
-        pipeline.generate(schema, target)
+        pipeline.generate(SchemaFolder(schema), target)
     assert not target.exists()
 
 
@@ -303,14 +313,14 @@ def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
 )
 def test_a_revision_that_is_not_pinned_is_an_error(tmp_path: Path, only: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        pipeline.generate(write_folder(tmp_path), tmp_path / "out", only)
+        pipeline.generate(SchemaFolder(write_folder(tmp_path)), tmp_path / "out", only)
 
 
 # -- from a file that is not pinned ----------------------------------------------------------------------
 
 
 def extension(schema: Path, path: Path, like: str) -> Revision:
-    return sources.load_extension(schema, path, None, like, overlay=True)
+    return sources.load_extension(SchemaFolder(schema), path, None, like, overlay=True)
 
 
 def run(code: str, folder: Path) -> str:
@@ -323,7 +333,7 @@ def run(code: str, folder: Path) -> str:
 
 def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), write_source(tmp_path)
-    pipeline.generate(schema, tmp_path / "types", extension=extension(schema, path, REVISION))
+    pipeline.generate(SchemaFolder(schema), tmp_path / "types", extension=extension(schema, path, REVISION))
     code = (
         "from types_.v2099_01_01 import models, constants, dispatch, METHODS, deltas, Thing\n"
         "thing = Thing(name='a')\n"
@@ -359,13 +369,9 @@ def bare(text: str) -> str:
 def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_imported(
     tmp_path: Path, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def load_pinned(_folder: Path) -> dict[str, Revision]:
-        return {name: load(name) for name in REVISIONS}
-
-    monkeypatch.setattr(sources, "load_pinned", load_pinned)
     monkeypatch.setattr(rendering, "format_python", str)  # how it is written is not compared
     result = pipeline.generate(
-        SCHEMA, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
+        FOLDER, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
     )
     assert not result.warnings
     (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}
@@ -388,7 +394,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, data: bytes | No
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(CodegenError, match=r"schema\.ts"):
-        pipeline.generate_project(write_folder(tmp_path), path, tmp_path / "out", like=REVISION)
+        pipeline.generate_project(SchemaFolder(write_folder(tmp_path)), path, tmp_path / "out", like=REVISION)
     assert not (tmp_path / "out").exists()
 
 
@@ -409,7 +415,7 @@ def acme(tmp_path: Path, source: str = SOURCE) -> Path:
 
 def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
-    result = pipeline.generate_project(schema, acme(tmp_path), tmp_path / "acme-types", "acme")
+    result = pipeline.generate_project(SchemaFolder(schema), acme(tmp_path), tmp_path / "acme-types", "acme")
     assert {path.relative_to(tmp_path / "acme-types").parts[0] for path in result.files} == {
         "acme_types",
         "pyproject.toml",
@@ -427,7 +433,7 @@ def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
 
 def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), acme(tmp_path)
-    pipeline.generate_project(schema, path, tmp_path / "acme-types")
+    pipeline.generate_project(SchemaFolder(schema), path, tmp_path / "acme-types")
     project = tmp_path / "acme-types" / "pyproject.toml"
     found = tomllib.loads(project.read_text(encoding="utf-8"))
     ours = tomllib.loads((SCHEMA.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -436,7 +442,7 @@ def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_
     assert found["project"]["requires-python"] == ours["requires-python"]
     assert found["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["acme_types"]
     project.write_text('[project]\nname = "mine"\npackages = ["acme_types"]', encoding="utf-8")
-    again = pipeline.generate_project(schema, path, tmp_path / "acme-types")
+    again = pipeline.generate_project(SchemaFolder(schema), path, tmp_path / "acme-types")
     assert (again.changed, again.warnings) == ((), ())
 
 
@@ -446,7 +452,7 @@ def test_a_project_of_somebody_elses_gets_the_package_and_keeps_every_file(tmp_p
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(name, encoding="utf-8")
     before = snapshot(out)
-    result = pipeline.generate_project(schema, path, out)
+    result = pipeline.generate_project(SchemaFolder(schema), path, out)
     assert {
         name: data for name, data in snapshot(out).items() if not name.startswith("acme_types/")
     } == before
@@ -461,7 +467,7 @@ def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tm
     (out / "acme_types" / "__init__.py").write_text("mine", encoding="utf-8")
     before = snapshot(out)
     with pytest.raises(InputError, match="pass another folder"):
-        pipeline.generate_project(schema, path, out)
+        pipeline.generate_project(SchemaFolder(schema), path, out)
     assert snapshot(out) == before
 
 
@@ -490,7 +496,7 @@ def test_a_file_that_cannot_be_placed_says_what_is_missing(
     path = write_source(tmp_path / "acme", source)
     with pytest.raises(InputError, match=re.escape(words)):
         pipeline.generate_project(
-            write_folder(tmp_path), path, tmp_path / "acme-types", like=like, overlay=overlay
+            SchemaFolder(write_folder(tmp_path)), path, tmp_path / "acme-types", like=like, overlay=overlay
         )
     assert not (tmp_path / "acme-types").exists()
 
@@ -507,7 +513,7 @@ def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) 
         "/** @acme 7 */\nexport type Word = string;\n"
     )
     path = write_source(tmp_path / "acme", source.replace("Request = ", "Request = AcmeBareRequest | "))
-    warnings = pipeline.generate_project(schema, path, tmp_path / "acme-types").warnings
+    warnings = pipeline.generate_project(SchemaFolder(schema), path, tmp_path / "acme-types").warnings
     words = (
         "JSDoc tag '@acme'",
         "'Thing.size' no longer matches",
@@ -516,4 +522,6 @@ def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) 
     )
     assert len(warnings) == len(words)
     assert all(word in warning for word, warning in zip(words, warnings, strict=True)), warnings
-    assert not pipeline.generate_project(schema, path, tmp_path / "other", overlay=False).warnings[2:]
+    assert not pipeline.generate_project(
+        SchemaFolder(schema), path, tmp_path / "other", overlay=False
+    ).warnings[2:]

@@ -20,6 +20,7 @@ from mcprev_codegen.build.output_folder import Tree
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import SHARED
 from mcprev_codegen.errors import InputError
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from shell import invoke
@@ -225,21 +226,21 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
     """One revision goes, one comes and one changes: before each change to the disk, at any rate in steps."""
     schema, target = write_folder(tmp_path), tmp_path / "out"
     other = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
-    import_schema(schema, str(other), "2099-02-02", commit=COMMIT)
-    pipeline.generate(schema, target)
+    import_schema(SchemaFolder(schema), str(other), "2099-02-02", commit=COMMIT)
+    pipeline.generate(SchemaFolder(schema), target)
     theirs = {"notes.txt": b"theirs", "v2099_01_01/notes.txt": b"theirs", "v2099_02_02/models.txt": b"theirs"}
     for name, data in theirs.items():
         (target / name).write_bytes(data)
     old = snapshot(target)
-    pins = load_pins(schema)
+    pins = load_pins(SchemaFolder(schema))
     text = (schema / "revisions.toml").read_text(encoding="utf-8")
     (schema / "revisions.toml").write_text(text.split('["2099-02-02"]')[0], encoding="utf-8")
     newest = write_source(
         tmp_path, SOURCE.replace("2099-01-01", "2099-03-03") + "export type More = string;\n"
     )
-    import_schema(schema, str(newest), "2099-03-03", commit=COMMIT)
+    import_schema(SchemaFolder(schema), str(newest), "2099-03-03", commit=COMMIT)
     assert list(pins) == [REVISION, "2099-02-02"]
-    pipeline.generate(schema, tmp_path / "wanted")
+    pipeline.generate(SchemaFolder(schema), tmp_path / "wanted")
     new = {**snapshot(tmp_path / "wanted"), **theirs}
 
     total = 500 - (writer.killed_after(500, tmp_path / "wanted", _copy(target, tmp_path / "counted")) or 0)
@@ -264,7 +265,7 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
 def test_a_first_run_that_is_killed_leaves_whole_files_that_the_next_knows_as_its_own(
     tmp_path: Path, writer: Writer
 ) -> None:
-    pipeline.generate(write_folder(tmp_path), tmp_path / "wanted")
+    pipeline.generate(SchemaFolder(write_folder(tmp_path)), tmp_path / "wanted")
     new = snapshot(tmp_path / "wanted")
     total = 500 - (writer.killed_after(500, tmp_path / "wanted", tmp_path / "counted") or 0)
     assert total > 30
@@ -315,7 +316,7 @@ def test_a_file_of_somebody_elses_is_named(tmp_path: Path) -> None:
 def test_what_is_written_and_what_is_deleted_is_counted_apart(tmp_path: Path) -> None:
     schema, out = write_folder(tmp_path), tmp_path / "types"
     other = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
-    import_schema(schema, str(other), "2099-02-02", commit=COMMIT)
+    import_schema(SchemaFolder(schema), str(other), "2099-02-02", commit=COMMIT)
     output = invoke(schema, "generate", "--out", str(out)).output
     package, shared = len(snapshot(out / "v2099_02_02")), len(SHARED)
     assert f"{shared + 2 * package} of {shared + 2 * package} files written (" in output

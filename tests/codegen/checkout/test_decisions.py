@@ -21,8 +21,9 @@ from mcprev_codegen.checkout import decisions, step_modules as steps
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.inputs import SchemaFolder
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from support import SCHEMA
+from support import FOLDER
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 
@@ -56,12 +57,14 @@ def described(source: str) -> str:
 def run(folder: Path) -> Result:
     """`mcprev generate` in the checkout."""
     return pipeline.generate(
-        folder / "schema", folder / "generated" / "mcprev_types", docs=folder / "docs" / "revisions"
+        SchemaFolder(folder / "schema"),
+        folder / "generated" / "mcprev_types",
+        docs=folder / "docs" / "revisions",
     )
 
 
 def add(folder: Path, source: str = CHANGED, revision: str = NEWER) -> None:
-    import_schema(folder / "schema", str(write_source(folder, source)), revision, commit=COMMIT)
+    import_schema(SchemaFolder(folder / "schema"), str(write_source(folder, source)), revision, commit=COMMIT)
 
 
 def index(folder: Path) -> dict[str, Any]:
@@ -88,18 +91,18 @@ def load_step(path: Path) -> Mapping[str, Rules]:
 
 
 def test_a_checkout_in_which_all_is_decided_has_no_lines(tmp_path: Path) -> None:
-    assert decisions.decision_lines(checkout(tmp_path)) == []
+    assert decisions.decision_lines(SchemaFolder(checkout(tmp_path))) == []
 
 
 def test_the_repo_has_nothing_to_decide() -> None:
-    assert decisions.decision_lines(SCHEMA) == []
+    assert decisions.decision_lines(FOLDER) == []
 
 
 def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path: Path) -> None:
     schema = checkout(tmp_path)
     before = snapshot(tmp_path / "generated")
     add(tmp_path)
-    assert about(decisions.decision_lines(schema)) == [
+    assert about(decisions.decision_lines(SchemaFolder(schema))) == [
         f"revisions.py: add the row of the revision, replace(<row of {REVISION}>, name='{NEWER}', ...), and list it in _ROWS",
         "step_2099_02_02.py: the step module is missing: `mcprev generate` writes its skeleton",
     ]
@@ -139,7 +142,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     result = run(tmp_path)
     assert index(tmp_path) == {REVISION: "final", NEWER: "final", "latest": NEWER}
     assert result.decisions == ()
-    assert decisions.decision_lines(schema) == []
+    assert decisions.decision_lines(SchemaFolder(schema)) == []
     assert f'NEXT: Final[str | None] = "{NEWER}"' in (
         tmp_path / "generated" / "mcprev_types" / "v2099_01_01" / "deltas.py"
     ).read_text(encoding="utf-8")
@@ -153,14 +156,16 @@ def test_a_draft_gets_a_skeleton_for_members_that_somebody_has_to_decide_and_hol
     add(tmp_path, SOURCE, "draft")
     run(tmp_path)
     assert not step.exists()
-    assert decisions.decision_lines(schema) == []
-    import_schema(schema, str(write_source(tmp_path, CHANGED)), "draft", commit=COMMIT, repin=True)
-    assert about(decisions.decision_lines(schema)) == [
+    assert decisions.decision_lines(SchemaFolder(schema)) == []
+    import_schema(
+        SchemaFolder(schema), str(write_source(tmp_path, CHANGED)), "draft", commit=COMMIT, repin=True
+    )
+    assert about(decisions.decision_lines(SchemaFolder(schema))) == [
         "step_draft.py: the step module is missing: `mcprev generate` writes its skeleton"
     ]
     run(tmp_path)
     assert load_step(step)["UP"].undecided.keys() == {"Thing.age", "Thing.size"}
-    assert [line.split(" ")[:2] for line in about(decisions.decision_lines(schema))] == [
+    assert [line.split(" ")[:2] for line in about(decisions.decision_lines(SchemaFolder(schema)))] == [
         ["step_draft.py:", "Thing.age:"],
         ["step_draft.py:", "Thing.size:"],
     ]
@@ -174,7 +179,7 @@ def test_a_draft_waits_for_the_dated_revision_before_it(tmp_path: Path) -> None:
     add(tmp_path, CHANGED, "draft")
     run(tmp_path)
     assert not (tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py").exists()
-    assert not [line for line in decisions.decision_lines(schema) if "step_draft" in line]
+    assert not [line for line in decisions.decision_lines(SchemaFolder(schema)) if "step_draft" in line]
 
 
 def test_a_step_module_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
@@ -205,8 +210,8 @@ def test_a_skeleton_names_content_that_older_peers_lack_and_what_replaces_it(tmp
     old = source.replace("{ thing: Thing }", "{ thing: Thing; content: (Text | Image)[] }")
     new = old.replace("Text | Image", "Text | Image | Video").replace(REVISION, NEWER)
     schema = write_folder(tmp_path, old)
-    import_schema(schema, str(write_source(tmp_path, new)), NEWER, commit=COMMIT)
-    loaded = sources.load_pinned(schema)
+    import_schema(SchemaFolder(schema), str(write_source(tmp_path, new)), NEWER, commit=COMMIT)
+    loaded = sources.load_pinned(SchemaFolder(schema))
     text = steps.skeleton(loaded[REVISION], loaded[NEWER])
     place = tmp_path / "step.py"
     place.write_text(text, encoding="utf-8")
@@ -225,7 +230,7 @@ def test_a_step_module_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     step.write_text("def (", encoding="utf-8")
     with pytest.raises(InputError, match=r"step_2099_02_02\.py: cannot be read"):
         run(tmp_path)
-    assert "cannot be read" in decisions.decision_lines(schema)[0]
+    assert "cannot be read" in decisions.decision_lines(SchemaFolder(schema))[0]
 
 
 def test_of_two_new_revisions_the_older_one_gets_its_skeleton_first(tmp_path: Path) -> None:
@@ -273,11 +278,11 @@ def test_a_new_method_needs_its_capability_and_its_header_said_where_the_schema_
         "overlay.toml: 'find#capability': state the capability that it needs, or \"\" for none",
         "overlay.toml: 'things/more#name_param': state whether the Mcp-Name header repeats its 'uri', or \"\" for none",
     ]
-    assert about(decisions.decision_lines(schema))[:2] == wanted
+    assert about(decisions.decision_lines(SchemaFolder(schema)))[:2] == wanted
     (schema / "overlay.toml").write_text(HEADER + NO_GATE, encoding="utf-8")
-    assert about(decisions.decision_lines(schema))[:1] == wanted[1:]
+    assert about(decisions.decision_lines(SchemaFolder(schema)))[:1] == wanted[1:]
     (schema / "overlay.toml").write_text(HEADER + NO_GATE + NO_HEADER, encoding="utf-8")
-    assert not any("overlay" in line for line in decisions.decision_lines(schema))
+    assert not any("overlay" in line for line in decisions.decision_lines(SchemaFolder(schema)))
 
 
 def test_what_has_no_description_is_listed_but_holds_nothing_up(tmp_path: Path) -> None:
@@ -298,7 +303,7 @@ def test_what_is_left_over_of_a_revision_is_listed(tmp_path: Path) -> None:
     (tmp_path / "runtime" / "mcprev" / "revisions.py").write_text(ROW + row, encoding="utf-8")
     left = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_01_01.py"
     left.write_text("DOWN = UP = None\n", encoding="utf-8")
-    assert about(decisions.decision_lines(schema)) == [
+    assert about(decisions.decision_lines(SchemaFolder(schema))) == [
         "revisions.py: no longer pinned: remove the row",
         "step_2099_01_01.py: no revision comes before it: delete the module",
     ]
@@ -315,5 +320,5 @@ def test_a_revision_whose_row_is_gone_is_pending_again(tmp_path: Path) -> None:
 def test_without_a_runtime_every_dated_revision_is_final(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     add(tmp_path)
-    pipeline.generate(schema, tmp_path / "generated" / "mcprev_types")
+    pipeline.generate(SchemaFolder(schema), tmp_path / "generated" / "mcprev_types")
     assert index(tmp_path) == {REVISION: "final", NEWER: "final", "latest": NEWER}

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import mcprev_codegen
 from mcprev.cli import main
 from mcprev_codegen.checkout import stamp
-from mcprev_codegen.inputs.pins import schema_folder
+from mcprev_codegen.inputs import SchemaFolder, schema_folder
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")
     folder = tmp_path / "schema"
-    stamp.write_stamp(folder, stamp.input_digest(folder))
-    assert stamp.up_to_date(folder)
+    stamp.write_stamp(SchemaFolder(folder), stamp.input_digest(SchemaFolder(folder)))
+    assert stamp.up_to_date(SchemaFolder(folder))
     return folder
 
 
@@ -70,7 +70,7 @@ def use_other_library(_: Path, patch: pytest.MonkeyPatch) -> None:
 )
 def test_every_difference_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     change(folder.parent, monkeypatch)
-    assert not stamp.up_to_date(folder)
+    assert not stamp.up_to_date(SchemaFolder(folder))
 
 
 def test_a_change_of_any_file_of_the_generator_is_noticed(
@@ -84,25 +84,25 @@ def test_a_change_of_any_file_of_the_generator_is_noticed(
     )
     monkeypatch.setattr(stamp, "__file__", str(generator / "checkout" / "stamp.py"))
     (folder := tmp_path / "schema").mkdir()
-    unchanged = stamp.input_digest(folder)
+    unchanged = stamp.input_digest(SchemaFolder(folder))
     files = [path for path in generator.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} >= {".py", ".jinja2", ".toml"}
     unnoticed: list[str] = []
     for path in files:
         data = path.read_bytes()
         path.write_bytes(data + b"#")
-        if stamp.input_digest(folder) == unchanged:
+        if stamp.input_digest(SchemaFolder(folder)) == unchanged:
             unnoticed.append(str(path.relative_to(generator)))
         path.write_bytes(data)
     assert unnoticed == []
-    assert stamp.input_digest(folder) == unchanged
+    assert stamp.input_digest(SchemaFolder(folder)) == unchanged
 
 
 def test_what_changes_during_a_run_is_noticed_by_the_next(folder: Path) -> None:
-    read = stamp.input_digest(folder)
+    read = stamp.input_digest(SchemaFolder(folder))
     (folder / "overlay.toml").write_text("other", encoding="utf-8")
-    stamp.write_stamp(folder, read)
-    assert not stamp.up_to_date(folder)
+    stamp.write_stamp(SchemaFolder(folder), read)
+    assert not stamp.up_to_date(SchemaFolder(folder))
 
 
 def test_the_command_says_that_nothing_has_changed(folder: Path) -> None:
@@ -115,16 +115,16 @@ def test_the_digest_is_written_through_no_link(folder: Path, tmp_path: Path) -> 
     away.write_text("theirs", encoding="utf-8")
     (tmp_path / stamp.STAMP_FILE).unlink()
     (tmp_path / stamp.STAMP_FILE).symlink_to(away)
-    stamp.write_stamp(folder, stamp.input_digest(folder))
-    assert stamp.up_to_date(folder)
+    stamp.write_stamp(SchemaFolder(folder), stamp.input_digest(SchemaFolder(folder)))
+    assert stamp.up_to_date(SchemaFolder(folder))
     assert away.read_text(encoding="utf-8") == "theirs"
 
 
 def test_a_library_of_another_version_than_the_pinned_one_is_named(tmp_path: Path) -> None:
     (tmp_path / stamp.LIBRARY_VERSIONS).write_text("# pins\nblack==1.2\n", encoding="utf-8")
-    (line,) = stamp.other_versions(tmp_path / "schema")
+    (line,) = stamp.other_versions(SchemaFolder(tmp_path / "schema"))
     assert (line.startswith("black "), "the files are generated with 1.2: run" in line) == (True, True)
-    assert stamp.other_versions(tmp_path / "elsewhere" / "schema") == []
+    assert stamp.other_versions(SchemaFolder(tmp_path / "elsewhere" / "schema")) == []
 
 
 def test_the_checkout_has_what_it_pins() -> None:

@@ -17,11 +17,12 @@ import pytest
 
 from mcprev_codegen import ir
 from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript import reader as typescript
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from shell import git, invoke
-from support import DATED, FIFTH, SCHEMA, http_server, needs_upstream, parse, upstream_path
+from support import DATED, FIFTH, FOLDER, SCHEMA, http_server, needs_upstream, parse, upstream_path
 
 # -- generate --------------------------------------------------------------------------------------------
 
@@ -136,12 +137,12 @@ def test_import_writes_the_canonical_contract_and_its_pin(tmp_path: Path) -> Non
     assert parse(contract) == ir.contract(parse(path.read_text(encoding="utf-8")))
     assert "Upstream's words" not in contract
     assert "behind the member" not in contract
-    pin = load_pins(schema)["2099-02-02"]
+    pin = load_pins(SchemaFolder(schema))["2099-02-02"]
     assert pin.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert pin.contract == hashlib.sha256(contract.encode()).hexdigest()
     assert (pin.commit, pin.status) == ("e" * 40, "final")
     assert pin.location.endswith(f"/blob/{'e' * 40}/schema/2099-02-02/schema.ts")
-    assert list(load_pins(schema)) == ["2099-01-01", "2099-02-02"]
+    assert list(load_pins(SchemaFolder(schema))) == ["2099-01-01", "2099-02-02"]
 
 
 def test_importing_again_changes_nothing(tmp_path: Path) -> None:
@@ -166,8 +167,8 @@ def test_a_changed_file_needs_its_commit_said(tmp_path: Path) -> None:
 def test_a_pin_is_changed_to_another_file_only_with_repin(tmp_path: Path, revision: str) -> None:
     schema = write_folder(tmp_path)
     if revision == "draft":
-        import_schema(schema, str(write_source(tmp_path)), revision, commit=COMMIT)
-    before, old = snapshot(schema), load_pins(schema)[revision]
+        import_schema(SchemaFolder(schema), str(write_source(tmp_path)), revision, commit=COMMIT)
+    before, old = snapshot(schema), load_pins(SchemaFolder(schema))[revision]
     path = write_source(tmp_path, SOURCE + "export type More = string;\n")
     new = hashlib.sha256(path.read_bytes()).hexdigest()
     command = ["import", str(path), "--revision", revision, "--commit", "a" * 40]
@@ -177,7 +178,10 @@ def test_a_pin_is_changed_to_another_file_only_with_repin(tmp_path: Path, revisi
         assert said in refused.stderr
     assert snapshot(schema) == before
     assert invoke(schema, *command, "--repin").exit_code == 0
-    assert (load_pins(schema)[revision].commit, load_pins(schema)[revision].sha256) == ("a" * 40, new)
+    assert (
+        load_pins(SchemaFolder(schema))[revision].commit,
+        load_pins(SchemaFolder(schema))[revision].sha256,
+    ) == ("a" * 40, new)
 
 
 @pytest.mark.parametrize(
@@ -210,14 +214,14 @@ def test_the_file_of_another_revision_is_refused(tmp_path: Path) -> None:
         )
         assert result.exit_code == 3
         assert f"pass --revision {other}" in result.stderr
-    assert list(load_pins(schema)) == [REVISION]
+    assert list(load_pins(SchemaFolder(schema))) == [REVISION]
 
 
 @pytest.mark.parametrize(
     ("revision", "commit", "words"),
     [
-        ("2099-99-99", COMMIT, "'2099-99-99' is not a valid date"),
-        ("2099-02-29", COMMIT, "'2099-02-29' is not a valid date"),
+        ("2099-99-99", COMMIT, "'2099-99-99' is not a valid revision"),
+        ("2099-02-29", COMMIT, "'2099-02-29' is not a valid revision"),
         ("2099-2-1", COMMIT, "is not a valid revision"),
         ("2099-02-02", "zzz", "--commit 'zzz' is not a commit"),
         ("2099-02-02", "a" * 39, "40 hexadecimal digits"),
@@ -263,8 +267,8 @@ def test_dated_revisions_stand_in_order_and_drafts_last(tmp_path: Path) -> None:
     for name in ("draft", "2098-01-01", "2099-06-06"):
         path = write_source(tmp_path, SOURCE.replace(REVISION, name))
         assert invoke(schema, "import", str(path), "--revision", name, "--commit", COMMIT).exit_code == 0
-    assert list(load_pins(schema)) == ["2098-01-01", "2099-01-01", "2099-06-06", "draft"]
-    assert load_pins(schema)["draft"].status == "draft"
+    assert list(load_pins(SchemaFolder(schema))) == ["2098-01-01", "2099-01-01", "2099-06-06", "draft"]
+    assert load_pins(SchemaFolder(schema))["draft"].status == "draft"
 
 
 def test_unpinning_takes_out_what_the_import_wrote(tmp_path: Path) -> None:
@@ -287,7 +291,7 @@ def test_a_location_is_kept_for_the_next_import(tmp_path: Path) -> None:
     path, where = write_source(tmp_path), "https://example.org/schema.ts"
     assert invoke(schema, "import", str(path), "--revision", REVISION, "--location", where).exit_code == 0
     assert invoke(schema, "import", str(path), "--revision", REVISION).exit_code == 0
-    assert load_pins(schema)[REVISION].location == where
+    assert load_pins(SchemaFolder(schema))[REVISION].location == where
 
 
 @pytest.mark.parametrize("where", ['https://example.org/"quoted"', "C:\\files\\schema.ts", "a\nb"])
@@ -295,7 +299,7 @@ def test_what_is_written_can_be_read_again(tmp_path: Path, where: str) -> None:
     schema = write_folder(tmp_path)
     path = write_source(tmp_path)
     invoke(schema, "import", str(path), "--revision", REVISION, "--location", where)
-    assert REVISION in load_pins(schema)
+    assert REVISION in load_pins(SchemaFolder(schema))
     assert invoke(schema, "generate", "--out", str(tmp_path / "out")).exit_code == 0
 
 
@@ -339,7 +343,7 @@ def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "two")
     assert (
-        import_schema(schema, str(path), "2099-03-03").commit == commit
+        import_schema(SchemaFolder(schema), str(path), "2099-03-03").commit == commit
     ), "the last one that touched the file"
     path.write_text(SOURCE.replace(REVISION, "2099-04-04"), encoding="utf-8")
     result = invoke(schema, "import", str(path), "--revision", "2099-04-04")
@@ -363,11 +367,13 @@ def test_a_url_is_fetched_and_its_commit_taken_from_it(tmp_path: Path, site: tup
     result = invoke(schema, "import", url, "--revision", "2099-03-03")
     assert result.exit_code == 0, result.output
     gone = invoke(schema, "import", f"{address}/{commit}/gone.ts", "--revision", "2099-04-04")
-    assert load_pins(schema)["2099-03-03"].commit == commit
-    assert load_pins(schema)["2099-03-03"].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert load_pins(SchemaFolder(schema))["2099-03-03"].commit == commit
+    assert (
+        load_pins(SchemaFolder(schema))["2099-03-03"].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    )
     assert gone.exit_code == 3
     assert "404" in gone.stderr
-    assert "2099-04-04" not in load_pins(schema)
+    assert "2099-04-04" not in load_pins(SchemaFolder(schema))
 
 
 def test_a_server_that_is_not_there_exits_with_3(tmp_path: Path) -> None:
@@ -382,10 +388,10 @@ def test_a_server_that_is_not_there_exits_with_3(tmp_path: Path) -> None:
 @needs_upstream
 def test_importing_upstreams_file_gives_the_repos_contract(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
-    pin = load_pins(SCHEMA)[FIFTH]
+    pin = load_pins(FOLDER)[FIFTH]
     result = invoke(schema, "import", str(upstream_path(FIFTH)), "--revision", FIFTH, "--commit", pin.commit)
     assert result.exit_code == 0
-    assert load_pins(schema)[FIFTH] == pin
+    assert load_pins(SchemaFolder(schema))[FIFTH] == pin
     name = f"{FIFTH}/schema.ts"
     assert (schema / name).read_bytes() == (SCHEMA / name).read_bytes()
 

@@ -17,7 +17,7 @@ from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import Code, module_name, writers
-from support import GENERATED, REVISIONS, SCHEMA, each_revision, load
+from support import FOLDER, GENERATED, REVISIONS, each_revision, load
 
 MESSAGE: Final = """
 export type ClientRequest = GetRequest;
@@ -29,7 +29,7 @@ export type ServerResult = GetResult;
 
 
 def revision_of(source: str) -> Revision:
-    return load_bytes(SCHEMA, (MESSAGE + source).encode(), "schema.ts", "", "2099-01-01")
+    return load_bytes(FOLDER, (MESSAGE + source).encode(), "schema.ts", "", "2099-01-01")
 
 
 def written(source: str) -> dict[str, str]:

@@ -17,9 +17,10 @@ import pytest
 from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import descriptions
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.python.names import snake_case
 from mcprev_codegen.typescript import reader as typescript
-from support import REVISIONS, SCHEMA, each_revision, load
+from support import FOLDER, REVISIONS, SCHEMA, each_revision, load
 
 LONGEST: Final = 160
 EMPTY: Final = frozenset(
@@ -79,7 +80,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 @each_revision
 def test_every_type_and_constant_has_a_description(revision: str) -> None:
-    known = descriptions.load_descriptions(SCHEMA, revision)
+    known = descriptions.load_descriptions(FOLDER, revision)
     declared = load(revision).declared
     assert [
         name for name in declared.types if not (known.types.get(name) or descriptions.TypeText()).doc
@@ -89,7 +90,7 @@ def test_every_type_and_constant_has_a_description(revision: str) -> None:
 
 @each_revision
 def test_every_description_arrives_in_the_schema(revision: str) -> None:
-    known = descriptions.load_descriptions(SCHEMA, revision)
+    known = descriptions.load_descriptions(FOLDER, revision)
     for name, decl in load(revision).declared.types.items():
         assert decl.doc.text == known.types[name].doc
     for name, const in load(revision).declared.consts.items():
@@ -154,10 +155,10 @@ def test_a_description_is_a_sentence_that_fits_a_docstring(place: str, text: str
 
 def test_an_unreadable_file_is_one_line_of_error(tmp_path: Any) -> None:
     with pytest.raises(InputError, match=descriptions.DESCRIPTIONS_FILE):
-        descriptions.load_descriptions(tmp_path, REVISIONS[0])
+        descriptions.load_descriptions(SchemaFolder(tmp_path), REVISIONS[0])
     (tmp_path / descriptions.DESCRIPTIONS_FILE).write_text("[types", encoding="utf-8")
     with pytest.raises(InputError, match=descriptions.DESCRIPTIONS_FILE):
-        descriptions.load_descriptions(tmp_path, REVISIONS[0])
+        descriptions.load_descriptions(SchemaFolder(tmp_path), REVISIONS[0])
 
 
 def test_a_text_of_a_type_goes_before_the_shared_one_and_a_revisions_before_both(tmp_path: Any) -> None:
@@ -181,7 +182,7 @@ doc = "Newer."
     module = ir.Module((ir.Interface("T", fields=fields),))
 
     def read(revision: str) -> tuple[str | None, list[str | None], list[str | None]]:
-        decl = descriptions.load_descriptions(tmp_path, revision).attach(module).types["T"]
+        decl = descriptions.load_descriptions(SchemaFolder(tmp_path), revision).attach(module).types["T"]
         assert isinstance(decl, ir.Interface)
         last = decl.fields[-1].type
         assert isinstance(last, ir.Array)

@@ -7,7 +7,7 @@ The expected rows are written by hand from the specification. `>` is client to s
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,6 +18,7 @@ from mcprev_codegen.facts.methods import Method, check_methods, method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.overlay_file import OverlayEntry, Problems
 from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.inputs import Table
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.resolve.schema import Schema
 from mcprev_codegen.typescript.reader import parse
@@ -351,9 +352,15 @@ def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_wh
     }
 
 
+def entry_for(pointer: str, expected: str, new: str) -> OverlayEntry:
+    values = {"pointer": pointer, "expected": expected, "new": new, "why": "w"}
+    table: Table[Any] = Table(Path("overlay.toml"), ["pointer"], {"entry": [values]})
+    return OverlayEntry(table, 0, None, None, (pointer,), expected, new, "w")
+
+
 def told(pointer: str, expected: str, new: str) -> dict[str, Method]:
     """The small table with one entry of an overlay."""
-    said = OverlayEntry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
+    said = entry_for(pointer, expected, new)
     problems = Problems("2099-01-01")
     schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], problems)
     found = method_table(schema, facts, problems)
@@ -413,7 +420,7 @@ MISFITS: Final = [
 def test_a_fact_about_a_method_that_does_not_fit_is_a_problem_and_is_ignored(
     pointer: str, expected: str, new: str, words: str
 ) -> None:
-    said = OverlayEntry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
+    said = entry_for(pointer, expected, new)
     problems = Problems(FIRST)
     schema, facts = overlay.apply_overlay(hoist(schema_of(BASE)), [said], problems)
     assert method_table(schema, facts, problems) == table(BASE)

@@ -16,6 +16,7 @@ from mcprev_codegen.errors import CodegenError, InputError, SchemaError, Several
 from mcprev_codegen.facts import overlay, overlay_file
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.overlay_file import Problems
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.resolve.schema import Schema
 from mcprev_codegen.typescript.printer import print_inline, print_member
@@ -24,9 +25,9 @@ from support import (
     DRAFT,
     FIFTH,
     FIRST,
+    FOLDER,
     FOURTH,
     REVISIONS,
-    SCHEMA,
     SECOND,
     THIRD,
     each_revision,
@@ -45,10 +46,10 @@ export interface DoRequest { method: "do/it"; params: { name: string } }
 """
 
 
-def write(folder: Path, *entries: str) -> Path:
+def write(folder: Path, *entries: str) -> SchemaFolder:
     text = "# A comment.\n\n" + "\n".join(f"[[entry]]\n{entry}\n" for entry in entries)
     (folder / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
-    return folder
+    return SchemaFolder(folder)
 
 
 def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
@@ -255,18 +256,18 @@ def test_an_entry_that_is_not_well_formed_is_an_error_at_its_place(
 def test_an_overlay_that_is_no_toml_is_one_line_of_error(tmp_path: Path, text: str) -> None:
     (tmp_path / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=overlay_file.OVERLAY_FILE):
-        overlay_file.load_overlay(tmp_path)
+        overlay_file.load_overlay(SchemaFolder(tmp_path))
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "[other]\na = 1\n"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "entry = []\n"])
 def test_an_overlay_without_entries_changes_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / overlay_file.OVERLAY_FILE).write_text(text, encoding="utf-8")
-    assert overlay_file.load_overlay(tmp_path) == ()
+    assert overlay_file.load_overlay(SchemaFolder(tmp_path)) == ()
 
 
 def test_a_missing_overlay_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=overlay_file.OVERLAY_FILE):
-        overlay_file.load_overlay(tmp_path)
+        overlay_file.load_overlay(SchemaFolder(tmp_path))
 
 
 def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
@@ -310,11 +311,11 @@ def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> 
 
 
 def test_every_entry_of_the_repo_says_why_and_is_used() -> None:
-    for item in overlay_file.load_overlay(SCHEMA):
+    for item in overlay_file.load_overlay(FOLDER):
         assert item.why
         assert any(
             item.holds_for(revision) for revision in REVISIONS
-        ), f"line {item.line}: for no pinned revision"
+        ), f"{item.pointers}: for no pinned revision"
 
 
 @each_revision

@@ -12,7 +12,9 @@ from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.diff.report.ignoring import read_ignores
 from mcprev_codegen.errors import CodegenError, InputError
-from mcprev_codegen.inputs.pins import PINS, load_pins, remove_pin
+from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.inputs.folder import PINS
+from mcprev_codegen.inputs.pins import load_pins, remove_pin
 from mini import COMMIT, REVISION, snapshot, write_folder, write_source
 
 DEEP: Final = "a = " + "[" * 5_000
@@ -61,7 +63,7 @@ def test_a_file_with_anything_in_it_is_an_error_that_names_a_file(
     folder = write_folder(tmp_path)
     (folder / name).write_bytes(data)
     with pytest.raises(CodegenError, match=r"\.toml|schema\.ts"):
-        pipeline.generate(folder, tmp_path / "out")
+        pipeline.generate(SchemaFolder(folder), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -77,7 +79,7 @@ def test_lines_may_end_as_on_windows_and_a_default_may_be_any_value_of_json(tmp_
     folder = write_folder(tmp_path)
     text = default('{ a = [1, 2.5, true, "x"] }')
     (folder / "overlay.toml").write_bytes(text.replace("\n", "\r\n").encode())
-    result = pipeline.generate(folder, tmp_path / "out", write=False)
+    result = pipeline.generate(SchemaFolder(folder), tmp_path / "out", write=False)
     assert any("{'a': [1, 2.5, True, 'x']}" in file.replace('"', "'") for file in result.files.values())
 
 
@@ -91,15 +93,15 @@ def test_a_location_that_is_no_line_of_text_is_refused(tmp_path: Path, location:
     folder, source = write_folder(tmp_path), str(write_source(tmp_path))
     before = snapshot(folder)
     with pytest.raises(InputError, match="--location"):
-        import_schema(folder, source, REVISION, commit=COMMIT, location=location)
+        import_schema(SchemaFolder(folder), source, REVISION, commit=COMMIT, location=location)
     assert snapshot(folder) == before
 
 
 @pytest.mark.parametrize("location", ['https://é.example/"]#\\x{}?a=b', "'''", "*/ export const X = 1;"])
 def test_a_location_is_written_as_it_is(tmp_path: Path, location: str) -> None:
     folder, source = write_folder(tmp_path), str(write_source(tmp_path))
-    import_schema(folder, source, REVISION, commit=COMMIT, location=location)
-    assert load_pins(folder)[REVISION].location == location
+    import_schema(SchemaFolder(folder), source, REVISION, commit=COMMIT, location=location)
+    assert load_pins(SchemaFolder(folder))[REVISION].location == location
     assert set(tomllib.loads((folder / PINS).read_text(encoding="utf-8"))) == {REVISION}
 
 
@@ -110,8 +112,8 @@ def test_a_pin_with_any_text_is_kept_as_it_is(tmp_path: Path) -> None:
         pins.read_text(encoding="utf-8").replace(COMMIT, "".join(f"\\U{ord(c):08x}" for c in text)),
         encoding="utf-8",
     )
-    import_schema(folder, str(write_source(tmp_path)), "draft", commit=COMMIT)
-    found = load_pins(folder)[REVISION]
+    import_schema(SchemaFolder(folder), str(write_source(tmp_path)), "draft", commit=COMMIT)
+    found = load_pins(SchemaFolder(folder))[REVISION]
     assert text in (found.location, found.commit)
     assert pins.read_text(encoding="utf-8").replace("\n", "").isprintable()
 
@@ -125,10 +127,10 @@ def test_nothing_is_imported_or_deleted_through_a_link(tmp_path: Path, link: str
     (folder / link).symlink_to(away if exists else tmp_path / "gone")
     before = snapshot(tmp_path)
     with pytest.raises(InputError, match="this link leads elsewhere"):
-        import_schema(folder, source, REVISION, commit="f" * 40, repin=True)
+        import_schema(SchemaFolder(folder), source, REVISION, commit="f" * 40, repin=True)
     if link == REVISION:
         with pytest.raises(InputError, match="this link leads elsewhere"):
-            remove_pin(folder, REVISION)
+            remove_pin(SchemaFolder(folder), REVISION)
     assert snapshot(tmp_path) == before
 
 
@@ -136,9 +138,9 @@ def test_a_new_pin_replaces_the_file_at_once(tmp_path: Path) -> None:
     folder, away = write_folder(tmp_path), tmp_path / "away"
     away.write_text("theirs", encoding="utf-8")
     (folder / f".{PINS}.new").symlink_to(away)
-    import_schema(folder, str(write_source(tmp_path)), "draft", commit=COMMIT)
+    import_schema(SchemaFolder(folder), str(write_source(tmp_path)), "draft", commit=COMMIT)
     assert away.read_text(encoding="utf-8") == "theirs"
-    assert [*load_pins(folder)] == [REVISION, "draft"]
+    assert [*load_pins(SchemaFolder(folder))] == [REVISION, "draft"]
     assert not [*folder.rglob(".*")]
 
 
@@ -152,12 +154,12 @@ def test_two_revisions_never_have_one_module(tmp_path: Path, first: str, second:
     added = [block.replace(REVISION, name, 1) for name in (first, second) if name]
     (folder / PINS).write_text("\n".join([pins, *added]), encoding="utf-8")
     with pytest.raises(InputError, match="modules of the same name"):
-        pipeline.generate(folder, tmp_path / "out")
+        pipeline.generate(SchemaFolder(folder), tmp_path / "out")
 
 
 def test_a_revision_with_the_module_of_another_is_not_imported(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     before = snapshot(folder)
     with pytest.raises(InputError, match="modules of the same name"):
-        import_schema(folder, str(write_source(tmp_path)), f"v{REVISION}", commit=COMMIT)
+        import_schema(SchemaFolder(folder), str(write_source(tmp_path)), f"v{REVISION}", commit=COMMIT)
     assert snapshot(folder) == before

@@ -28,6 +28,7 @@ from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import rendering
 from mcprev_codegen.errors import InputError, SchemaError
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.inputs import SchemaFolder
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 
@@ -171,7 +172,7 @@ def project(out: Path, text: str, folder: str = "upstream") -> Path:
     path = inputs / folder / "schema.ts"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
-    pipeline.generate_project(pins, path, out, "acme", overlay=False)
+    pipeline.generate_project(SchemaFolder(pins), path, out, "acme", overlay=False)
     return out
 
 
@@ -184,7 +185,9 @@ def pinned(out: Path, texts: Sequence[str]) -> Path:
     folder = out.with_name(f"{out.name}_inputs")
     old = [f"older text {chr(97 + n)}" for n in range(len(texts))]
     inputs = mini.write_folder(folder, schema(old))
-    import_schema(inputs, str(mini.write_source(folder, schema(texts, LATER))), LATER, commit=mini.COMMIT)
+    import_schema(
+        SchemaFolder(inputs), str(mini.write_source(folder, schema(texts, LATER))), LATER, commit=mini.COMMIT
+    )
     values = {
         "text": toml(texts[0]),
         "value": toml(json.dumps(texts[0], ensure_ascii=False)),
@@ -193,8 +196,8 @@ def pinned(out: Path, texts: Sequence[str]) -> Path:
     overlay = OVERLAY.replace("[[entry]]\n", f'[[entry]]\nsince = "{LATER}"\n')
     (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
     (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
-    pipeline.generate(inputs, out / out.name)
-    older, newer = (sources.load_revision(inputs, name) for name in (mini.REVISION, LATER))
+    pipeline.generate(SchemaFolder(inputs), out / out.name)
+    older, newer = (sources.load_revision(SchemaFolder(inputs), name) for name in (mini.REVISION, LATER))
     (out / "step.py").write_text(steps.skeleton(older, newer), encoding="utf-8", newline="\n")
     return out
 
@@ -357,7 +360,7 @@ def test_a_package_hides_none_that_it_imports_and_has_the_name_that_is_imported(
 ) -> None:
     pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path)
     with pytest.raises(InputError, match="the package is named after this folder"):
-        pipeline.generate_project(pins, path, tmp_path / name, overlay=False)
+        pipeline.generate_project(SchemaFolder(pins), path, tmp_path / name, overlay=False)
     assert not (tmp_path / name).exists()
 
 
@@ -391,16 +394,16 @@ def test_a_name_of_a_revision_that_is_none_is_refused_where_it_stands(tmp_path: 
     path = mini.write_source(tmp_path, mini.SOURCE.replace(f'"{mini.REVISION}"', quoted(name)))
     before = entries(tmp_path)
     with pytest.raises(SchemaError, match="is not a valid name of a revision") as caught:
-        pipeline.generate_project(pins, path, tmp_path / OUT, overlay=False)
+        pipeline.generate_project(SchemaFolder(pins), path, tmp_path / OUT, overlay=False)
     assert (caught.value.path, caught.value.line) == (str(path), 6)
     with pytest.raises(InputError, match="is not a valid name of a revision"):
-        pipeline.generate_project(pins, path, tmp_path / OUT, name or "/", overlay=False)
+        pipeline.generate_project(SchemaFolder(pins), path, tmp_path / OUT, name or "/", overlay=False)
     pinned_names = (pins / "revisions.toml").read_text(encoding="utf-8")
     (pins / "revisions.toml").write_text(
         pinned_names.replace(f'"{mini.REVISION}"]', f"{toml(name)}]"), encoding="utf-8"
     )
     with pytest.raises(SchemaError, match="is not a valid name of a revision") as caught:
-        pipeline.generate(pins, tmp_path / OUT)
+        pipeline.generate(SchemaFolder(pins), tmp_path / OUT)
     assert caught.value.path == str(pins / "revisions.toml")
     assert entries(tmp_path) == before
 
@@ -411,7 +414,11 @@ def test_a_name_of_a_revision_that_is_none_is_refused_where_it_stands(tmp_path: 
 def test_a_revision_whose_package_would_hide_a_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="cannot be the name of a revision"):
         pipeline.generate_project(
-            mini.write_folder(tmp_path), mini.write_source(tmp_path), tmp_path / OUT, name, overlay=False
+            SchemaFolder(mini.write_folder(tmp_path)),
+            mini.write_source(tmp_path),
+            tmp_path / OUT,
+            name,
+            overlay=False,
         )
     assert not (tmp_path / OUT).exists()
 
@@ -444,7 +451,7 @@ def test_what_can_be_no_name_or_number_is_refused_where_it_stands(tmp_path: Path
     path = mini.write_source(tmp_path, f"{mini.SOURCE}{source}")
     with pytest.raises(SchemaError) as caught:
         pipeline.generate_project(
-            mini.write_folder(tmp_path / "pins"), path, tmp_path / OUT, "acme", overlay=False
+            SchemaFolder(mini.write_folder(tmp_path / "pins")), path, tmp_path / OUT, "acme", overlay=False
         )
     lines = path.read_text(encoding="utf-8").split("\n")
     assert caught.value.source_line == lines[caught.value.line - 1]
@@ -464,7 +471,7 @@ export interface ImportNotification { method: "import" }
 
 def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
     pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path, mini.SOURCE + HIDING)
-    pipeline.generate_project(pins, path, tmp_path / "hiding", "acme", overlay=False)
+    pipeline.generate_project(SchemaFolder(pins), path, tmp_path / "hiding", "acme", overlay=False)
     assert report(tmp_path / "hiding" / "hiding") == NOTHING
     code = (
         "from hiding.acme import First, Second, models, dispatch\n"
@@ -487,19 +494,19 @@ def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
 def test_a_link_in_the_folder_leads_nothing_out_of_it(tmp_path: Path, link: str) -> None:
     pins = mini.write_folder(tmp_path)
     place, away = tmp_path / link, tmp_path / "away"
-    pipeline.generate(pins, tmp_path / OUT)
+    pipeline.generate(SchemaFolder(pins), tmp_path / OUT)
     place.rename(away)
     place.symlink_to(away)
     old = mini.snapshot(away) if away.is_dir() else away.read_bytes()
     import_schema(
-        pins,
+        SchemaFolder(pins),
         str(mini.write_source(tmp_path, mini.SOURCE.replace("size?: number;", "sizes?: number[];"))),
         mini.REVISION,
         commit=mini.COMMIT,
         repin=True,
     )
     with pytest.raises(InputError, match=r"this link leads elsewhere|in the way"):
-        pipeline.generate(pins, tmp_path / OUT)
+        pipeline.generate(SchemaFolder(pins), tmp_path / OUT)
     assert (mini.snapshot(away) if away.is_dir() else away.read_bytes()) == old
 
 
@@ -514,7 +521,7 @@ def test_a_link_in_a_project_is_refused_or_replaced(tmp_path: Path, link: str, e
     (out / link).symlink_to(away)
     before = entries(tmp_path)
     try:
-        pipeline.generate_project(pins, path, out, overlay=False)
+        pipeline.generate_project(SchemaFolder(pins), path, out, overlay=False)
     except InputError:
         assert entries(tmp_path) == before
     else:
@@ -526,11 +533,11 @@ def test_a_link_in_a_project_is_refused_or_replaced(tmp_path: Path, link: str, e
 
 def test_bytecode_is_not_deleted_through_a_link(tmp_path: Path) -> None:
     out, away = tmp_path / OUT, tmp_path / "away"
-    pipeline.generate(mini.write_folder(tmp_path), out)
+    pipeline.generate(SchemaFolder(mini.write_folder(tmp_path)), out)
     away.mkdir()
     (away / "things.cpython-311.pyc").write_text("theirs", encoding="utf-8")
     (out / "v2099_01_01" / "models" / "__pycache__").symlink_to(away)
     pins = mini.write_folder(tmp_path / "other", mini.SOURCE.replace("@category Things", "@category Items"))
-    result = pipeline.generate(pins, out)
+    result = pipeline.generate(SchemaFolder(pins), out)
     assert out / "v2099_01_01" / "models" / "things.py" in result.deleted
     assert entries(away) == {"things.cpython-311.pyc"}

@@ -23,7 +23,7 @@ from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import module_name
 from mcprev_codegen.typescript import nodes as typescript_nodes
-from support import SCHEMA
+from support import FOLDER
 
 TYPES: Final = 5_000
 """The maximum number of types and members here: a tenth of the real one, so that the tests are fast."""
@@ -178,7 +178,7 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(text: str) -> Revision:
-    return load_bytes(SCHEMA, text.encode(), "schema.ts", "", "2099-01-01")
+    return load_bytes(FOLDER, text.encode(), "schema.ts", "", "2099-01-01")
 
 
 def changed(text: str) -> str:

@@ -16,11 +16,11 @@ import pytest
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.inputs import git
+from mcprev_codegen.inputs import SchemaFolder, git
 from mcprev_codegen.inputs.files import read_file
 from mini import SOURCE, write_folder
 from shell import git as run_git
-from support import SCHEMA
+from support import FOLDER
 
 REVISION: Final = "2099-03-03"
 TEXT: Final = SOURCE.replace("2099-01-01", REVISION)
@@ -165,17 +165,17 @@ def test_nothing_that_a_repository_names_is_run(
     found = change is not missing_objects
     path = repository / "api" / "schema.ts"
     if found:
-        assert len(import_schema(schema, str(path), REVISION).commit) == 40
+        assert len(import_schema(SchemaFolder(schema), str(path), REVISION).commit) == 40
     else:
         with pytest.raises(InputError, match="pass it with --commit"):
-            import_schema(schema, str(path), REVISION)
+            import_schema(SchemaFolder(schema), str(path), REVISION)
     monkeypatch.chdir(repository)
     for named in ("HEAD:api/schema.ts", "main:api", "HEAD:./api/schema.ts"):
         if found:
-            assert load_input(SCHEMA, named).name == REVISION
+            assert load_input(FOLDER, named).name == REVISION
         else:
             with pytest.raises(InputError):
-                load_input(SCHEMA, named)
+                load_input(FOLDER, named)
     assert not canary.exists(), canary.read_text(encoding="utf-8")
 
 
@@ -198,7 +198,7 @@ def test_nor_what_a_linked_checkout_or_the_environment_names(
         assert found.last_change(path, path.read_bytes()) == expected
     monkeypatch.chdir(linked / "api")
     for named, more in (("HEAD:./schema.ts", True), ("HEAD:../api", True), ("main:api/schema.ts", False)):
-        assert ("More" in load_input(SCHEMA, named).declared.types) == more
+        assert ("More" in load_input(FOLDER, named).declared.types) == more
     assert not canary.exists(), canary.read_text(encoding="utf-8")
 
 
@@ -220,7 +220,7 @@ def test_repositories_of_each_kind_are_read(
         ("main@{0}:api", True),
         ("HEAD:api", True),
     ):
-        assert ("More" in load_input(SCHEMA, named).declared.types) == more
+        assert ("More" in load_input(FOLDER, named).declared.types) == more
     found = git.find_repository(tmp_path)
     assert found is not None
     path = tmp_path / "api" / "schema.ts"
@@ -235,7 +235,7 @@ def test_objects_of_a_repository_that_another_one_borrows_are_found(
     alternates = tmp_path / "borrower" / ".git" / "objects" / "info" / "alternates"
     alternates.write_text("../../../foreign/.git/objects\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path / "borrower")
-    assert load_input(SCHEMA, "HEAD:api").name == REVISION
+    assert load_input(FOLDER, "HEAD:api").name == REVISION
 
 
 @pytest.mark.parametrize("named", ["--batch:x.ts", "-x:schema.ts", "--output=x:schema.ts"])
@@ -245,7 +245,7 @@ def test_a_reference_is_never_an_option(
     commit(repository, TEXT)
     monkeypatch.chdir(repository)
     with pytest.raises((InputError, ValueError), match=r"no such file|neither a revision"):
-        load_input(SCHEMA, named)
+        load_input(FOLDER, named)
 
 
 def a_pipe(folder: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_repository_that_is_none_is_an_error(
     spoil(repository)
     monkeypatch.chdir(repository)
     with pytest.raises(InputError, match="not a git repository"):
-        load_input(SCHEMA, "HEAD:api/schema.ts")
+        load_input(FOLDER, "HEAD:api/schema.ts")
 
 
 def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +289,6 @@ def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(f"{module}.LIMIT", len(TEXT.encode()) - 1)
     for named in ("HEAD:api", "api/schema.ts"):
         with pytest.raises(InputError, match="larger than"):
-            load_input(SCHEMA, named)
+            load_input(FOLDER, named)
     with pytest.raises(InputError, match="larger than"):
         read_file(Path("/dev/zero"))

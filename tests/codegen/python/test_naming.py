@@ -23,7 +23,7 @@ from mcprev_codegen.python import names as naming
 from mcprev_codegen.support._names import camel_case
 from mcprev_types._base import Model, Opt
 from mcprev_types._names import wire_name
-from support import SCHEMA, each_revision, load
+from support import FOLDER, each_revision, load
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ export type ServerResult = GetResult;
 
 
 def package(path: Path) -> dict[str, str]:
-    revision = sources.load_file(SCHEMA, path, "2099-01-01")
+    revision = sources.load_file(FOLDER, path, "2099-01-01")
     return emit.package_files(revision, emit.RevisionChain([revision], None, []))
 
 

@@ -24,8 +24,8 @@ from mcprev_codegen.typescript.printer import print_inline
 from support import (
     FIFTH,
     FIRST,
+    FOLDER,
     FOURTH,
-    SCHEMA,
     SECOND,
     THIRD,
     each_revision,
@@ -240,7 +240,7 @@ def test_an_alias_that_only_names_itself_is_an_error_with_its_place(tmp_path: Pa
     path = tmp_path / "schema.ts"
     path.write_text(source, encoding="utf-8")
     with pytest.raises(SchemaError):
-        sources.load_file(SCHEMA, path, "2099-01-01")
+        sources.load_file(FOLDER, path, "2099-01-01")
 
 
 @pytest.mark.parametrize(

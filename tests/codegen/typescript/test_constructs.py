@@ -25,6 +25,7 @@ from mcprev_codegen.diff import compare_revisions, table
 from mcprev_codegen.emit.provenance import GENERATOR_VERSION
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts import load as sources, revision
+from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.typescript.printer import print_module
 from support import check_metaschema, complaints, parse, same, validator
 
@@ -268,7 +269,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A package made of every construct."""
     folder = tmp_path_factory.mktemp("constructs")
     schema = mini.write_folder(folder, mini.SOURCE + "\n".join(c.source for c in CONSTRUCTS.values()))
-    pipeline.generate(schema, folder / "constructs")
+    pipeline.generate(SchemaFolder(schema), folder / "constructs")
     sys.path.insert(0, str(folder))
     yield folder / "constructs" / "v2099_01_01"
     sys.path.remove(str(folder))
@@ -327,9 +328,12 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
     for name, source in (("old", construct.source), ("new", edited)):
         path = tmp_path / f"{name}.ts"
         path.write_text(mini.SOURCE + source, encoding="utf-8")
-        sides.append(sources.load_file(schema, path, name))
+        sides.append(sources.load_file(SchemaFolder(schema), path, name))
     old, new = sides
-    told, back = compare_revisions(schema, old, new).changes, compare_revisions(schema, new, old).changes
+    told, back = (
+        compare_revisions(SchemaFolder(schema), old, new).changes,
+        compare_revisions(SchemaFolder(schema), new, old).changes,
+    )
     assert {change.id for change in told} == construct.told
     mirrors = {
         f"{rule.id}:{case.name}": case.mirror
@@ -337,7 +341,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
         for case in rule.cases.values()
     }
     assert {mirrors[f"{change.id}:{change.case}"] for change in told} == {f"{c.id}:{c.case}" for c in back}
-    assert not compare_revisions(schema, old, old).changes
+    assert not compare_revisions(SchemaFolder(schema), old, old).changes
 
 
 @pytest.mark.parametrize(
@@ -359,6 +363,8 @@ def test_what_python_or_the_schema_cannot_mean_is_refused_with_its_line(
     request = '\nexport type ClientRequest = RunRequest;\nexport interface RunRequest { method: "run" }\nexport interface RunResult {}'
     path.write_text(source + request, encoding="utf-8")
     with pytest.raises(SchemaError) as caught:
-        pipeline.generate_project(mini.write_folder(tmp_path), path, tmp_path / "out", "acme", overlay=False)
+        pipeline.generate_project(
+            SchemaFolder(mini.write_folder(tmp_path)), path, tmp_path / "out", "acme", overlay=False
+        )
     assert (caught.value.line, words in caught.value.message) == (line, True), str(caught.value)
     assert not (tmp_path / "out").exists()

@@ -23,6 +23,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript.printer import print_inline, print_module, print_type
 from support import (
+    FOLDER,
     REVISIONS,
     SCHEMA,
     UPSTREAM,
@@ -307,13 +308,13 @@ def test_a_type_is_shown_on_one_line(source: str, text: str) -> None:
 @each_revision
 def test_the_pin_is_that_of_upstreams_file(revision: str) -> None:
     assert (
-        load_pins(SCHEMA)[revision].sha256 == hashlib.sha256(upstream_path(revision).read_bytes()).hexdigest()
+        load_pins(FOLDER)[revision].sha256 == hashlib.sha256(upstream_path(revision).read_bytes()).hexdigest()
     )
 
 
 @each_revision
 def test_the_pin_is_that_of_the_contract(revision: str) -> None:
-    pin = load_pins(SCHEMA)[revision]
+    pin = load_pins(FOLDER)[revision]
     assert pin.contract == hashlib.sha256((SCHEMA / revision / "schema.ts").read_bytes()).hexdigest()
     assert re.fullmatch(r"[0-9a-f]{40}", pin.commit)
     assert pin.location.endswith(f"/blob/{pin.commit}/schema/{revision}/schema.ts")

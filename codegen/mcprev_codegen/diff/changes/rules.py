@@ -8,14 +8,14 @@ revisions are swapped, as `rule:case`. `effect` is the effect on the set of acce
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from pathlib import Path
+from typing import Final, TypedDict
 
 from mcprev_codegen.diff.changes.model import Effect, Judgement, Level, Verdict
+from mcprev_codegen.inputs import read_table
 
 FOLDER: Final = "rules"
 FILES: Final = ("methods", "types", "members", "values", "constants", "documentation")
@@ -59,24 +59,48 @@ class RuleTable:
     overrides: Mapping[str, str]
 
 
+class _CaseTable(TypedDict):
+    name: str
+    level: str
+    effect: str
+    mirror: str
+    old_to_new: list[str]
+    new_to_old: list[str]
+
+
+class _RuleTable(TypedDict):
+    id: str
+    kind: str
+    action: str
+    headline: str
+    case: list[_CaseTable]
+
+
+class _File(TypedDict):
+    rule: list[_RuleTable]
+
+
+class _Overrides(TypedDict):
+    overrides: dict[str, str]
+
+
 @cache
 def table() -> RuleTable:
     """Return the rule table, which is read once."""
-    rules = [_rule(entry) for name in FILES for entry in _read(name)["rule"]]
-    return RuleTable({rule.id: rule for rule in rules}, _read(OVERRIDES)["overrides"])
+    folder = Path(__file__).with_name(FOLDER)
+    rules = [
+        _rule(entry) for name in FILES for entry in read_table(folder / f"{name}.toml", _File).values["rule"]
+    ]
+    overrides = read_table(folder / f"{OVERRIDES}.toml", _Overrides).values["overrides"]
+    return RuleTable({rule.id: rule for rule in rules}, overrides)
 
 
-def _read(name: str) -> dict[str, Any]:
-    folder = files(__name__.rpartition(".")[0]).joinpath(FOLDER)
-    return tomllib.loads(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def _rule(entry: Mapping[str, Any]) -> Rule:
+def _rule(entry: _RuleTable) -> Rule:
     cases = {case["name"]: _case(case) for case in entry["case"]}
     return Rule(entry["id"], entry["kind"], entry["action"], entry["headline"], cases)
 
 
-def _case(entry: Mapping[str, Any]) -> Case:
+def _case(entry: _CaseTable) -> Case:
     return Case(
         name=entry["name"],
         level=Level(entry["level"]),
@@ -87,6 +111,6 @@ def _case(entry: Mapping[str, Any]) -> Case:
     )
 
 
-def _judgement(entry: tuple[str, str]) -> Judgement:
+def _judgement(entry: list[str]) -> Judgement:
     verdict, reason = entry
     return Judgement(Verdict(verdict), reason)

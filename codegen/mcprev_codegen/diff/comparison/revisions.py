@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from mcprev_codegen.diff.changes import Change, Names, Report, Subject, ordered
 from mcprev_codegen.diff.comparison.areas import compare_constants, compare_declarations, compare_methods
@@ -12,7 +11,7 @@ from mcprev_codegen.diff.comparison.pairing import pair, with_inferred_results
 from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.facts import Revision, load_revision
-from mcprev_codegen.inputs import load_pins
+from mcprev_codegen.inputs import SchemaFolder, load_pins
 from mcprev_codegen.lineage import stated_renames
 from mcprev_codegen.support import Kind
 
@@ -32,7 +31,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     return _report(context, changes)
 
 
-def compare_revisions(folder: Path, old: Revision, new: Revision) -> Report:
+def compare_revisions(folder: SchemaFolder, old: Revision, new: Revision) -> Report:
     """Return the report of `compare`, with the renames that the overlay states between the two revisions.
 
     Either revision may be the older one.
@@ -47,7 +46,7 @@ def compare_revisions(folder: Path, old: Revision, new: Revision) -> Report:
     return compare(old, new, {after: before for before, after in backwards.items()})
 
 
-def _lineage(folder: Path, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
+def _lineage(folder: SchemaFolder, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
     if old.name == new.name:
         return {}
     return stated_renames([old, *(load_revision(folder, name) for name in between), new])

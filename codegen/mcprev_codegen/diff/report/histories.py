@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.diff.changes import Change, Level, Report
 from mcprev_codegen.diff.comparison import View, compare_revisions, view_of
 from mcprev_codegen.facts import Revision, load_revision
-from mcprev_codegen.inputs import load_pins
+from mcprev_codegen.inputs import SchemaFolder, load_pins
 
 ABSENT: Final = "absent"
 ADDED: Final = "added"
@@ -43,7 +42,7 @@ class History:
     entries: tuple[HistoryEntry, ...]
 
 
-def history(folder: Path, name: str) -> History:
+def history(folder: SchemaFolder, name: str) -> History:
     """Return the history of a type or method. Raises `LookupError` if no revision has one of that name."""
     revisions = [load_revision(folder, revision) for revision in load_pins(folder)]
     is_method = any(name in revision.methods for revision in revisions)

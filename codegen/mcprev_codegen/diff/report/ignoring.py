@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NotRequired, TypedDict
 
 from mcprev_codegen.diff.changes import Change, Ignored, Report, table
-from mcprev_codegen.errors import InputError
-from mcprev_codegen.inputs import read_table
+from mcprev_codegen.inputs import Table, read_table
 
-TABLE: Final = "ignore"
 _SELECTORS: Final = ("rule", "path", "fingerprint")
 
 
@@ -45,33 +43,34 @@ class IgnoreEntry:
         )
 
 
+class _Entry(TypedDict):
+    reason: str
+    rule: NotRequired[str]
+    path: NotRequired[str]
+    fingerprint: NotRequired[str]
+
+
+class _File(TypedDict, total=False):
+    ignore: list[_Entry]
+
+
 def read_ignores(path: Path) -> tuple[IgnoreEntry, ...]:
-    """Return the entries of an ignore file. Raises `InputError`, which names the entry, if one is invalid."""
-    _, data = read_table(path)
-    entries = data.pop(TABLE, [])
-    if data or not isinstance(entries, list):
-        raise InputError(f"{path}: only [[{TABLE}]] tables are allowed in an ignore file")
-    return tuple(
-        _entry(f"{path}: [[{TABLE}]] {number}", entry)
-        for number, entry in enumerate(cast("list[object]", entries), 1)
-    )
+    """Return the entries of an ignore file. Raises `CodegenError`, which names the entry, if one is invalid."""
+    file = read_table(path, _File)
+    return tuple(_entry(file, number, entry) for number, entry in enumerate(file.values.get("ignore", [])))
 
 
-def _entry(where: str, entry: object) -> IgnoreEntry:
-    values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
-    if unknown := [name for name in values if name not in ("reason", *_SELECTORS)]:
-        raise InputError(f"{where}: unknown key '{unknown[0]}'; known are reason, {', '.join(_SELECTORS)}")
-    if wrong := [name for name, value in values.items() if not isinstance(value, str) or not value.strip()]:
-        raise InputError(f"{where}: '{wrong[0]}' must be a text")
-    if "reason" not in values:
-        raise InputError(f"{where}: 'reason' is missing")
-    if not values.keys() & set(_SELECTORS):
-        raise InputError(f"{where}: one of {', '.join(_SELECTORS)} is missing")
-    values["reason"] = " ".join(str(values["reason"]).split())
-    result = IgnoreEntry(**cast("dict[str, str]", values))
-    if result.rule is not None and result.rule not in table().rules:
-        raise InputError(f"{where}: unknown rule '{result.rule}'; `mcprev diff --rules` lists the rules")
-    return result
+def _entry(file: Table[_File], number: int, entry: _Entry) -> IgnoreEntry:
+    place = ("ignore", number)
+    if empty := [name for name, value in entry.items() if not str(value).strip()]:
+        raise file.fail(f"'ignore.{empty[0]}' must be a text", *place, empty[0])
+    if not entry.keys() & set(_SELECTORS):
+        raise file.fail(f"one of {', '.join(_SELECTORS)} is missing", *place)
+    if "rule" in entry and entry["rule"] not in table().rules:
+        message = f"unknown rule '{entry['rule']}'; `mcprev diff --rules` lists the rules"
+        raise file.fail(message, *place, "rule")
+    reason = " ".join(entry["reason"].split())
+    return IgnoreEntry(reason, entry.get("rule"), entry.get("path"), entry.get("fingerprint"))
 
 
 def ignore(report: Report, entries: Sequence[IgnoreEntry], source: str) -> Report:
