@@ -92,13 +92,14 @@ def load_extension(
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
     `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
-    the file declares. Without `overlay` it extends none. `name` is the name of the generated revision; by default
+    the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the name of the generated revision; by default
     `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
     declared = _declared(read_file(path), str(path))
-    if not any(union in declared.types for union in MESSAGE_UNIONS):
+    if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
         raise InputError(
-            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
+            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}; "
+            "pass --no-overlay for a package of its types, which has no methods"
         )
     pins = load_pins(folder)
     version = _version(declared)

@@ -22,7 +22,7 @@ from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import module_name
-from mcprev_codegen.typescript import nodes as typescript_nodes
+from mcprev_codegen.typescript.reader import source_file
 from support import FOLDER
 
 TYPES: Final = 5_000
@@ -174,7 +174,7 @@ def in_steps(work: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typescript_nodes, "MAX_TYPES", TYPES)
+    monkeypatch.setattr(source_file, "MAX_TYPES", TYPES)
 
 
 def load(text: str) -> Revision:

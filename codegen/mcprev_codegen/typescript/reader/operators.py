@@ -1,0 +1,380 @@
+"""Evaluates what TypeScript computes from types: keyof, indexed access, mapped types, utility types and templates.
+
+The result is the type as one would write it out. What cannot be written out is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from tree_sitter import Node
+
+from mcprev_codegen import ir
+from mcprev_codegen.typescript.reader.bounds import MAX_DEPTH, MAX_TEMPLATES
+from mcprev_codegen.typescript.reader.literals import shown_number
+from mcprev_codegen.typescript.reader.scope import Scope
+from mcprev_codegen.typescript.reader.source_file import SourceFile, named_children, node_text
+
+UNDEFINED: Final = ir.Prim("undefined")
+"""The value of an absent member; it stands only in the type of a member, until the member is read."""
+_NULLISH: Final = (ir.Prim("null"), UNDEFINED)
+_PLAIN: Final = (ir.Prim("string"), ir.Prim("number"), ir.Prim("null"))
+_PLACEHOLDER: Final = re.compile(r"\$\{(\w+)\}")
+_OBJECT_UTILITIES: Final = {"Pick": 2, "Omit": 2, "Partial": 1, "Required": 1}
+"""The types that derive an object type from another one, with the number of their arguments."""
+_CHANGED_STRINGS: Final[Mapping[str, Callable[[str], str]]] = {
+    "Uppercase": str.upper,
+    "Lowercase": str.lower,
+    "Capitalize": lambda text: text[:1].upper() + text[1:],
+    "Uncapitalize": lambda text: text[:1].lower() + text[1:],
+}
+_KNOWN: Final = ", ".join(
+    f"{name}<{parameters}>"
+    for parameters, names in {
+        "T": ("Array", "Readonly", "Partial", "Required", "NonNullable", *_CHANGED_STRINGS),
+        "T, Keys": ("Pick", "Omit"),
+        "Keys, T": ("Record",),
+        "T, U": ("Exclude", "Extract"),
+    }.items()
+    for name in names
+)
+
+
+def joined(members: Iterable[ir.TypeExpr]) -> ir.TypeExpr:
+    """Return the union of types, with unions in it opened; a single type is no union."""
+    found: list[ir.TypeExpr] = []
+    for member in members:
+        found += member.members if isinstance(member, ir.Union) else [member]
+    return found[0] if len(found) == 1 else ir.Union(tuple(found))
+
+
+class Operators:
+    """Evaluates the operators on types in one file."""
+
+    def __init__(self, file: SourceFile, scope: Scope, read: Callable[[Node], ir.TypeExpr]) -> None:
+        self._file = file
+        self._scope = scope
+        self._read = read
+        self._members: dict[ir.Ref, Mapping[str, ir.Field] | None] = {}
+        """The members of the declared types that were asked for; None while they are being collected."""
+
+    # -- the parts of a type -------------------------------------------------------------------------
+
+    def alternatives(self, node: Node, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
+        """Yield the members of a union, through aliases and enums, each of which is opened once."""
+        pending, opened = [type_], set[ir.Ref]()
+        while pending:
+            found = pending.pop()
+            if isinstance(found, ir.Ref) and found in opened:
+                continue
+            decl = self._scope.opened(node, found) if isinstance(found, ir.Ref) else None
+            if isinstance(found, ir.Union):
+                self._file.count(node, len(found.members))
+                pending += found.members[::-1]
+            elif isinstance(found, ir.Ref) and isinstance(decl, ir.Alias):
+                opened.add(found)
+                pending.append(decl.type)
+            else:
+                yield found
+
+    def keys(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...] | None:
+        """Return the member names in a type of keys; None for any string."""
+        values = [self._key(node, member) for member in self.alternatives(node, type_)]
+        keys = [value for value in values if value is not None]
+        return tuple(dict.fromkeys(keys)) if len(keys) == len(values) else None
+
+    def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
+        if type_ == ir.Prim("string"):
+            return None
+        if isinstance(type_, ir.Lit) and not isinstance(type_.value, bool):
+            key = type_.value if isinstance(type_.value, str) else shown_number(type_.value)
+            if key is not None:
+                return key
+        self._file.fail(
+            node, "names of members are expected here; write literals, an alias or enum of them, or string"
+        )
+
+    def members(self, node: Node, type_: ir.TypeExpr) -> Mapping[str, ir.Field]:
+        """Return the members of an object type, inherited ones included. Raises `SchemaError` for any other type."""
+        match type_:
+            case ir.Obj(fields, index):
+                self._no_index(node, index)
+                return {field.name: field for field in fields}
+            case ir.Derived(kind, base, keys):
+                derived = ir.derive_fields(kind, [*self.members(node, base).values()], keys)
+                return {field.name: field for field in derived}
+            case ir.Ref():
+                return self._declared_members(node, type_)
+            case _:
+                self._file.fail(
+                    node, "the members of this type are not known; write the type out that is meant"
+                )
+
+    def _declared_members(self, node: Node, reference: ir.Ref) -> Mapping[str, ir.Field]:
+        if reference not in self._members:
+            if sum(members is None for members in self._members.values()) == MAX_DEPTH:
+                self._file.fail(
+                    node, f"more than {MAX_DEPTH} types that extend one another are not supported here"
+                )
+            self._members[reference] = None
+            found: dict[str, ir.Field] = {}
+            match self._scope.opened(node, reference):
+                case ir.Alias(type=type_):
+                    found |= self.members(node, type_)
+                case ir.Interface(bases=bases, fields=fields, index=index):
+                    self._no_index(node, index)
+                    for base in bases:
+                        for name, field in self.members(node, base).items():
+                            found.setdefault(name, field)
+                    found |= {field.name: field for field in fields}
+                case None:
+                    self._file.fail(node, f"the members of '{reference.name}' are not known here")
+            self._file.count(node, len(found))
+            self._members[reference] = found
+        members = self._members[reference]
+        if members is None:
+            self._file.fail(node, f"'{reference.name}' has members that are made from itself; write them out")
+        return members
+
+    def _no_index(self, node: Node, index: ir.IndexSig | None) -> None:
+        if index is not None:
+            self._file.fail(
+                node, "this type has an index signature, so its members are not known; write the type out"
+            )
+
+    def _inlined(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
+        """Return a type that is repeated here. Raises `SchemaError` if that makes the file too large or deep."""
+        self._charge(node, type_, 0)
+        return type_
+
+    def _charge(self, node: Node, part: ir.Node, depth: int) -> ir.Node:
+        if depth == MAX_DEPTH:
+            self._file.fail(node, f"types are nested more than {MAX_DEPTH} deep; give the inner ones names")
+        self._file.count(node)
+        return ir.map_inner(part, lambda inner: self._charge(node, inner, depth + 1))
+
+    # -- operators -----------------------------------------------------------------------------------
+
+    def keyof(self, node: Node) -> ir.TypeExpr:
+        """Return `keyof T`: the names of the members of an object type."""
+        names = [*self.members(node, self._read(named_children(node)[0]))]
+        if not names:
+            self._file.fail(node, "this keyof type leaves no value, since the type has no member")
+        if any(name.lstrip("-").isdecimal() for name in names):
+            self._file.fail(
+                node, "the names of members are numbers here; write them out as a union of literals"
+            )
+        return joined(ir.Lit(name) for name in names)
+
+    def lookup(self, node: Node, *, absent: bool) -> ir.TypeExpr:
+        """Return `T["member"]` or `T[number]`; with `absent`, `undefined` may be a part of it."""
+        of, key = named_children(node)
+        types = [*self.alternatives(of, self._read(of))]
+        if node_text(key) == "number":
+            items = [part for type_ in types for part in self._items(of, type_)]
+            return self._inlined(node, joined(ir.distinct(items)))
+        keys = self.keys(key, self._read(key))
+        if keys is None:
+            self._file.fail(
+                key, "names of members are expected here; write literals, or an alias or enum of them"
+            )
+        fields = [self._member(node, type_, name) for type_ in types for name in keys]
+        found = [self._inlined(node, field.type) for field in fields]
+        if any(field.optional for field in fields):
+            if not absent:
+                self._file.fail(
+                    node,
+                    "the member is optional, and an absent value has a meaning only in another member; write the type out",
+                )
+            found.append(UNDEFINED)
+        return joined(ir.distinct(found))
+
+    def _member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.Field:
+        members = self.members(node, type_)
+        if name not in members:
+            self._file.fail(node, f"there is no member '{name}'")
+        return members[name]
+
+    def _items(self, node: Node, type_: ir.TypeExpr) -> tuple[ir.TypeExpr, ...]:
+        match type_:
+            case ir.Array(item):
+                return (item,)
+            case ir.Tuple(items):
+                return items
+            case _:
+                self._file.fail(node, "only an array or tuple has items")
+
+    def mapped(self, node: Node, read_member: Callable[[Node], tuple[ir.TypeExpr, bool]]) -> ir.TypeExpr:
+        """Return `{ [K in Keys]: T }` as an object with these members."""
+        clause, annotation = named_children(node)
+        parameter, source, *renamed = named_children(clause)
+        if renamed:
+            self._file.unsupported(clause, "with renamed members")
+        modifier = annotation.children[0].type.removesuffix(":")
+        given = self._mapped_members(source)
+        if given is None:
+            with self._scope.bound({node_text(parameter): ir.Prim("string")}):
+                return ir.Record(read_member(annotation)[0])
+        fields: list[ir.Field] = []
+        for name, was_optional in given.items():
+            with self._scope.bound({node_text(parameter): ir.Lit(name)}):
+                type_, absent = read_member(annotation)
+            optional = modifier in ("?", "+?") or (modifier != "-?" and (was_optional or absent))
+            fields.append(ir.Field(name, type_, optional))
+        return ir.Obj(tuple(fields))
+
+    def _mapped_members(self, source: Node) -> dict[str, bool] | None:
+        """Return the names of mapped members, and whether each is optional in the type that `keyof` names them of."""
+        if source.type == "index_type_query":
+            (of,) = named_children(source)
+            return {name: field.optional for name, field in self.members(of, self._read(of)).items()}
+        keys = self.keys(source, self._read(source))
+        return None if keys is None else dict.fromkeys(keys, False)
+
+    # -- utility types -------------------------------------------------------------------------------
+
+    def utility(self, node: Node, name: str, args: Sequence[Node]) -> ir.TypeExpr:
+        """Return the type that a utility type of TypeScript stands for."""
+        match name, len(args):
+            case ("Array" | "ReadonlyArray"), 1:
+                return ir.Array(self._read(args[0]))
+            case "Readonly", 1:
+                return self._read(args[0])
+            case "Record", 2:
+                keys = self.keys(args[0], self._read(args[0]))
+                value = self._read(args[1])
+                return (
+                    ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
+                )
+            case _, count if count == _OBJECT_UTILITIES.get(name):
+                keys = self.keys(args[1], self._read(args[1])) if count == 2 else ()
+                return self._derived(node, name, self._read(args[0]), keys or ())
+            case "NonNullable", 1:
+                return self._non_nullable(node, self._read(args[0]))
+            case ("Exclude" | "Extract"), 2:
+                return self._filtered(node, args, keep=name == "Extract")
+            case _, 1 if name in _CHANGED_STRINGS:
+                texts = [
+                    self._text(args[0], part) for part in self.alternatives(args[0], self._read(args[0]))
+                ]
+                return joined(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
+            case _:
+                self._file.fail(
+                    node,
+                    f"the generic type '{name}' is not supported; supported are {_KNOWN}, and those declared in this file",
+                )
+
+    def _derived(self, node: Node, kind: str, base: ir.TypeExpr, keys: tuple[str, ...]) -> ir.TypeExpr:
+        match base:
+            case ir.Ref() | ir.Derived():
+                return ir.Derived(kind, base, keys)
+            case ir.Obj(fields, index):
+                return ir.Obj(tuple(ir.derive_fields(kind, fields, keys)), None if kind == "Pick" else index)
+            case ir.Record(value) if kind == "Pick":
+                return ir.Obj(tuple(ir.Field(key, value) for key in keys))
+            case ir.Record():
+                return base
+            case _:
+                self._file.fail(
+                    node, f"{kind} is only supported for an interface or object; give this type a name"
+                )
+
+    def _non_nullable(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
+        parts = [*self.alternatives(node, type_)]
+        if any(part == ir.Prim("unknown") for part in parts):
+            self._file.fail(node, "NonNullable of an unknown value is not supported; write the type out")
+        kept = [part for part in parts if part not in _NULLISH]
+        if not kept:
+            self._file.fail(node, "this type leaves no value")
+        return type_ if len(kept) == len(parts) else joined(self._inlined(node, part) for part in kept)
+
+    def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
+        """Return the members of a union of plain values that another one has, or that it has not."""
+        types, of = ([*self.alternatives(arg, self._read(arg))] for arg in args)
+        for arg, parts in zip(args, (types, of), strict=True):
+            for part in parts:
+                if not isinstance(part, ir.Lit) and part not in _PLAIN:
+                    self._file.fail(
+                        arg, "only literals, string, number and null are supported here; write the union out"
+                    )
+        kept = [part for part in types if any(_is_a(part, other) for other in of) == keep]
+        if not kept:
+            self._file.fail(node, "this type leaves no value")
+        return joined(ir.distinct(kept))
+
+    def _text(self, node: Node, type_: ir.TypeExpr) -> str:
+        if isinstance(type_, ir.Lit) and isinstance(type_.value, str) and type_.value[:1] <= "\uffff":
+            return type_.value
+        self._file.fail(node, "only string literals are supported here; write the result out")
+
+    # -- template literal types ----------------------------------------------------------------------
+
+    def template(self, node: Node) -> ir.TypeExpr:
+        """Return a template literal type; one with unions in its placeholders is the union of all their combinations."""
+        whole, start = node.text or b"", 1
+        parts: list[list[tuple[str, ...]]] = []
+        for part in (child for child in node.children if child.type == "template_type"):
+            first, last = part.start_byte - node.start_byte, part.end_byte - node.start_byte
+            parts.append([(whole[start:first].decode().replace("\r\n", "\n"),)])
+            (inner,) = named_children(part)
+            parts.append([self._pieces(part, one) for one in self.alternatives(part, self._read(inner))])
+            start = last
+        parts.append([(whole[start:-1].decode().replace("\r\n", "\n"),)])
+        count = math.prod(map(len, parts))
+        if count > MAX_TEMPLATES:
+            self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
+        self._file.count(node, count)
+        return joined(ir.distinct(self._combined(node, pieces) for pieces in product(*parts)))
+
+    def _pieces(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...]:
+        """Return a type in a placeholder as texts, with the names of simple placeholders between them."""
+        match type_:
+            case ir.Prim(name) if name in ir.PLACEHOLDERS:
+                return "", name, ""
+            case ir.Lit(bool() as value):
+                return (str(value).lower(),)
+            case ir.Lit(str() as text):
+                return (text,)
+            case ir.Lit(int() | float() as value) if digits := shown_number(value):
+                return (digits,)
+            case ir.Template(text):
+                return tuple(_PLACEHOLDER.split(text))
+            case _:
+                shown = ", ".join(f"${{{name}}}" for name in ir.PLACEHOLDERS)
+                self._file.fail(
+                    node,
+                    f"only {shown}, literals and unions of them are supported in a template literal type; write string",
+                )
+
+    def _combined(self, node: Node, pieces: Iterable[tuple[str, ...]]) -> ir.Lit | ir.Template:
+        texts = [""]
+        for piece in pieces:
+            texts[-1:] = [texts[-1] + piece[0], *piece[1:]]
+        if len(texts) == 1:
+            return ir.Lit(self._file.short(node, texts[0]))
+        if any(mark in text for text in texts[::2] for mark in ("`", "\\", "${", "\r")):
+            self._file.fail(
+                node,
+                "backticks, backslashes and ${ are not supported in a template literal type; write string with a `@pattern`",
+            )
+        shown = (f"${{{text}}}" if n % 2 else text for n, text in enumerate(texts))
+        return ir.Template(self._file.short(node, "".join(shown)))
+
+
+def _is_a(part: ir.TypeExpr, other: ir.TypeExpr) -> bool:
+    """Return whether each value of a plain type is one of another plain type."""
+    match part, other:
+        case ir.Lit(value), ir.Lit(wanted):
+            return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+        case ir.Lit(bool()), ir.Prim():
+            return False
+        case ir.Lit(str()), ir.Prim(name):
+            return name == "string"
+        case ir.Lit(), ir.Prim(name):
+            return name == "number"
+        case _:
+            return part == other

@@ -1,0 +1,39 @@
+"""What the readers of types ask of the declarations around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tree_sitter import Node
+
+from mcprev_codegen import ir
+
+
+class Scope(Protocol):
+    """The names that mean something at the place that is being read."""
+
+    def reference(self, node: Node, name: str) -> ir.TypeExpr:
+        """Return what a name stands for: an argument of a generic, a member of an enum, or a declared type."""
+        ...
+
+    def constant(self, node: Node, name: str) -> ir.ConstRef:
+        """Return a reference to a constant."""
+        ...
+
+    def is_generic(self, name: str) -> bool:
+        """Return whether the file declares a generic of that name."""
+        ...
+
+    def use(self, node: Node, name: str, arguments: Sequence[ir.TypeExpr]) -> ir.Ref:
+        """Return the declaration that a generic becomes with these arguments."""
+        ...
+
+    def opened(self, node: Node, reference: ir.Ref) -> ir.Interface | ir.Alias | None:
+        """Return the declaration that a reference names; None in a fragment, which has none."""
+        ...
+
+    def bound(self, arguments: Mapping[str, ir.TypeExpr]) -> AbstractContextManager[None]:
+        """Let more names stand for types, until the context is left."""
+        ...

@@ -1,0 +1,176 @@
+"""A parsed TypeScript file: the places of errors, comments, and the number of types that are read.
+
+tree-sitter parses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NoReturn
+
+import tree_sitter_typescript
+from tree_sitter import Language, Node, Parser
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.typescript.jsdoc import BadTag, comment_body, is_jsdoc, read_comments
+from mcprev_codegen.typescript.reader.bounds import MAX_TEXT, MAX_TYPES
+from mcprev_codegen.typescript.reader.unsupported import PLAIN_DATA, UNSUPPORTED
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_typescript.language_typescript()))
+
+
+def node_text(node: Node) -> str:
+    """Return the source text of a node."""
+    return (node.text or b"").decode("utf-8")
+
+
+def named_children(node: Node) -> list[Node]:
+    """Return the named children without comments, which may occur anywhere."""
+    return [child for child in node.named_children if child.type != "comment"]
+
+
+def span(node: Node) -> ir.Span:
+    """Return the lines of a node, counted from 1."""
+    return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
+
+
+def flatten(node: Node, kind: str) -> Iterator[Node]:
+    """Yield the members of nested unions or intersections, without their parentheses."""
+    pending = named_children(node)[::-1]
+    while pending:  # A union of a thousand members is nested a thousand deep.
+        child = inner = pending.pop()
+        while inner.type == "parenthesized_type":
+            (inner,) = named_children(inner)
+        if inner.type == kind:
+            pending += named_children(inner)[::-1]
+        else:
+            yield child
+
+
+def type_parameters(node: Node) -> list[Node]:
+    """Return the type parameters of a generic declaration."""
+    found = node.child_by_field_name("type_parameters")
+    return [] if found is None else named_children(found)
+
+
+def _followed(children: Sequence[Node]) -> list[bool]:
+    """Return whether the line on which each node ends continues with a named one that is no comment."""
+    found: list[bool] = []
+    row = -1
+    for child in reversed(children):
+        found.append(row == child.end_point[0])
+        if child.is_named and child.type != "comment":
+            row = child.start_point[0]
+    return found[::-1]
+
+
+class SourceFile:
+    """One file as tree-sitter's nodes. Errors name the place of a node."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self._path = path
+        self._lines = source.split("\n")
+        self.root = _parser().parse(source.encode("utf-8")).root_node
+        self.warnings: list[str] = []
+        self._types = 0
+
+    # -- places and comments -------------------------------------------------------------------------
+
+    def fail(self, node: Node, message: str, *, below: int = 0) -> NoReturn:
+        """Raise `SchemaError` at a node, or at the start of a line below its first one."""
+        row = node.start_point[0] + below
+        line = self._lines[row].rstrip("\r")
+        before = line.encode("utf-8")[: node.start_point[1]] if not below else b""
+        column = len(before.decode("utf-8", "replace")) + 1
+        if below:
+            column = len(line) - len(line.lstrip(" *\t")) + 1
+        raise SchemaError(message, path=self._path, line=row + 1, column=column, source_line=line)
+
+    def unsupported(self, node: Node, where: str) -> NoReturn:
+        """Raise `SchemaError` for a construct that is refused."""
+        token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
+        what, instead = UNSUPPORTED.get(node.type, (token, PLAIN_DATA))
+        self.fail(node, f"{what} is not supported {where}; {instead}")
+
+    def warn(self, node: Node, message: str, *, below: int = 0) -> None:
+        """Record a warning at a node, or at a line below its first one."""
+        self.warnings.append(f"{self._path}:{node.start_point[0] + below + 1}: {message}")
+
+    def count(self, node: Node, times: int = 1) -> None:
+        """Count a type or member. Raises `SchemaError` if there are too many in the file."""
+        self._types += times
+        if self._types > MAX_TYPES:
+            self.fail(node, f"more than {MAX_TYPES} types and members are not supported")
+
+    def reject_syntax_errors(self) -> None:
+        """Raise `SchemaError` at the first syntax error, if there is one."""
+        if not self.root.has_error:
+            return
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            if node.is_missing:
+                self.fail(node, f"syntax error: '{node.type}' is missing")
+            if (
+                node.type == "ERROR" and node != self.root
+            ):  # which is one if little of the file could be parsed
+                self.fail(node, "syntax error: this is not TypeScript")
+            stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
+        self.fail(self.root, "syntax error: this is not TypeScript")
+
+    def siblings(self, parent: Node) -> list[tuple[Node, list[Node], list[Node]]]:
+        """Return each named child with the comments before it, and the comments behind it on the same line."""
+        items: list[tuple[Node, list[Node], list[Node]]] = []
+        pending: list[Node] = []
+        children = parent.children
+        for child, followed in zip(children, _followed(children), strict=True):
+            if child.type != "comment":
+                if child.is_named:
+                    items.append((child, pending, []))
+                    pending = []
+                continue
+            behind = items and not pending and child.start_point[0] == items[-1][0].end_point[0]
+            if behind and not followed:
+                items[-1][2].append(child)
+            else:
+                pending.append(child)
+        return items
+
+    def docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
+        """Return the tags and the prose of the comments above a declaration or member."""
+        found = [c for c in above if is_jsdoc(node_text(c))]
+        try:
+            tags, doc, unknown = read_comments([node_text(c) for c in above], section)
+        except BadTag as error:
+            self.fail(found[-1], str(error), below=error.line)
+        for name, below in unknown:
+            self.warn(found[-1], f"the JSDoc tag '@{name}' is not known; it is kept as prose", below=below)
+        return tags, doc
+
+    def member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:
+        """Return the remarks behind the members of a union, each with the index of its member."""
+        if value.type != "union_type":
+            return ()
+        ends = {member.end_point[0]: n for n, member in enumerate(flatten(value, "union_type"))}
+        remarks = [c for c in (*self._comments_in(value), *trailing) if c.start_point[0] in ends]
+        return tuple((ends[c.start_point[0]], comment_body(node_text(c))) for c in remarks)
+
+    def _comments_in(self, node: Node) -> Iterator[Node]:
+        pending = node.children[::-1]
+        while pending:
+            child = pending.pop()
+            if child.type == "comment":
+                yield child
+            elif child.type == "union_type":
+                pending += child.children[::-1]
+
+    def short(self, node: Node, text: str) -> str:
+        """Return a name or literal. Raises `SchemaError` if it is too long."""
+        if len(text) > MAX_TEXT:
+            self.fail(node, f"a name or literal of more than {MAX_TEXT} characters is not supported")
+        return text

@@ -1,0 +1,234 @@
+"""Reads types: each kind of node that is a type has one method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tree_sitter import Node
+
+from mcprev_codegen import ir
+from mcprev_codegen.typescript.jsdoc import comment_body
+from mcprev_codegen.typescript.reader.bounds import MAX_DEPTH
+from mcprev_codegen.typescript.reader.literals import read_literal, read_number, read_string, shown_number
+from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators, joined
+from mcprev_codegen.typescript.reader.scope import Scope
+from mcprev_codegen.typescript.reader.source_file import (
+    SourceFile,
+    flatten,
+    named_children,
+    node_text,
+    span,
+)
+from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
+
+_PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
+_ANY_VALUE: Final = ir.Obj()
+"""`{}`, which beside a primitive type means any value of it: editors offer the literals beside `string & {}`."""
+
+
+class TypeReader:
+    """Reads types and members in one file; a scope says what their names mean."""
+
+    def __init__(self, file: SourceFile, scope: Scope) -> None:
+        self._file = file
+        self._scope = scope
+        self._operators = Operators(file, scope, self.type)
+        self._depth = 0
+        self._absent = False
+        """Whether `undefined` may be a part of the type that is being read."""
+        self._readers: Mapping[str, Callable[[Node], ir.TypeExpr]] = {
+            "predefined_type": self._predefined,
+            "type_identifier": lambda node: scope.reference(node, node_text(node)),
+            "nested_type_identifier": lambda node: scope.reference(node, node_text(node)),
+            "literal_type": self._literal,
+            "union_type": self._union,
+            "intersection_type": self._intersection,
+            "array_type": lambda node: ir.Array(self.type(named_children(node)[0])),
+            "parenthesized_type": lambda node: self._nested(named_children(node)[0], absent=self._absent),
+            "readonly_type": lambda node: self.type(named_children(node)[0]),
+            "object_type": self._object,
+            "tuple_type": self._tuple,
+            "template_literal_type": self._operators.template,
+            "generic_type": self._generic,
+            "type_query": self._query,
+            "index_type_query": self._operators.keyof,
+            "lookup_type": lambda node: self._operators.lookup(node, absent=self._absent),
+        }
+
+    def type(self, node: Node) -> ir.TypeExpr:
+        """Return a type. Raises `SchemaError` if it is not supported."""
+        return self._nested(node, absent=False)
+
+    def base(self, node: Node) -> ir.TypeExpr:
+        """Return the type that an interface extends."""
+        if node.type == "nested_identifier":  # as a base, `A.B` is parsed as an expression
+            return self._scope.reference(node, node_text(node))
+        return self.type(node)
+
+    def annotation(self, node: Node) -> ir.TypeExpr:
+        """Return the type behind a colon."""
+        (inner,) = named_children(node)
+        return self.type(inner)
+
+    def member_annotation(self, node: Node) -> tuple[ir.TypeExpr, bool]:
+        """Return the type of a member, and whether `undefined` is one of its values: the member may be absent."""
+        (inner,) = named_children(node)
+        type_ = self._nested(inner, absent=True)
+        parts = type_.members if isinstance(type_, ir.Union) else (type_,)
+        kept = [part for part in parts if part != UNDEFINED]
+        if not kept:
+            self._file.fail(inner, "a member that is always absent is not supported; leave it out")
+        return (type_, False) if len(kept) == len(parts) else (joined(kept), True)
+
+    def _nested(self, node: Node, *, absent: bool) -> ir.TypeExpr:
+        self._file.count(node)
+        if self._depth == MAX_DEPTH:
+            self._file.fail(node, f"types are nested more than {MAX_DEPTH} deep; give the inner ones names")
+        reader = self._readers.get(node.type)
+        if reader is None:
+            self._file.unsupported(node, "as a type")
+        outer, self._absent = self._absent, absent
+        self._depth += 1
+        try:
+            return reader(node)
+        finally:
+            self._depth -= 1
+            self._absent = outer
+
+    # -- kinds of types ------------------------------------------------------------------------------
+
+    def _predefined(self, node: Node) -> ir.Prim:
+        if node_text(node) not in _PRIMITIVES:
+            instead = NOT_JSON.get(node_text(node), PLAIN_DATA)
+            self._file.fail(node, f"the type '{node_text(node)}' has no equivalent in JSON; {instead}")
+        return ir.Prim(node_text(node))
+
+    def _literal(self, node: Node) -> ir.TypeExpr:
+        (value,) = named_children(node)
+        if value.type == "undefined" and self._absent:
+            return UNDEFINED
+        return ir.Prim("null") if value.type == "null" else ir.Lit(read_literal(self._file, value))
+
+    def _union(self, node: Node) -> ir.TypeExpr:
+        return joined(self._nested(part, absent=self._absent) for part in flatten(node, node.type))
+
+    def _intersection(self, node: Node) -> ir.TypeExpr:
+        found: list[ir.TypeExpr] = []
+        for part in flatten(node, node.type):
+            member = self.type(part)
+            found += member.members if isinstance(member, ir.Intersection) else [member]
+        if any(
+            isinstance(part, ir.Prim | ir.Lit | ir.Template) and part not in ir.ANYTHING for part in found
+        ):
+            found = [part for part in found if part != _ANY_VALUE]
+        return found[0] if len(found) == 1 else ir.Intersection(tuple(found))
+
+    def _object(self, node: Node) -> ir.TypeExpr:
+        members = named_children(node)
+        if len(members) == 1 and [c.type for c in named_children(members[0])[:1]] == ["mapped_type_clause"]:
+            return self._operators.mapped(members[0], self.member_annotation)
+        return ir.Obj(*self.members(node))
+
+    def _tuple(self, node: Node) -> ir.TypeExpr:
+        """Return a tuple, whose items may have names; one with optional items is a union of tuples."""
+        items: list[ir.TypeExpr] = []
+        required = 0
+        for item in named_children(node):
+            optional = item.type in ("optional_parameter", "optional_type")
+            named = item.type in ("optional_parameter", "required_parameter")
+            inner = named_children(item)[-1] if named or optional else item
+            items.append(self.annotation(inner) if inner.type == "type_annotation" else self.type(inner))
+            required += not optional
+        return joined(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
+
+    def _generic(self, node: Node) -> ir.TypeExpr:
+        name_node, args_node = named_children(node)
+        name, args = node_text(name_node), named_children(args_node)
+        if self._scope.is_generic(name):
+            return self._scope.use(node, name, [self.type(arg) for arg in args])
+        return self._operators.utility(node, name, args)
+
+    def _query(self, node: Node) -> ir.ConstRef:
+        (value,) = named_children(node)
+        if value.type not in ("identifier", "member_expression"):
+            self._file.unsupported(node, "as a type")
+        return self._scope.constant(node, node_text(value))
+
+    # -- members -------------------------------------------------------------------------------------
+
+    def members(self, *bodies: Node) -> tuple[tuple[ir.Field, ...], ir.IndexSig | None]:
+        """Return the members between braces, and the index signature among them; further bodies are merged."""
+        fields: dict[str, ir.Field] = {}
+        index: ir.IndexSig | None = None
+        for body in bodies:
+            own: set[str] = set()
+            for child, above, trailing in self._file.siblings(body):
+                if child.type == "index_signature":
+                    if index is not None:
+                        self._file.fail(
+                            child,
+                            "a second index signature in one type is not supported; write one of a union",
+                        )
+                    index = self._index(child)
+                elif child.type == "property_signature":
+                    member = self._property(child, above, trailing)
+                    first = fields.setdefault(member.name, member)
+                    if member.name in own or (first.type, first.optional) != (member.type, member.optional):
+                        self._file.fail(
+                            child, f"member '{member.name}' is declared twice; leave one of them out"
+                        )
+                    own.add(member.name)
+                else:
+                    self._file.unsupported(child, "as a member")
+        return tuple(fields.values()), index
+
+    def _property(self, node: Node, above: Sequence[Node], trailing: Sequence[Node]) -> ir.Field:
+        optional, name, type_ = False, "", None
+        for child in node.children:
+            match child.type:
+                case "property_identifier" | "string" | "number":
+                    name = self._name(child)
+                case "?":
+                    optional = True
+                case "readonly" | "comment":
+                    pass
+                case "type_annotation":
+                    type_, absent = self.member_annotation(child)
+                    optional = optional or absent
+                case _:
+                    self._file.unsupported(child, "on a member")
+        if type_ is None:
+            self._file.fail(node, f"member '{name}' has no type; write it behind a colon")
+        tags, doc = self._file.docs(above)
+        if trailing and doc.text is None and doc.notes is None:
+            doc = replace(doc, notes=comment_body(node_text(trailing[0])))
+        return ir.Field(name, type_, optional, tags, doc, span(node))
+
+    def _name(self, node: Node) -> str:
+        if node.type == "string":
+            return read_string(self._file, node)
+        if node.type != "number":
+            return self._file.short(node, node_text(node))
+        text = shown_number(read_number(self._file, node, node_text(node)))
+        if text is None:
+            self._file.fail(node, "this number is not supported as a name; put it into quotes")
+        return text
+
+    def _index(self, node: Node) -> ir.IndexSig:
+        named = named_children(node)
+        if [c.type for c in named[:1]] != ["identifier"] or [c.type for c in named[2:]] != [
+            "type_annotation"
+        ]:
+            self._file.unsupported(
+                named[0],
+                "beside other members" if named[0].type == "mapped_type_clause" else "as an index signature",
+            )
+        key, key_type, annotation = named
+        if self.type(key_type) != ir.Prim("string"):
+            self._file.fail(
+                key_type,
+                "only string keys are supported in an index signature; write string, or name the members",
+            )
+        return ir.IndexSig(node_text(key), self.member_annotation(annotation)[0])
