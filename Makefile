@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop conformance bench clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -124,6 +124,19 @@ endef
 	$(call npm_peer,@modelcontextprotocol/server-filesystem@$*)
 .interop/inspector-%/.ready:
 	$(call npm_peer,@modelcontextprotocol/inspector@$*)
+
+# Type files of npm packages, from which the generator makes packages: docs/typescript.md has the results.
+TYPE_PACKAGES := vscode-languageserver-types@3.18.5 @vscode/debugprotocol@1.68.0 @types/json-schema@7.0.15 \
+                 @types/geojson@7946.0.16 @types/unist@3.0.3 @types/mdast@4.0.4 @types/hast@3.0.5 \
+                 @types/estree@1.0.10 @types/har-format@1.2.16 @types/sarif@2.1.7 \
+                 @types/swagger-schema-official@2.0.25 @types/web-app-manifest@1.0.9 csstype@3.2.4 \
+                 openapi-types@12.1.3 @octokit/webhooks-types@7.6.1 @octokit/openapi-types@29.0.1
+
+inputs: setup .inputs/.ready
+	$(BIN)/pytest tests/codegen/test_inputs.py -n auto
+
+.inputs/.ready: Makefile
+	$(call npm_peer,$(TYPE_PACKAGES))
 
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
 conformance: setup tests/conformance/node_modules/.ready

@@ -61,6 +61,7 @@ class Operators:
         self._read = read
         self._members: dict[ir.Ref, Mapping[str, ir.Field] | None] = {}
         """The members of the declared types that were asked for; None while they are being collected."""
+        self._collecting = 0
 
     # -- the parts of a type -------------------------------------------------------------------------
 
@@ -105,7 +106,9 @@ class Operators:
                 self._no_index(node, index)
                 return {field.name: field for field in fields}
             case ir.Derived(kind, base, keys):
-                derived = ir.derive_fields(kind, [*self.members(node, base).values()], keys)
+                given = [*self.members(node, base).values()]
+                self._file.count(node, len(given))
+                derived = ir.derive_fields(kind, given, keys)
                 return {field.name: field for field in derived}
             case ir.Ref():
                 return self._declared_members(node, type_)
@@ -116,11 +119,12 @@ class Operators:
 
     def _declared_members(self, node: Node, reference: ir.Ref) -> Mapping[str, ir.Field]:
         if reference not in self._members:
-            if sum(members is None for members in self._members.values()) == MAX_DEPTH:
+            if self._collecting == MAX_DEPTH:
                 self._file.fail(
                     node, f"more than {MAX_DEPTH} types that extend one another are not supported here"
                 )
             self._members[reference] = None
+            self._collecting += 1
             found: dict[str, ir.Field] = {}
             match self._scope.opened(node, reference):
                 case ir.Alias(type=type_):
@@ -135,6 +139,7 @@ class Operators:
                     self._file.fail(node, f"the members of '{reference.name}' are not known here")
             self._file.count(node, len(found))
             self._members[reference] = found
+            self._collecting -= 1
         members = self._members[reference]
         if members is None:
             self._file.fail(node, f"'{reference.name}' has members that are made from itself; write them out")
@@ -162,6 +167,7 @@ class Operators:
     def keyof(self, node: Node) -> ir.TypeExpr:
         """Return `keyof T`: the names of the members of an object type."""
         names = [*self.members(node, self._read(named_children(node)[0]))]
+        self._file.count(node, len(names))
         if not names:
             self._file.fail(node, "this keyof type leaves no value, since the type has no member")
         if any(name.lstrip("-").isdecimal() for name in names):
@@ -301,7 +307,8 @@ class Operators:
                     self._file.fail(
                         arg, "only literals, string, number and null are supported here; write the union out"
                     )
-        kept = [part for part in types if any(_is_a(part, other) for other in of) == keep]
+        wanted = {_identity(part) for part in of}
+        kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
             self._file.fail(node, "this type leaves no value")
         return joined(ir.distinct(kept))
@@ -327,7 +334,7 @@ class Operators:
         count = math.prod(map(len, parts))
         if count > MAX_TEMPLATES:
             self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
-        self._file.count(node, count)
+        self._file.count(node, count * len(parts))
         return joined(ir.distinct(self._combined(node, pieces) for pieces in product(*parts)))
 
     def _pieces(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...]:
@@ -365,16 +372,19 @@ class Operators:
         return ir.Template(self._file.short(node, "".join(shown)))
 
 
-def _is_a(part: ir.TypeExpr, other: ir.TypeExpr) -> bool:
-    """Return whether each value of a plain type is one of another plain type."""
-    match part, other:
-        case ir.Lit(value), ir.Lit(wanted):
-            return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
-        case ir.Lit(bool()), ir.Prim():
-            return False
-        case ir.Lit(str()), ir.Prim(name):
-            return name == "string"
-        case ir.Lit(), ir.Prim(name):
-            return name == "number"
+def _kinds(part: ir.TypeExpr) -> tuple[object, ...]:
+    """Return the identities of a plain type and of the type of all values of its kind."""
+    match part:
+        case ir.Lit(bool()):
+            return (_identity(part),)
+        case ir.Lit(str()):
+            return _identity(part), ir.Prim("string")
+        case ir.Lit():
+            return _identity(part), ir.Prim("number")
         case _:
-            return part == other
+            return (part,)
+
+
+def _identity(part: ir.TypeExpr) -> object:
+    """Return what is equal for equal types; Python takes `1` and `true` as equal."""
+    return (part.value, isinstance(part.value, bool)) if isinstance(part, ir.Lit) else part
