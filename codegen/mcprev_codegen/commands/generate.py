@@ -29,7 +29,9 @@ _SHOWN: Final = 10
 @click.option(
     "--like", metavar="REV", help="The revision that FILE extends (default: the one that FILE declares)."
 )
-@click.option("--no-overlay", is_flag=True, help="FILE extends no known revision: apply no overlay.")
+@click.option(
+    "--no-overlay", is_flag=True, help="FILE extends no known revision, and may be no schema of MCP."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

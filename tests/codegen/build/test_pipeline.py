@@ -478,7 +478,7 @@ def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tm
             "export interface A { a: string }",
             REVISION,
             True,
-            "this is not a schema of MCP: it declares none of",
+            "ServerRequest, ServerNotification; pass --no-overlay for a package of its types",
         ),
         (SOURCE.replace(REVISION, "acme-7"), None, True, "pass the one it extends with --like"),
         (SOURCE, "2000-01-01", True, "--like '2000-01-01' is not a known revision"),
@@ -499,6 +499,39 @@ def test_a_file_that_cannot_be_placed_says_what_is_missing(
             SchemaFolder(write_folder(tmp_path)), path, tmp_path / "acme-types", like=like, overlay=overlay
         )
     assert not (tmp_path / "acme-types").exists()
+
+
+TYPES: Final = """
+export declare namespace Shop {
+  const LIMIT: 3;
+  type Role = "admin" | "guest";
+  interface Item { id: `item-${Role}-${number}`; size: typeof LIMIT; tags?: Role[] | undefined }
+  type Patch = { [K in keyof Item]?: Item[K] | null };
+  function find(id: string): Item;
+}
+"""
+
+
+def test_a_file_without_messages_becomes_a_package_of_its_types(tmp_path: Path) -> None:
+    path, out = write_source(tmp_path / "acme", TYPES), tmp_path / "acme-types"
+    (warning,) = pipeline.generate_project(write_folder(tmp_path), path, out, "3.0", overlay=False).warnings
+    assert warning == f"{path}:7: functions describe no data: 1 are left out, of which this is the first"
+    code = """
+import acme_types.latest as acme
+from pydantic import TypeAdapter
+from acme_types.v3_0.constants import Shop_LIMIT
+item = TypeAdapter(acme.ShopItem)
+print(item.validate_python({"id": "item-guest-7", "size": Shop_LIMIT}).size)
+for wrong in {"id": "item-other-7", "size": 3}, {"id": "item-guest-x", "size": 3}, {"id": "item-guest-7", "size": 4}:
+    try:
+        item.validate_python(wrong)
+    except ValueError as error:
+        print(error.errors()[0]["loc"][0])
+print(TypeAdapter(acme.ShopPatch).validate_python({"tags": None}).tags)
+from acme_types.v3_0 import dispatch, methods
+print(len(methods.METHODS))
+"""
+    assert run(code, out).split() == ["3", "id", "id", "size", "None", "0"]
 
 
 def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) -> None:
