@@ -31,7 +31,9 @@ def result(file: Path, out: Path, package: str) -> str:
     models = import_module(f"{package}.v1_0.models")
     names = [name for name in models.__all__ if getattr(models, name) is not None]
     import_module(f"{package}.v1_0.methods")
-    check_metaschema(json.loads((out / package / package / "v1_0" / "schema.json").read_text(encoding="utf-8")))
+    check_metaschema(
+        json.loads((out / package / package / "v1_0" / "schema.json").read_text(encoding="utf-8"))
+    )
     return f"a package of {len(names)} types"
 
 

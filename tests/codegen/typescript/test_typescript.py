@@ -326,6 +326,32 @@ def test_a_constant_is_read(text: str, value: ir.Literal) -> None:
     assert repr(found) == repr(value)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("interface B { a?: 1 } type M = { [K in keyof B]: 3 }", "interface B { a?: 1 } type M = { a?: 3 }"),
+        (
+            'interface B { x: 1 } interface C { x: 2 } interface D extends B, C { } type T = D["x"]',
+            "interface B { x: 1 } interface C { x: 2 } interface D extends B, C { } type T = 1",
+        ),
+        ('type P = Pick<{ a: 1; [k: string]: 1 }, "a">', "type P = { a: 1 }"),
+        ('type P = Pick<Record<string, 1>, "a">', "type P = { a: 1 }"),
+        ("type X = Exclude<1 | true, 1>", "type X = true"),
+        (
+            'type U = G<1>; interface G<T> { a: A["x"]; t: T } interface A { x: T } type T = 5',
+            "type U = G1; interface G1 { a: T; t: 1 } interface A { x: T } type T = 5",
+        ),
+        ('const A = "a\\\nb"', 'const A = "ab"'),
+    ],
+)
+def test_what_is_computed_means_what_is_written_out(written: str, meant: str) -> None:
+    assert ir.contract(parse(written)) == ir.contract(parse(meant))
+
+
+def test_a_number_too_large_to_be_exact_is_no_integer() -> None:
+    assert repr(parse("const A = 1e300").consts["A"].value) == "1e+300"
+
+
 def test_an_interface_is_read() -> None:
     source = """\
 export interface Base { [key: string]: unknown }
