@@ -219,7 +219,7 @@ def edit(path: Path, old: str, new: str) -> None:
 def unsupported(schema: Path) -> None:
     """A construct nobody knows, in a contract whose pin says it is right."""
     path = contract_path(SchemaFolder(schema), REVISION)
-    text = path.read_text(encoding="utf-8") + "\nexport namespace E { }\n"
+    text = path.read_text(encoding="utf-8") + "\nexport class E { }\n"
     path.write_text(text, encoding="utf-8")
     save_contract(SchemaFolder(schema), with_contract(load_pins(SchemaFolder(schema))[REVISION], text), text)
 
@@ -241,7 +241,7 @@ def gone(name: str) -> Callable[[Path], None]:
 
 CONTRACT: Final = f"{REVISION}/schema.ts"
 BREAKAGES: Final[dict[str, tuple[Callable[[Path], None], type[CodegenError], str]]] = {
-    "an unsupported construct": (unsupported, SchemaError, "a namespace is not supported"),
+    "an unsupported construct": (unsupported, SchemaError, "a class is not supported"),
     "a contract edited by hand": (edited(CONTRACT, "size?:", "size:"), InputError, "not edited by hand"),
     "a contract that is gone": (gone(CONTRACT), InputError, "missing"),
     "an outdated overlay entry": (bad_overlay, SchemaError, "no longer matches"),
@@ -302,7 +302,7 @@ def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
     newer = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
     import_schema(SchemaFolder(schema), str(newer), "2099-02-02", commit="f" * 40)
     unsupported(schema)
-    with pytest.raises(SchemaError, match="a namespace"):
+    with pytest.raises(SchemaError, match="a class"):
         pipeline.generate(SchemaFolder(schema), target)
     assert not target.exists()
 
@@ -388,7 +388,7 @@ def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_impor
         assert bare(result.files[tmp_path / "types_" / package / name]) == bare(mine), name
 
 
-@pytest.mark.parametrize("data", [None, b"\xff\xfe", b"export namespace E { }"])
+@pytest.mark.parametrize("data", [None, b"\xff\xfe", b"export class E { }"])
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "schema.ts"
     if data is not None:

@@ -110,12 +110,12 @@ def test_an_input_that_is_not_in_order_exits_with_3(tmp_path: Path, arguments: l
 
 def test_a_place_in_a_file_is_shown_with_line_and_caret(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
-    path = write_source(tmp_path, SOURCE + "export namespace E { }\n")
+    path = write_source(tmp_path, SOURCE + "export class E { }\n")
     result = invoke(schema, "generate", "--schema", str(path), "--out", str(tmp_path / "out"), REVISION)
     assert result.exit_code == 3
     line = SOURCE.count("\n") + 1
-    assert result.stderr.startswith(f"{path}:{line}:8: a namespace is not supported")
-    assert result.stderr.split("\n")[1:3] == ["    export namespace E { }", "           ^"]
+    assert result.stderr.startswith(f"{path}:{line}:8: a class is not supported")
+    assert result.stderr.split("\n")[1:3] == ["    export class E { }", "           ^"]
     assert not (tmp_path / "out").exists()
 
 
@@ -307,7 +307,7 @@ GARBAGE: dict[str, bytes] = {
     "no TypeScript": b"%%% this is not TypeScript",
     "HTML": b"<!doctype html><html><body>404</body></html>",
     "not UTF-8": b"\xff\xfe\x00e\x00x",
-    "an unsupported construct": b"export namespace E { }",
+    "an unsupported construct": b"export class E { }",
     "a dangling name": b"export type A = Missing;",
     "a bad tag": b"/** @minimum low */\nexport type A = string;",
     "a missing brace": b"export interface A { a: string;",
