@@ -96,15 +96,9 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
             case ir.Array(item) | ir.Record(item) | ir.Obj(_, ir.IndexSig(value=item)):
                 pending.append((item, inside))
             case (
-                ir.Prim()
-                | ir.Lit()
-                | ir.ConstRef()
-                | ir.Ref()
-                | ir.Intersection()
-                | ir.Obj()
-                | ir.Derived()
-                | ir.Template()
-            ):
+                ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Intersection() | ir.Obj() | ir.Derived() |
+                ir.Template()
+            ):  # fmt: skip
                 pass
     raise schema.fail(
         decl,

@@ -126,17 +126,9 @@ def _element(type_: ir.TypeExpr) -> ir.TypeExpr:
         case ir.Record(value) | ir.Obj((), ir.IndexSig(value=value)):
             return _element(value)
         case (
-            ir.Prim()
-            | ir.Lit()
-            | ir.ConstRef()
-            | ir.Ref()
-            | ir.Union()
-            | ir.Intersection()
-            | ir.Obj()
-            | ir.Derived()
-            | ir.Tuple()
-            | ir.Template()
-        ):
+            ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Union() | ir.Intersection() | ir.Obj() |
+            ir.Derived() | ir.Tuple() | ir.Template()
+        ):  # fmt: skip
             return type_
 
 

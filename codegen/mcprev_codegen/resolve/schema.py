@@ -152,16 +152,9 @@ class Schema:
                 case ir.Ref(name):
                     yield name
                 case (
-                    ir.Prim()
-                    | ir.Lit()
-                    | ir.ConstRef()
-                    | ir.Array()
-                    | ir.Record()
-                    | ir.Obj()
-                    | ir.Derived()
-                    | ir.Tuple()
-                    | ir.Template()
-                ):
+                    ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Record() | ir.Obj() | ir.Derived() |
+                    ir.Tuple() | ir.Template()
+                ):  # fmt: skip
                     pass
 
     # -- values and aliases --------------------------------------------------------------------------
@@ -174,17 +167,9 @@ class Schema:
             case ir.ConstRef(name):
                 return self.consts[name].value
             case (
-                ir.Prim()
-                | ir.Ref()
-                | ir.Array()
-                | ir.Union()
-                | ir.Intersection()
-                | ir.Record()
-                | ir.Obj()
-                | ir.Derived()
-                | ir.Tuple()
-                | ir.Template()
-            ):
+                ir.Prim() | ir.Ref() | ir.Array() | ir.Union() | ir.Intersection() | ir.Record() | ir.Obj() |
+                ir.Derived() | ir.Tuple() | ir.Template()
+            ):  # fmt: skip
                 return None
 
     def literals(self, type_: ir.TypeExpr) -> tuple[ir.Literal, ...]:
@@ -275,15 +260,9 @@ class Schema:
             case ir.Intersection() | ir.Derived():
                 return True
             case (
-                ir.Prim()
-                | ir.Lit()
-                | ir.ConstRef()
-                | ir.Array()
-                | ir.Union()
-                | ir.Record()
-                | ir.Tuple()
-                | ir.Template()
-            ):
+                ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Record() | ir.Tuple() |
+                ir.Template()
+            ):  # fmt: skip
                 return False
 
     def is_map(self, type_: ir.TypeExpr) -> bool:
@@ -297,16 +276,9 @@ class Schema:
                 flat = self.flat(name)
                 return not flat.fields and flat.own_index
             case (
-                ir.Prim()
-                | ir.Lit()
-                | ir.ConstRef()
-                | ir.Array()
-                | ir.Union()
-                | ir.Intersection()
-                | ir.Derived()
-                | ir.Tuple()
-                | ir.Template()
-            ):
+                ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Intersection() | ir.Derived() |
+                ir.Tuple() | ir.Template()
+            ):  # fmt: skip
                 return False
 
     def flat(self, name: str) -> FlatType:
@@ -397,16 +369,9 @@ class Schema:
                 case ir.Intersection(members):
                     pending += members[::-1]
                 case (
-                    ir.Prim()
-                    | ir.Lit()
-                    | ir.ConstRef()
-                    | ir.Array()
-                    | ir.Union()
-                    | ir.Record()
-                    | ir.Obj()
-                    | ir.Tuple()
+                    ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Record() | ir.Obj() | ir.Tuple()
                     | ir.Template()
-                ):
+                ):  # fmt: skip
                     pass
         return seen
 
