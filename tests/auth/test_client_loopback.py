@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -15,7 +18,7 @@ import pytest
 import mcprev
 from auth.world import query, world
 from mcprev.oauth import loopback
-from mcprev.oauth.runner import FlowRunner
+from mcprev.oauth.runner import MAX_BODY, FlowRunner
 from mcprev.oauth.steps import Flow, HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, serve
@@ -138,6 +141,90 @@ def test_strange_visitors_change_nothing(said: bytes) -> None:
     run(main())
 
 
+async def visited(verb: str, url: str) -> tuple[int, dict[str, str]]:
+    async with aiohttp.ClientSession() as session, session.request(verb, url) as response:
+        return response.status, {name.lower(): value for name, value in response.headers.items()}
+
+
+@req("AUTH-11", "SEC-2", at=E)
+def test_only_the_first_redirect_of_the_login_that_runs_completes_it() -> None:
+    """The code is in the URL of the page, which says that nobody may keep it or pass it on."""
+
+    async def main() -> None:
+        async with mcprev.Loopback(open=lambda _: True).ready() as (redirect_uri, visit):
+            early = [
+                await visited("GET", f"{redirect_uri}?{query}") for query in ("code=evil", "state=&code=evil")
+            ]
+            login = asyncio.ensure_future(visit(PAGE))
+            await asyncio.sleep(0)
+            found = [
+                await visited(*request)
+                for request in (
+                    ("POST", f"{redirect_uri}?state=x&code=evil"),
+                    ("GET", f"{redirect_uri}/more?state=x&code=evil"),
+                    ("GET", f"{redirect_uri}?code=evil"),
+                    ("GET", f"{redirect_uri}?state=x&code={'c' * 20_000}"),
+                    ("GET", f"{redirect_uri}?state=x&code=evil"),
+                )
+            ]
+            assert [status for status, _ in early + found] == [400, 400, 404, 404, 400, 200, 200]
+            for _, headers in early + found:
+                assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "no-referrer")
+                assert headers["connection"] == "close"
+            assert query(await login)["code"] == "c" * 20_000
+
+    run(main())
+
+
+@req("AUTH-11", "SEC-2", at=E)
+def test_only_this_machine_can_reach_the_listener() -> None:
+    async def main() -> None:
+        async with mcprev.Loopback().ready() as (redirect_uri, _):
+            port = urlsplit(redirect_uri).port
+            with pytest.raises(OSError, match=r"onnect|assign"):
+                await asyncio.open_connection("127.0.0.2", port)
+
+    run(main())
+
+
+@req("AUTH-11", at=E)
+def test_another_port_is_listened_at_where_the_last_one_is_taken() -> None:
+    async def main() -> None:
+        helper = mcprev.Loopback()
+        async with helper.ready() as (first, _):
+            pass
+        async with helper.ready() as (again, _):
+            assert again == first
+            async with helper.ready() as (other, _):
+                assert other != first
+
+    run(main())
+
+
+@req("AUTH-11", everywhere=True)
+def test_a_path_begins_with_a_slash() -> None:
+    with pytest.raises(ValueError, match="must begin with a slash"):
+        mcprev.Loopback(path="callback")
+
+
+@req("AUTH-11", at=E)
+def test_a_browser_that_runs_until_it_is_closed_holds_up_neither_login_nor_exit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = threading.Event()
+
+    class Thread(threading.Thread):
+        def join(self, timeout: float | None = None) -> None:
+            assert timeout == 1.0
+            assert self.daemon
+            super().join(0)
+
+    monkeypatch.setattr("mcprev.oauth.loopback.threading.Thread", Thread)
+    monkeypatch.setattr("webbrowser.open", lambda _: closed.wait())
+    assert loopback.open_browser(PAGE)
+    closed.set()
+
+
 @pytest.mark.parametrize(
     "page", ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/", "https://a b/", "-v"]
 )
@@ -228,6 +315,77 @@ def test_names_do_not_lead_into_a_private_network() -> None:
         runner = FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2)
         found = await runner.run(fetch("https://10.0.0.1/.well-known/x"))
         assert "named a URL" not in found.why, "the user has named it"
+
+    run(main())
+
+
+@req("SEC-6", "AUTH-18", "AUTH-22", at=(C, D, E))
+@pytest.mark.parametrize(
+    ("path", "outcome", "size", "nonce"),
+    [
+        (f"/{MAX_BODY}", "HTTP 200", MAX_BODY, "n"),
+        (f"/{MAX_BODY + 1}", f"a response of more than {MAX_BODY} bytes", 0, None),
+        ("/silent", "no response within 0.05 s", 0, None),
+    ],
+)
+def test_what_is_fetched_has_bounds(path: str, outcome: str, size: int, nonce: str | None) -> None:
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            if exchange.path == "/silent":
+                await exchange.gone.wait()
+            else:
+                wanted = exchange.path[1:]
+                await exchange.respond(
+                    200, b"x" * int(wanted if wanted.isdigit() else 0), {"DPoP-Nonce": "n"}
+                )
+
+        async with serve(answer) as raw:
+            seconds = 0.05 if path == "/silent" else 5
+            found = await FlowRunner(raw.url, None, private=True, seconds=seconds).run(
+                fetch(raw.origin + path)
+            )
+            assert (found.outcome, len(found.body), found.nonce) == (outcome, size, nonce)
+
+    run(main())
+
+
+@req("SEC-6", "AUTH-2", at=(C, D, E))
+def test_why_nothing_was_fetched_is_short_and_shows_no_query() -> None:
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            await exchange.raw(b"nonsense " * 50 + b"\r\n\r\n")
+
+        async with serve(answer) as raw:
+            runner = FlowRunner(raw.url, None, private=True, seconds=5)
+            found = await runner.run(fetch(f"{raw.origin}/x?code=hush"))
+            assert found.status == 0
+            assert found.why
+            assert "hush" not in found.why
+            assert len(found.why) < 250
+
+    run(main())
+
+
+@req("SEC-1", at=(C, D, E))
+@pytest.mark.parametrize("trusting", [None, False, True], ids=["no session", "no proxies", "proxies"])
+def test_a_proxy_is_used_only_for_a_session_of_the_user_that_has_it(
+    trusting: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment would connect to addresses that this process may not connect to."""
+
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            await exchange.respond(200)
+
+        async with serve(answer) as raw, AsyncExitStack() as held:
+            monkeypatch.setenv("http_proxy", raw.origin)
+            monkeypatch.delenv("no_proxy", raising=False)
+            session = None
+            if trusting is not None:
+                session = await held.enter_async_context(aiohttp.ClientSession(trust_env=trusting))
+            runner = FlowRunner("http://127.0.0.1:9/mcp", session, private=True, seconds=5)
+            found = await runner.run(fetch("http://127.0.0.1:9/x"))
+            assert (found.status == 200) is bool(trusting) is bool(raw.seen)
 
     run(main())
 

@@ -114,7 +114,6 @@ class Loopback:
         finally:
             server.close()
             await protocols.shutdown(LINGER)
-            back.cancel()
 
     async def _listen(self, protocols: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
         problem: OSError | None = None

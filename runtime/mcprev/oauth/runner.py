@@ -92,8 +92,6 @@ class FlowRunner:
         except StopIteration as done:
             result: T = done.value
             return result
-        finally:
-            flow.close()
 
     async def _send(self, ask: HttpFetch) -> HttpReply:
         try:
