@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -14,6 +17,8 @@ from auth.world import query
 from linear import assert_linear
 from mcprev.oauth import discovery, flow, tokens
 from mcprev.oauth.discovery import (
+    MAX_CHALLENGES,
+    MAX_SERVERS,
     Challenge,
     ProtectedServer,
     ServerMetadata,
@@ -314,8 +319,9 @@ def test_the_table_of_issuers_in_answers(row: Revision, said: str | None, named:
 
 
 @pytest.mark.parametrize(
-    "back", ["", "nonsense", "https://here/cb", "?code=c&state=x&state=x", "?code=c&state=X", "?state=x"]
-)
+    "back", ["", "nonsense", "https://here/cb", "?code=c&state=x&state=x", "?code=c&state=X", "?state=x",
+     "?code=&state=x", "?code=c&code=&state=x", "?code=c&error=&state=x"],
+)  # fmt: skip
 @req("AUTH-11")
 def test_an_answer_to_nothing_that_was_asked_is_not_used(row: Revision, back: str) -> None:
     with pytest.raises(mcprev.AuthError):
@@ -337,6 +343,414 @@ def test_each_request_for_a_token_says_what_it_is_for(row: Revision) -> None:
         assert step.body is not None
         assert "resource" in query("?" + step.body.decode())
         assert "secret" not in repr(step)
+
+
+# -- what documents say ------------------------------------------------------------------------------------
+
+
+@req("SEC-6", "AUTH-4", everywhere=True)
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([" " * (MAX_CHALLENGES - 6) + "Bearer"], True),
+        ([" " * MAX_CHALLENGES + "Bearer"], False),
+        ([" " * MAX_CHALLENGES, "Bearer"], False),
+        ([" " * (MAX_CHALLENGES - 6), "Bearer"], True),
+        ([" " * (MAX_CHALLENGES - 5), "Bearer"], False),
+    ],
+)
+def test_of_challenges_so_many_characters_are_read(values: list[str], found: bool) -> None:
+    assert (Challenge() in parse_challenges(values)) is found
+
+
+@req("AUTH-9", "AUTH-5", "SEC-6", at=(C, D, E))
+@pytest.mark.parametrize(
+    ("said", "resource", "servers"),
+    [
+        ({}, URL, (ISSUER,)),
+        ({"resource": "HTTPS://MCP.example:443/a/mcp/"}, "HTTPS://MCP.example:443/a/mcp/", (ISSUER,)),
+        ({"resource": ""}, URL, (ISSUER,)),
+        ({"authorization_servers": ["", 5, ISSUER]}, URL, (ISSUER,)),
+        ({"authorization_servers": ISSUER}, URL, None),
+        ({"authorization_servers": [""]}, URL, None),
+        ({"authorization_servers": [f"https://{n}.example" for n in range(9)]}, URL,
+         tuple(f"https://{n}.example" for n in range(MAX_SERVERS))),
+    ],
+)  # fmt: skip
+def test_what_the_metadata_of_a_server_says(
+    said: dict[str, Any], resource: str, servers: tuple[str, ...] | None
+) -> None:
+    found = discovery.read_resource({"authorization_servers": [ISSUER], **said}, URL + "/")
+    assert (None if servers is None else (resource, servers)) == (
+        None if found is None else (found.resource, found.servers)
+    )
+
+
+@req("AUTH-9", at=(C, D, E))
+@pytest.mark.parametrize(
+    ("named", "advice"),
+    [
+        ("https://mcp.example/a", "pass it as `resource`"),
+        ("https://evil.example", "do not trust this server"),
+    ],
+)
+def test_metadata_of_another_resource_is_not_used(named: str, advice: str) -> None:
+    with pytest.raises(mcprev.DiscoveryFailed, match=advice):
+        discovery.read_resource({**MINE, "resource": named}, URL)
+
+
+@req("AUTH-12", "AUTH-15", at=E)
+@pytest.mark.parametrize("said", [True, False, None, "true", 1, []])
+def test_a_feature_is_there_only_where_the_metadata_says_true(said: object) -> None:
+    names = ("client_id_metadata_document_supported", "authorization_response_iss_parameter_supported")
+    for name in names:
+        found = discovery.read_server({**THEIRS, name: said}, ISSUER)
+        assert found is not None
+        assert found.takes_documents is (said is True and name == names[0])
+        assert found.names_itself is (said is True and name == names[1])
+
+
+@req("AUTH-3", "AUTH-8", at=B)
+def test_a_server_without_metadata_is_taken_to_require_proof_keys() -> None:
+    discovery.check_proofs(discovery.default_server("https://mcp.example", ISSUER))
+
+
+@req("AUTH-17", "AUTH-18", "AUTH-22", everywhere=True)
+def test_origins_are_compared_in_lower_case() -> None:
+    assert discovery.origin("HTTPS://A.Example:8443/Path?q") == "https://a.example:8443"
+
+
+# -- choices -----------------------------------------------------------------------------------------------
+
+
+@req("AUTH-17")
+@pytest.mark.parametrize(
+    ("required", "listed", "wanted", "before", "more", "found", "joined"),
+    [
+        # the challenge's, the metadata's, the user's and those before, whether they do not suffice, what is asked for
+        (None, None, None, None, False, None, None),
+        (None, ("l",), None, None, False, ("l",), ("l",)),
+        (("c",), ("l",), None, None, False, ("c",), ("c",)),
+        (("c",), ("l",), ("w",), None, False, ("w", "c"), ("w", "c")),
+        (None, ("l",), ("w",), None, False, ("w",), ("w",)),
+        (None, ("l",), (), None, False, (), ()),
+        (("c",), None, None, ("b",), False, ("c",), ("c", "b")),
+        (None, None, None, ("b",), False, None, None),
+        (("c",), ("l",), ("w",), ("b", "c"), True, ("c",), ("b", "c")),
+    ],
+)
+def test_which_scopes_are_asked_for(
+    row: Revision,
+    required: tuple[str, ...] | None,
+    listed: tuple[str, ...] | None,
+    wanted: tuple[str, ...] | None,
+    before: tuple[str, ...] | None,
+    more: bool,
+    found: tuple[str, ...] | None,
+    joined: tuple[str, ...] | None,
+) -> None:
+    at = replace(place(row), scopes=listed)
+    said = Challenge(parameters={} if required is None else {"scope": " ".join(required)})
+    expected = joined if at.profile.joins_scopes else found
+    assert discovery.wanted_scopes(at, said, wanted, before, more=more) == expected
+
+
+@req("AUTH-18", everywhere=True)
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.auth is not None], ids=lambda row: row.name)
+def test_offline_access_is_asked_for_where_it_is_listed(row: Revision) -> None:
+    there, elsewhere = place(row, scopes=("offline_access", "a")), place(row, scopes=("a",))
+    expected = ("a", "offline_access") if there.profile.offline_access else ("a",)
+    assert discovery.with_offline(there, ["a"]) == expected
+    assert discovery.with_offline(there, None) is None
+    assert discovery.with_offline(elsewhere, ["a"]) == ("a",)
+    assert discovery.with_offline(place(row), ["a"]) == ("a",)
+
+
+@req("AUTH-13", at=E)
+@pytest.mark.parametrize(
+    ("redirect_uri", "kind"),
+    [
+        ("https://me.example/cb", "web"),
+        ("https://localhost/cb", "native"),
+        ("https://127.0.0.1:5/cb", "native"),
+        ("http://me.example/cb", "native"),
+        ("me.example:/cb", "native"),
+    ],
+)
+def test_a_client_of_this_machine_is_a_native_application(redirect_uri: str, kind: str) -> None:
+    assert discovery.application_type(redirect_uri) == kind
+
+
+BASIC, POST, NONE = "client_secret_basic", "client_secret_post", "none"
+
+
+@req("AUTH-12", everywhere=True)
+@pytest.mark.parametrize(
+    ("methods", "secret", "registered"),
+    [
+        (None, BASIC, BASIC),
+        ((NONE, POST, BASIC), BASIC, NONE),
+        ((BASIC, POST), BASIC, POST),
+        ((NONE, POST), POST, NONE),
+        ((NONE,), NONE, NONE),
+        ((BASIC,), BASIC, BASIC),
+        (("private_key_jwt",), None, BASIC),
+        ((), None, BASIC),
+    ],
+)
+def test_how_a_client_shows_its_secret(
+    methods: tuple[str, ...] | None, secret: str | None, registered: str
+) -> None:
+    assert discovery.registered_method(methods) == registered
+    if secret is None:
+        with pytest.raises(mcprev.AuthError, match="accepts no client secret"):
+            discovery.secret_method(methods)
+    else:
+        assert discovery.secret_method(methods) == secret
+
+
+# -- flows -------------------------------------------------------------------------------------------------
+
+ORIGIN = "https://mcp.example"
+AT_ORIGIN = f"{ORIGIN}/.well-known/oauth-authorization-server"
+
+
+@req("AUTH-3", at=(B, E))
+@pytest.mark.parametrize(
+    ("statuses", "goes_on"),
+    [
+        ((404, 404), True), ((400, 499), True), ((200, 404), True), ((500, 404), False), ((404, 500), False),
+        ((0, 404), False), ((301, 404), False), ((404, 399), False),
+    ],
+)  # fmt: skip
+def test_the_older_way_is_tried_where_metadata_is_known_to_be_absent(
+    statuses: tuple[int, int], goes_on: bool
+) -> None:
+    new, old = (next(row for row in DEFAULT if row.name == name) for name in (E, B))
+    there = dict(zip((f"{PRM}/a/mcp", PRM), statuses, strict=True))
+    for at_origin in (404, 500, {"issuer": ORIGIN, "token_endpoint": f"{ORIGIN}/t"}):
+        work = flow.discover(URL, [new, old], Challenge())
+        answers = {**there, AT_ORIGIN: at_origin}
+        if goes_on and at_origin != 500:
+            _, found = follow(work, answers)
+            assert (found.revision, found.resource) == (old, URL)
+            assert found.server.token_endpoint == (f"{ORIGIN}/token" if at_origin == 404 else f"{ORIGIN}/t")
+        else:
+            with pytest.raises(mcprev.DiscoveryFailed):
+                follow(work, answers)
+
+
+@req("AUTH-3", "AUTH-7", "AUTH-14", at=B)
+@pytest.mark.parametrize(
+    ("wanted", "said", "issuer"),
+    [
+        (None, None, ORIGIN),
+        (None, ORIGIN, ORIGIN),
+        (None, f"{ORIGIN}/", f"{ORIGIN}/"),
+        (None, "https://evil.example", None),
+        (ORIGIN, ORIGIN, ORIGIN),
+        (ORIGIN, f"{ORIGIN}/", None),
+        (f"{ORIGIN}/", f"{ORIGIN}/", f"{ORIGIN}/"),
+        (f"{ORIGIN}/", None, f"{ORIGIN}/"),
+        ("https://other.example", None, None),
+    ],
+)
+def test_who_the_authorization_server_at_the_origin_is(
+    wanted: str | None, said: str | None, issuer: str | None
+) -> None:
+    """Credentials for one issuer go to no other; nobody knows in advance whether a slash is at its end."""
+    row = next(row for row in DEFAULT if row.name == B)
+    there = {} if said is None else {AT_ORIGIN: {"issuer": said, "token_endpoint": f"{ORIGIN}/t"}}
+    work = flow.discover(URL, [row], Challenge(), issuer=wanted)
+    if issuer is None:
+        with pytest.raises(mcprev.IssuerMismatch):
+            follow(work, there)
+    else:
+        assert follow(work, there)[1].server.issuer == issuer
+
+
+@req("AUTH-7", "AUTH-14", "SEC-1", at=E)
+@pytest.mark.parametrize(
+    ("servers", "wanted", "asked"),
+    [
+        (["https://evil.example", ISSUER], ISSUER, [f"{AS}/oauth-authorization-server/one"]),
+        (["https://evil.example", ISSUER + "/"], ISSUER, None),
+        (["nonsense", ISSUER + "?x", ISSUER], None, [f"{AS}/oauth-authorization-server/one"]),
+    ],
+)
+def test_which_of_the_servers_in_the_metadata_are_asked(
+    servers: list[str], wanted: str | None, asked: list[str] | None
+) -> None:
+    there = {
+        f"{PRM}/a/mcp": {**MINE, "authorization_servers": servers, "scopes_supported": ["s"]},
+        f"{AS}/oauth-authorization-server/one": THEIRS,
+    }
+    seen: list[str] = []
+    work = flow.discover(URL, [DEFAULT[-1]], Challenge(), issuer=wanted)
+    if asked is None:
+        with pytest.raises(mcprev.IssuerMismatch, match="pass credentials for one of these"):
+            follow(work, there, seen)
+        assert seen == [f"{PRM}/a/mcp"]
+    else:
+        assert follow(work, there, seen)[1].scopes == ("s",)
+        assert seen[1:] == asked
+
+
+@req("AUTH-6", "AUTH-7", at=E)
+def test_a_document_of_an_error_is_no_metadata() -> None:
+    work = flow.discover(URL, [DEFAULT[-1]], Challenge())
+    step = next(work)
+    assert isinstance(step, HttpFetch)
+    assert step.headers == (("Accept", "application/json"), ("MCP-Protocol-Version", DEFAULT[-1].version))
+    step = work.send(HttpReply(403, json.dumps(MINE).encode()))
+    assert step.url == PRM
+
+
+@req("AUTH-12", "AUTH-13")
+@pytest.mark.parametrize(
+    ("status", "found", "kept"),
+    [
+        (201, {"client_id": "c"}, ("c", None, NONE, None)),
+        (200, {"client_id": "c", "client_secret": "s"}, ("c", "s", POST, None)),
+        (201, {"client_id": "c", "client_secret": "s", "token_endpoint_auth_method": BASIC}, ("c", "s", BASIC, None)),
+        (201, {"client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "x"}, ("c", "s", POST, None)),
+        (201, {"client_id": "c", "token_endpoint_auth_method": BASIC}, ("c", None, NONE, None)),
+        (201, {"client_id": "c", "client_secret_expires_at": 0}, ("c", None, NONE, None)),
+        (201, {"client_id": "c", "client_secret_expires_at": 9}, ("c", None, NONE, 9.0)),
+        (202, {"client_id": "c"}, None),
+        (400, {"client_id": "c"}, None),
+        (201, {}, None),
+    ],
+)  # fmt: skip
+def test_what_a_registration_says_and_what_is_kept_of_it(
+    row: Revision, status: int, found: dict[str, Any], kept: tuple[object, ...] | None
+) -> None:
+    at = replace(place(row, methods=(POST, BASIC)), scopes=("s",))
+    work = flow.register(at, "me", "http://127.0.0.1:5/cb", ["a"])
+    step = next(work)
+    assert isinstance(step, HttpFetch)
+    assert step.body is not None
+    asked = json.loads(step.body)
+    assert asked.pop("application_type", None) == ("native" if at.profile.application_type else None)
+    assert asked == {
+        "client_name": "me",
+        "redirect_uris": ["http://127.0.0.1:5/cb"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": POST,
+        "scope": "a s",
+    }
+    if kept is None:
+        with pytest.raises(mcprev.RegistrationRejected):
+            work.send(HttpReply(status, json.dumps(found).encode()))
+        return
+    with pytest.raises(StopIteration) as done:
+        work.send(HttpReply(status, json.dumps(found).encode()))
+    client = done.value.value
+    assert (client.client_id, client.client_secret, client.method, client.expires_at) == kept
+    assert client.redirect_uris == ("http://127.0.0.1:5/cb",)
+
+
+@req("AUTH-12")
+def test_where_nobody_registers_the_user_is_told_what_to_pass(row: Revision) -> None:
+    with pytest.raises(mcprev.RegistrationRejected, match="does not support dynamic registration"):
+        next(flow.register(place(row, registration_endpoint=None), "me", "http://127.0.0.1/cb", None))
+
+
+@req("AUTH-8", "AUTH-9", "AUTH-11", "AUTH-18")
+@pytest.mark.parametrize("scopes", [None, ["a", "b c"], ["a", "offline_access"]], ids=str)
+def test_what_a_login_asks_for_and_how_its_code_is_redeemed(row: Revision, scopes: list[str] | None) -> None:
+    secrets = iter(["the state", "the verifier"])
+    work = flow.authorize(
+        place(row), Registration("me"), scopes, "https://here/cb", secret=lambda: next(secrets)
+    )
+    page = next(work)
+    assert isinstance(page, OpenBrowser)
+    assert " " not in page.url
+    assert "+" not in page.url
+    digest = hashlib.sha256(b"the verifier").digest()
+    expected = {
+        "kept": "1",
+        "response_type": "code",
+        "client_id": "me",
+        "redirect_uri": "https://here/cb",
+        "state": "the state",
+        "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge_method": "S256",
+        "resource": URL,
+    }
+    if scopes is not None:
+        expected["scope"] = " ".join(scopes)
+        if "offline_access" in scopes:
+            expected["prompt"] = "consent"
+    assert query(page.url) == expected
+    step = work.send("https://here/cb?code=c&state=the%20state")
+    assert isinstance(step, HttpFetch)
+    assert step.body is not None
+    assert query("?" + step.body.decode()) == {
+        "grant_type": "authorization_code",
+        "code": "c",
+        "redirect_uri": "https://here/cb",
+        "code_verifier": "the verifier",
+        "client_id": "me",
+        "resource": URL,
+    }
+
+
+@req("AUTH-8", "AUTH-11", at=E)
+def test_each_login_has_secrets_of_its_own() -> None:
+    pages = [
+        query(next(flow.authorize(place(DEFAULT[-1]), Registration("me"), None, "https://here/cb")).url)
+        for _ in range(2)
+    ]
+    states = {page["state"] for page in pages}
+    assert len(states | {page["code_challenge"] for page in pages}) == 4
+    assert {len(state) for state in states} == {43}, "256 bits"
+
+
+@req("SEC-2", "AUTH-11", at=E)
+@pytest.mark.parametrize("endpoint", [None, "javascript:alert(1)", "http://auth.example/a", "file:///x"])
+def test_no_other_page_than_one_of_the_web_is_opened(endpoint: str | None) -> None:
+    at = place(DEFAULT[-1], authorization_endpoint=endpoint)
+    with pytest.raises(mcprev.DiscoveryFailed):
+        next(flow.authorize(at, Registration("me"), None, "https://here/cb"))
+
+
+@req("AUTH-18", "AUTH-22", everywhere=True)
+@pytest.mark.parametrize(
+    ("status", "found", "error"),
+    [
+        (400, {"error": "invalid_grant"}, "invalid_grant"),
+        (200, {"error": "invalid_grant", "access_token": "t"}, "invalid_grant"),
+        (408, {"error": "invalid_grant"}, ""),
+        (425, {"error": "invalid_grant"}, ""),
+        (429, {"error": "invalid_grant"}, ""),
+        (500, {"error": "invalid_grant"}, ""),
+        (200, {"access_token": "t\n"}, ""),
+        (200, {"access_token": "a b"}, ""),
+        (200, {"access_token": "\xe9"}, ""),
+        (200, {"access_token": "t", "token_type": "mac"}, ""),
+        (200, {"access_token": "t", "token_type": "DPoP"}, ""),
+        (200, {"access_token": "t", "token_type": 5}, ""),
+        (200, {"access_token": "t", "token_type": "BEARER"}, None),
+        (200, {"access_token": "t"}, None),
+    ],
+)
+def test_what_is_a_token_and_what_says_that_a_grant_is_used_up(
+    status: int, found: dict[str, Any], error: str | None
+) -> None:
+    """Without an error code of the server's, a refresh token may still be good."""
+    form = {"grant_type": "refresh_token", "refresh_token": "r"}
+    work = tokens.request_token(place(DEFAULT[-1]), Registration("me"), form)
+    next(work)
+    reply = HttpReply(status, json.dumps(found).encode())
+    if error is None:
+        with pytest.raises(StopIteration):
+            work.send(reply)
+    else:
+        with pytest.raises(mcprev.TokenRejected) as caught:
+            work.send(reply)
+        assert caught.value.error == error
 
 
 JSON = st.recursive(

@@ -7,6 +7,8 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +19,9 @@ from joserfc import jwk, jwt
 
 import mcprev
 from auth.world import World, basic, form, world
-from mcprev.oauth import tokens
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.oauth import signatures, tokens
+from mcprev.oauth.discovery import ProtectedServer, ServerMetadata
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from raw_server import Exchange, text
 from requirements import C, D, E, req
 from running import run
@@ -40,6 +43,123 @@ async def enter(at: World, auth: Any) -> dict[str, str]:
     async with mcprev.connect(mcprev.http(at.mcp.url, auth=auth), revisions=[at.revision.name]) as client:
         assert client.revision == at.revision.name
     return at.asked[-1]
+
+
+def parts(signed: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the claims of a JWT."""
+    head, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in signed.split(".")[:2])
+    return head, claims
+
+
+@req("AUTH-12", "AUTH-9", at=(C, D, E))
+def test_what_an_assertion_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose it is, for whom, and that it is good for a short time and once."""
+    monkeypatch.setattr(time, "time", lambda: 1000.5)
+    sign = signatures.signer("me", pem("ES256"), "ES256")
+    (head, claims), (_, again) = (parts(sign("https://as.example")) for _ in range(2))
+    assert head == {"alg": "ES256", "typ": "JWT"}
+    assert claims.pop("jti") != again["jti"]
+    assert claims == {
+        "iss": "me", "sub": "me", "aud": "https://as.example", "iat": 1000, "exp": 1000 + signatures.LIFETIME,
+    }  # fmt: skip
+
+
+@req("AUTH-2", "AUTH-18", at=(C, D, E))
+def test_what_a_proof_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For which request and token it is; each server has its own nonce, and nobody sees the private key."""
+    monkeypatch.setattr(time, "time", lambda: 1000.5)
+    proofs = signatures.DpopSigner()
+    proofs.learn("https://A.example/token", "first")
+    proofs.learn("https://a.example/other", "nonce")
+    (head, claims), (_, again) = (parts(proofs.prove("GET", "https://a.example/x?y#z")) for _ in range(2))
+    assert claims.pop("jti") != again["jti"]
+    assert claims == {"htm": "GET", "htu": "https://a.example/x", "iat": 1000, "nonce": "nonce"}
+    assert (head["typ"], head["alg"], sorted(head["jwk"])) == ("dpop+jwt", "ES256", ["crv", "kty", "x", "y"])
+    _, claims = parts(proofs.prove("POST", "https://b.example/#z", "token"))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"token").digest()).decode().rstrip("=")
+    assert (claims["htm"], claims["htu"], claims["ath"]) == ("POST", "https://b.example/", digest)
+    assert "nonce" not in claims
+    assert repr(proofs) == "<DpopSigner>"
+
+
+@req("AUTH-12", at=(C, D, E))
+def test_the_error_for_a_key_shows_nothing_of_it() -> None:
+    """The text of the library's error may contain part of the key: it is not shown behind ours either."""
+    with pytest.raises(ValueError, match="the private key cannot be used") as caught:
+        signatures.signer("me", "nonsense", "ES256")
+    assert caught.value.__suppress_context__
+
+
+ISSUER = "https://as.example"
+
+
+async def unused(page: str) -> str:
+    return page
+
+
+@req("AUTH-12", "AUTH-14", at=(C, D, E))
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (partial(mcprev.OAuth, client_id="me", client_secret="s"), "requires `issuer`"),
+        (partial(mcprev.ClientCredentials, "me", "s"), "requires `issuer`"),
+        (partial(mcprev.WorkloadIdentity, "jwt", client_id="me"), "requires `issuer`"),
+        (partial(mcprev.OAuth, issuer="as.example"), "not the URL of an authorization server"),
+        (partial(mcprev.OAuth, resource="mcp.example"), "`resource` must be"),
+        (partial(mcprev.OAuth, scopes="a b"), "`scopes` must be"),
+        (partial(mcprev.OAuth, client_secret="s", issuer=ISSUER), "requires `client_id`"),
+        (partial(mcprev.OAuth, redirect_uri="http://127.0.0.1/"), "`open` and `redirect_uri` together"),
+        (partial(mcprev.OAuth, open=unused), "`open` and `redirect_uri` together"),
+        (
+            partial(mcprev.OAuth, open=unused, redirect_uri="http://127.0.0.1/", loopback=mcprev.Loopback()),
+            "either `loopback` or `redirect_uri`",
+        ),
+        (partial(mcprev.OAuth, client_metadata_url="http://me.example/x"), "an https URL with a path"),
+        (partial(mcprev.OAuth, client_metadata_url="https://me.example/"), "an https URL with a path"),
+        (partial(mcprev.OAuth, client_metadata_url="https:///x"), "an https URL with a path"),
+        (partial(mcprev.ClientCredentials, "me", "s", private_key="k", issuer=ISSUER), "pass either"),
+    ],
+)  # fmt: skip
+def test_arguments_that_make_no_sense_are_refused_at_once(make: Any, why: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=why):
+        make()
+
+
+@req("AUTH-14", at=(C, D, E))
+def test_a_client_id_belongs_to_the_first_issuer_that_it_is_used_at() -> None:
+    async def main() -> None:
+        auth = mcprev.OAuth(client_id="me")
+        servers = [ServerMetadata(issuer, issuer + "/token") for issuer in (ISSUER, "https://evil.example")]
+        mine, other = (ProtectedServer(DEFAULT[-1], "https://mcp.example", server) for server in servers)
+        assert await auth.client(mine) == mcprev.Registration("me")
+        with pytest.raises(mcprev.IssuerMismatch, match="they are not sent"):
+            await auth.client(other)
+        assert await auth.client(mine) == mcprev.Registration("me")
+
+    run(main())
+
+
+@req("AUTH-12", "AUTH-13", at=E)
+def test_which_client_a_user_logs_in_with() -> None:
+    """Its document where that is accepted, else what is registered and has not expired."""
+
+    async def main() -> None:
+        document = "https://me.example/client"
+        kept = mcprev.Registration("kept")
+        for row, takes, expires, expected in (
+            (DEFAULT[-1], True, None, document),
+            (DEFAULT[-1], False, None, "kept"),
+            (revision_named(C), True, None, "kept"),
+            (DEFAULT[-1], False, time.time() + 60, "kept"),
+            (DEFAULT[-1], False, time.time() - 60, None),
+        ):
+            auth = mcprev.OAuth(client_metadata_url=document)
+            await auth.store.keep_registration(ISSUER, replace(kept, expires_at=expires))
+            server = ServerMetadata(ISSUER, ISSUER + "/token", takes_documents=takes)
+            found = await auth.client(ProtectedServer(row, "https://mcp.example", server))
+            assert (None if found is None else found.client_id) == expected
+
+    run(main())
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])

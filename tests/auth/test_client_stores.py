@@ -77,6 +77,13 @@ def test_what_is_kept_is_found_and_deleted(again: Callable[[], mcprev.TokenStore
         assert await again().registration(KEY.issuer) == REGISTERED
         for other in (KEY._replace(issuer="x"), KEY._replace(resource="x"), KEY._replace(client_id="x")):
             assert await again().tokens(other) is None
+        odd = mcprev.TokenKey("a", "b\nc", "d"), mcprev.TokenKey("a\nb", "c", "d")
+        for key in odd:
+            await again().keep_tokens(key, mcprev.Tokens(key.issuer))
+            assert await again().tokens(odd[0]) != await again().tokens(
+                odd[1]
+            ), "a key is compared, not its hash"
+        await again().keep_tokens(KEY, None)
         await again().keep_tokens(KEY, None)
         await again().keep_registration(KEY.issuer, None)
         assert (await again().tokens(KEY), await again().registration(KEY.issuer)) == (None, None)
@@ -103,6 +110,7 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(OSError, match="no space left"):
             await store.keep_tokens(KEY, mcprev.Tokens("new"))
         assert await store.tokens(KEY) == TOKENS
+        assert list(folder.glob(".new-*")) == [], "nothing half-written stays"
         (path,) = (path for path in folder.iterdir() if not path.name.startswith("."))
 
         def record(tokens: dict[str, Any]) -> bytes:
