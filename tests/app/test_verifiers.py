@@ -17,7 +17,7 @@ from aiohttp import web
 import mcprev
 from api.transports import http
 from mcprev.errors import TokenRejected
-from mcprev.extras.verifiers import COOLDOWN, MAX_AGE, MAX_BODY, MAX_KEYS
+from mcprev.extras.verifiers import COOLDOWN, LEEWAY, MAX_AGE, MAX_BODY, MAX_KEYS
 from named import ROW_D, ROW_E
 from running import run, until
 
@@ -132,6 +132,38 @@ def test_a_token_of_the_issuer_is_read(text: str) -> None:
 )  # fmt: skip
 def test_any_other_token_is_invalid(text: str) -> None:
     assert verified(text, public(KEY, RSA)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        (token(exp=int(NOW) - LEEWAY + 1), True), (token(exp=int(NOW) - LEEWAY - 1), False),
+        (token(nbf=int(NOW) + LEEWAY), True), (token(nbf=int(NOW) + LEEWAY + 1), False),
+    ],
+)  # fmt: skip
+def test_clocks_may_differ_a_little(text: str, good: bool) -> None:
+    assert (verified(text) is not None) is good
+
+
+def test_only_the_algorithms_of_the_author_are_accepted() -> None:
+    async def main() -> None:
+        async with served(Endpoint(public(KEY, RSA))) as url:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock(), algorithms=["RS256"])
+            assert await verify(token(RSA, "RS256"))
+            assert await verify(token(RSA, "PS256")) is None
+            assert await verify(token()) is None
+
+    run(main())
+
+
+def test_as_many_keys_as_the_limit_are_read() -> None:
+    assert verified(token(), {"keys": [*[{}] * (MAX_KEYS - 1), *public(KEY)["keys"]]})
+
+
+def test_the_client_is_named_by_either_claim() -> None:
+    found = verified(token(client_id=None, azp="d"))
+    assert found is not None
+    assert found.client_id == "d"
 
 
 def test_secrets_and_unknown_keys_in_the_set_are_left_out() -> None:
@@ -330,6 +362,11 @@ def test_the_authorization_server_is_asked_about_a_token_with_our_credentials() 
 )  # fmt: skip
 def test_a_token_that_is_not_active_is_invalid(answer: object, options: Any) -> None:
     assert asked(answer, **options)[0] is None
+
+
+def test_an_issuer_that_is_not_said_is_not_compared() -> None:
+    bare = {name: value for name, value in ACTIVE.items() if name != "iss"}
+    assert asked(bare, issuer=ISSUER)[0]
 
 
 def test_the_audience_is_assumed_only_where_the_author_says_so() -> None:

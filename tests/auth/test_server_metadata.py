@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -109,6 +110,7 @@ def test_a_resource_is_what_its_clients_know_it_by(resource: str, said: str, met
         used = Tokens(token=good("alice", audience=resource))
         auth = used.bearer(resource=resource)
         assert (auth.metadata()["resource"], auth.metadata_url) == (said, metadata)
+        assert auth.metadata_path == unquote(urlsplit(metadata).path), "as routes name it"
         async with over_asgi(mcprev.Server(Guarded(), "s", "1"), auth=auth) as ask:
             assert (await ask("GET", auth.metadata_path)).json == auth.metadata()
             verb, target, headers, body = asked(ROWS[-1], "access")
@@ -207,6 +209,16 @@ def test_an_outer_app_serves_what_is_outside_of_a_mounted_one(
         await app.aclose()
 
     run(main())
+
+
+@req("AUTH-4", "AUTH-5", at=(C, D, E))
+@pytest.mark.parametrize(
+    ("root", "below"), [("", ""), ("/", ""), ("/outer", "/outer"), ("/a/b/", "/a/b"), ('/a b"', "/a%20b%22")]
+)
+def test_a_challenge_names_the_metadata_below_the_path_of_the_app(root: str, below: str) -> None:
+    auth = Tokens().bearer()
+    assert auth.at(root).metadata_url == f"https://mcp.example{below}{ROOT}/mcp"
+    assert auth.metadata_url == METADATA
 
 
 @req("AUTH-5", "HTTP-30", at=(D, E))

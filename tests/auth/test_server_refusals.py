@@ -56,12 +56,14 @@ REFUSALS: Final[dict[str, tuple[list[str], str, int, dict[str, str]]]] = {
     "of nobody": (["Bearer aimless"], "", 401, INVALID),
     "of what is no resource": (["Bearer odd"], "", 401, INVALID),
     "too few scopes": (["Bearer poor"], "", 403, POOR),
+    "scopes that no header can carry": (["Bearer odd-scopes"], "", 403, POOR),
     "no credentials": ([""], "", 400, BAD),
     "no scheme": (["(alice)"], "", 400, BAD),
     "no token behind the scheme": (["Bearer"], "", 400, BAD),
     "two tokens": (["Bearer alice bob"], "", 400, BAD),
     "two tokens with a comma": (["Bearer alice, Bearer bob"], "", 400, BAD),
     "two headers": (["Bearer alice", "Bearer alice"], "", 400, BAD),
+    "two headers, of two schemes": (["Basic YTpi", "Bearer alice"], "", 400, BAD),
     "no ASCII": (["Bearer \xe9"], "", 400, BAD),
     "in the query": ([], "access_token=alice", 400, BAD),
     "in the query too": (["Bearer alice"], "access_token=alice", 400, BAD),
@@ -83,6 +85,7 @@ def tokens() -> Tokens:
         aimless=good("alice", audience=(), **HAS),
         odd=good("alice", audience=["mcp", "", RESOURCE + "#x", "https://[", "ftp://mcp.example/mcp"], **HAS),
         poor=good("alice", scopes="other offline_access"),
+        **{"odd-scopes": good("alice", scopes=["other", 'a"b', "c\r\nx: y", "\xe9", ""])},
     )
 
 
@@ -276,7 +279,8 @@ def test_a_request_that_needs_more_says_what(row: Revision, way: Way) -> None:
                 answer = await ask(verb, target, [*headers.items(), *granted.items()], body)
                 assert answer.status == 200, "the same session, with another token of the same subject"
             verb, target, headers, body = asked(row, "who")
-            answer = await ask(verb, target, [*headers.items(), *said.items()], body)
+            granted = {**said, **shows("more")}
+            answer = await ask(verb, target, [*headers.items(), *granted.items()], body)
             assert answer.status == 200, "no resource can need what only makes a token last"
 
     run(main())
@@ -338,11 +342,17 @@ def gives(found: object) -> Callable[..., Any]:
     return callback
 
 
+async def hangs(*_: object) -> Any:
+    await asyncio.Event().wait()
+
+
 @req("AUTH-1", "AUTH-16", "AUTH-21")
 @rows
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"needs": hangs, "timeout": 0.005},
+        {"suffices": hangs, "timeout": 0.005},
         {"needs": gives(KeyError("no such param"))},
         {"needs": gives(5)},
         {"needs": gives([5])},

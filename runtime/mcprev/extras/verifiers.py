@@ -135,7 +135,7 @@ class JwtVerifier:
                 found += self._read_keys({"keys": [key]}).keys
             except (self._errors, ValueError, TypeError, KeyError):
                 continue  # of a type that is not known here
-        return [key for key in found if key.key_type != "oct" and key.as_dict().get("use") != "enc"]
+        return [key for key in found if key.key_type != "oct"]
 
 
 class IntrospectionVerifier:
