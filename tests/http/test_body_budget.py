@@ -24,9 +24,11 @@ from mcprev.transports.http.server.body_budget import (
     MAX_OPENING,
     BodyBudget,
     BodyShare,
+    declares_too_much,
     parsed_weight,
 )
 from mcprev.transports.http.server.http11_server import Http11Server
+from mcprev.wire.headers import Headers
 from requirements import A, B, E, req
 from running import run, until
 from served import QUICK, Served, work
@@ -270,6 +272,27 @@ def test_no_text_is_refused_for_the_haste_of_weighing_it(text: bytes, others: in
     assert budget.take(others * 2**20)
     assert budget.refusal(BodyShare(budget, body)) is None
     assert exact < BodyShare(BodyBudget(MAX_BODIES), body).weight < body_budget.LOOSE * exact + 1000
+
+
+@req("SEC-6", "HTTP-31", everywhere=True)
+def test_a_budget_can_be_used_up_to_the_last_byte() -> None:
+    budget = BodyBudget(1000)
+    assert budget.take(1000)
+    assert not budget.take(1)
+    assert budget.held == 1000
+    body = b'"' + b"x" * 300 + b'"'
+    share = BodyShare(BodyBudget(MAX_BODIES), body)
+    full = BodyBudget(share.weight)
+    assert full.refusal(BodyShare(full, body)) is None
+    assert full.refusal(BodyShare(full, b"")) is not None
+
+
+@req("SEC-6", "HTTP-31", everywhere=True)
+@pytest.mark.parametrize("length", ["11", "9" * 18, "9" * 19, "9" * 100_000, "0" * 19])
+def test_a_length_of_any_number_of_digits_is_judged(length: str) -> None:
+    headers = Headers({b"content-length": length.encode()})
+    assert declares_too_much(headers, 10)
+    assert not declares_too_much(Headers({b"content-length": b"10"}), 10)
 
 
 @req("SEC-6", everywhere=True)

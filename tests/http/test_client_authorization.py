@@ -67,6 +67,28 @@ def connect(raw: Raw, auth: mcprev.Authorization, row: Revision = LATEST, **opti
     return mcprev.connect(mcprev.http(raw.url, auth=auth), mode=row.name, **options)
 
 
+@req("AUTH-2", "SEC-1", at=E)
+def test_each_attempt_may_be_redirected_as_often_as_the_first() -> None:
+    """A refusal in between does not use up the redirects of the next attempt."""
+
+    async def main() -> None:
+        server, hops = Mcp(LATEST, LIST), 2 * 4
+
+        async def answer(exchange: Exchange) -> None:
+            at = int(exchange.path.strip("/")) if exchange.path != "/mcp" else 0
+            if exchange.method != "prompts/list" or at == hops:
+                await server(exchange)
+            elif at == 4 and exchange.headers["authorization"] == "Bearer 0":
+                await exchange.respond(401, b"", {"WWW-Authenticate": "Own"})
+            else:
+                await exchange.respond(307, b"", {"Location": f"/{at + 1}"})
+
+        async with serve(answer) as raw, connect(raw, Renewed()) as client:
+            assert (await client.list_prompts()).prompts == []
+
+    run(main())
+
+
 @req("AUTH-2")
 def test_each_request_is_signed_and_that_to_the_target_of_a_redirect_too(row: Revision) -> None:
     async def main() -> None:

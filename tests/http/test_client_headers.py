@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import traceback
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import mcprev
 from mcprev.errors import LocalProtocolError
 from mcprev.revisions import Revision, revision_named
+from mcprev.transports.http.client.tool_headers import ParamHeaderCache
 from raw_server import VERSION, Exchange, Reply, connected, text, tool
 from requirements import E, req
 from running import run, until
@@ -374,3 +376,12 @@ def test_a_notification_of_the_stateless_era_says_what_it_is() -> None:
             assert post.headers["mcp-protocol-version"] == LATEST.version
 
     run(main())
+
+
+@req("HTTPM-7", "HDR-11", at=E)
+def test_a_tool_is_unknown_until_the_list_was_read_to_its_end() -> None:
+    cache = ParamHeaderCache(logging.getLogger("mcprev.client"))
+    cache.filter_page({"tools": [tool("first")], "nextCursor": "more"})
+    assert (cache.find({"name": "first"}), cache.find({"name": "second"})) == ((), None)
+    cache.filter_page({"tools": []})
+    assert cache.find({"name": "second"}) == ()

@@ -8,6 +8,7 @@ HTTP-5, CANC-7, LIFE-8, SEC-6, TIME-1. The servers are real and never answer som
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -29,8 +30,9 @@ from mcprev.transports.http.client.connection import (
     UNORDERED,
     HttpConnection,
 )
+from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
-from raw_server import Exchange, Raw, Reply, connected, text
+from raw_server import EVERYTHING, INFO, Exchange, Raw, Reply, connected, text
 from requirements import D, req
 from running import pass_time, run, until
 
@@ -376,6 +378,85 @@ def test_what_follows_a_notification_that_is_never_answered_is_sent() -> None:
             await until(lambda: not connection._orders)
 
     run(main(), limit=60, has_both_ends=True)
+
+
+@req("LIFE-8", "SEC-6", at=D)
+def test_what_waited_for_the_confirmation_leaves_the_bounds_of_the_rest_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(module, "PATIENCE", GRACE)
+
+    async def main() -> None:
+        async with leaving(CANCELLED) as (client, raw, connection):
+            notify(client, CANCELLED, 0)
+            await until(lambda: sent(raw, CANCELLED) == [0])
+            for number in range(1, 10):
+                notify(client, CANCELLED, number)
+            await until(lambda: unfinished(connection) > 1)
+            assert unfinished(connection) == 1 + 3
+            await client.aclose()
+            assert [*connection._orders, *connection._in_flight, *connection._ready] == []
+
+    run(main(), has_both_ends=True)
+
+
+@req("LIFE-8", "HTTP-5", at=D)
+def test_what_has_an_order_does_not_wait_for_the_servers_stream() -> None:
+    async def main() -> None:
+        async with leaving("GET") as (client, raw, connection):
+            await until(lambda: bool(raw.asked("GET")))
+            notify(client, "x/other", 1)
+            await until(lambda: sent(raw, "x/other") == [1])
+            assert connection._confirmation is not None
+
+    run(main(), has_both_ends=True)
+
+
+@req("LIFE-8", at=D)
+def test_an_answer_to_the_server_is_not_taken_for_the_confirmation() -> None:
+    """A server may ask before it answers `initialize`: calls wait for the confirmation all the same."""
+
+    async def open_(exchange: Exchange) -> None:
+        result = {"protocolVersion": ROW.version, "capabilities": EVERYTHING, "serverInfo": INFO}
+        await exchange.stream()
+        ping = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
+        messages = [ping, {**exchange.response, "result": result}]
+        await exchange.send(b"".join(encode_message(json.dumps(each).encode()) for each in messages))
+        await exchange.end()
+
+    async def main() -> None:
+        async def confirm(exchange: Exchange) -> None:
+            await until(lambda: any("method" not in seen.message for seen in raw.asked()))
+            await asyncio.sleep(0.05)
+            assert raw.asked(method="tools/call") == []
+            await exchange.respond(202)
+
+        replies: dict[str, Reply] = {
+            "initialize": open_, "notifications/initialized": confirm, "tools/call": text("x"),
+        }  # fmt: skip
+        async with connected(ROW, replies, session=None) as (client, _, raw):
+            await client.call_tool("t")
+
+    run(main(), has_both_ends=True)
+
+
+@req("LIFE-16", "HTTP-5", at=D)
+def test_a_server_that_answers_gets_all_that_waits_before_the_connection_ends() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(0.01)
+        await exchange.respond(202)
+
+    async def main() -> None:
+        async with leaving(replies={LEFT: slow}) as (client, raw, connection):
+            await until(lambda: connection._confirmation is None)
+            for number in range(4):
+                notify(client, LEFT, number)
+            await client.aclose()
+            assert sent(raw, LEFT) == [0, 1, 2, 3]
+
+    run(main(), has_both_ends=True)
 
 
 @req("LIFE-16", "HTTP-5", at=D)

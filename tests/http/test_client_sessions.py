@@ -13,6 +13,7 @@ import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, LocalProtocolError, RequestTimeout, SessionExpired
 from mcprev.revisions import DEFAULT, Revision, revision_named
+from mcprev.transports.http.client.connection import GRACE
 from raw_server import Exchange, Mcp, Reply, connected, serve, text
 from requirements import E, req
 from running import run, until
@@ -391,7 +392,9 @@ def test_giving_up_closes_the_stream_in_the_stateless_era(how: str, stream: bool
         async with connected(LATEST, replies) as (client, _, raw):
             await client.list_tools()
             await give_up(client, how, started)
+            began = asyncio.get_running_loop().time()
             await stopped.wait()
+            assert asyncio.get_running_loop().time() - began < GRACE, "its closing is all that says so"
             await client.list_prompts()
             assert raw.asked(method="notifications/cancelled") == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -189,6 +190,34 @@ def test_a_post_that_is_refused_fails_its_call() -> None:
             with pytest.raises(HttpStatusError, match="unknown session"):
                 await client.call_tool("t")
             await client.ping()
+            await client.aclose()
+
+    run(main())
+
+
+@req("SSE-3", "SSE-4", at=A)
+def test_neither_a_second_endpoint_nor_a_text_behind_a_post_has_an_effect() -> None:
+    async def main() -> None:
+        server = OldMcp(OLDEST, {"tools/call": text("right")})
+
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.method == "tools/call":
+                assert server.stream is not None
+                await server.stream.send(b"event: endpoint\ndata: /else\n\n")
+                wrong = {**response_stream.response, "result": text("wrong")}
+                await response_stream.respond(202, json.dumps(wrong).encode(), {"Content-Type": "text/plain"})
+                response_stream.later(later(response_stream))
+            else:
+                await server(response_stream)
+
+        async def later(response_stream: Exchange) -> None:
+            await asyncio.sleep(0.02)  # the client has read the text by then
+            await server.reply(response_stream)
+
+        async with serve(answer) as raw:
+            client = await connected_to(server, raw)
+            for _ in range(2):
+                assert (await client.call_tool("t")).to_wire()["content"] == text("right")["content"]
             await client.aclose()
 
     run(main())

@@ -12,7 +12,8 @@ import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.http.client.streams import ResumeState
+from mcprev.transports.http.client.streamable import ABSENT
+from mcprev.transports.http.client.streams import FIRST, LIMIT, ResumeState
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
@@ -108,9 +109,32 @@ def test_calls_do_not_wait_long_for_the_servers_own_stream(
     run(main())
 
 
-@pytest.mark.parametrize("status", [405, 404, 400, 401, 501, 200])
+@req("HTTP-18", "HTTP-15", at=E)
+@pytest.mark.parametrize(
+    ("retry", "waits"),
+    [
+        (None, [FIRST, 2 * FIRST, 4 * FIRST]),
+        (0.0, [0.0, 2 * FIRST, 4 * FIRST]),
+        (3 * FIRST, [3 * FIRST, 3 * FIRST, 4 * FIRST]),
+    ],
+)
+def test_a_server_that_asks_for_no_delay_is_not_asked_ever_faster(
+    retry: float | None, waits: list[float]
+) -> None:
+    cursor = ResumeState(retry=retry)
+    assert [cursor.wait() for _ in waits] == waits
+    for _ in range(LIMIT):
+        last = cursor.wait()
+    assert last is None
+
+
+@pytest.mark.parametrize("status", [405, 404, 400, 401, 500, 501, 200])
 @req("HTTP-10", "AMB-3")
-def test_a_server_without_a_stream_is_not_asked_again(row: Revision, status: int) -> None:
+def test_a_server_without_a_stream_is_not_asked_again(
+    row: Revision, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcprev.transports.http.client.streams.FIRST", 0.0)
+
     async def main() -> None:
         async def refuse(response_stream: Exchange) -> None:
             await response_stream.respond(status, b"none", {"Content-Type": "text/plain"})
@@ -355,6 +379,8 @@ def test_a_call_whose_stream_cannot_be_taken_up_is_lost(
             assert caught.value.in_flight
             assert not caught.value.retry_safe
             assert len(raw.asked(method="tools/call")) == 1
+            resumed = [get for get in raw.asked("GET") if "last-event-id" in get.headers]
+            assert (len(resumed) > 1) is (status >= 500), "a server that is out of order is asked again"
             await client.list_prompts()
             assert client.reopened == (1 if status == 404 else 0)
 
@@ -393,6 +419,7 @@ def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch
                 await task
             assert caught.value.in_flight
             assert sum(waits) < 4
+            assert len(waits) == (ABSENT if row.sse_resume else 0)
 
     run(main())
 

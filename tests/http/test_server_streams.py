@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,6 +17,7 @@ from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from mcprev.transports.http.server.response_stream import ResponseStream
+from mcprev.transports.http.server.sessions import MAX_NEEDED, Session, SessionStream
 from requirements import B, C, D, E, req
 from running import run, timers_of, until
 from served import QUICK, Served, server_of, work
@@ -721,3 +722,19 @@ def test_a_server_that_stops_lets_handlers_finish_and_then_ends_everything(row: 
         assert listening.complete
 
     work(test)
+
+
+@req("HTTP-15", "AMB-11", "SEC-6", at=E)
+def test_what_is_remembered_of_a_stream_is_bounded_and_a_gap_in_it_is_noticed() -> None:
+    """A client that has missed an event that is not remembered any more cannot resume."""
+
+    class Kept:
+        def keep(self, *_: object, **__: object) -> None:
+            """Keep an event."""
+
+    stream = SessionStream(cast("Session", Kept()), 1, whole=True)
+    for _ in range(MAX_NEEDED + 2):
+        stream.push(b"{}")
+    there = range(3, stream.last + 1)
+    assert [stream.lacks(place, there) for place in (0, 1, 2, 3)] == [True, True, False, False]
+    assert stream.lacks(2, range(4, stream.last + 1))

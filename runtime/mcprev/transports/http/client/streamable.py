@@ -356,8 +356,8 @@ class StreamableHttp(HttpTransport):
     @override
     async def send_message(self, message: bytes, channel: Channel = None) -> None:
         """Send a message without response. Raises `McpError`."""
-        name, params = (channel.method, channel.params) if isinstance(channel, Notification) else (None, None)
-        headers = request_headers(self._revision, name, params) if self._revision else []
+        name = channel.method if isinstance(channel, Notification) else None
+        headers = request_headers(self._revision, name) if self._revision else []
         response = await self._requests.post(message, self._session(headers))
         try:
             if not 200 <= response.status < 300:
