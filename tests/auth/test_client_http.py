@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import traceback
 from typing import Any, Final
 
 import aiohttp
@@ -14,6 +15,7 @@ import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, basic, form, query, world
 from lanes import turns
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.transports.http.client.connection import GRACE
 from named import NAMES as SPOKEN
 from raw_server import Exchange, text
 from requirements import A, B, D, E, req
@@ -1148,3 +1150,65 @@ def test_no_token_goes_over_the_network_in_the_clear(row: Revision) -> None:
 def test_options_that_do_not_go_together_are_refused(options: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         mcprev.OAuth(**options)
+
+
+@req("AUTH-22", "CANC-7", at=D)
+def test_a_call_that_is_cancelled_during_the_login_ends_the_login_at_once() -> None:
+    """The server has not accepted the call, so no stream of it has to be kept for a moment."""
+
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == D)
+        async with world(row, {"tools/call": text("hi")}) as at, connect(at) as client:
+            shown, ended = asyncio.Event(), asyncio.Event()
+
+            async def browse(url: str) -> str:
+                shown.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.set()
+                return url
+
+            await client.call_tool("any", {})  # the session is confirmed
+            at.browser, loop = browse, asyncio.get_running_loop()
+            at.good.clear()
+            call = asyncio.create_task(client.call_tool("any", {}))
+            await shown.wait()
+            began = loop.time()
+            call.cancel()
+            await ended.wait()
+            assert loop.time() - began < GRACE
+
+    run(main(), has_both_ends=True)
+
+
+@req("AUTH-11", "AUTH-2", at=E)
+@pytest.mark.parametrize(
+    ("found", "kind", "said"),
+    [
+        (RuntimeError("hush"), mcprev.AuthError, "the login failed: `open` raised RuntimeError"),
+        (mcprev.AuthError("no browser"), mcprev.AuthError, "no browser"),
+        (5, mcprev.McpError, "must return the redirect URL as a string"),
+        (None, mcprev.McpError, "must return the redirect URL as a string"),
+    ],
+)
+def test_what_a_function_that_opens_a_page_does_wrong_is_told(
+    found: Any, kind: type[Exception], said: str
+) -> None:
+    """Its own errors without their texts, which may contain the URL with its secrets."""
+
+    async def main() -> None:
+        async with world(DEFAULT[-1]) as at:
+
+            async def open_(url: str) -> Any:
+                if isinstance(found, Exception):
+                    raise found
+                return found
+
+            at.browser = open_
+            with pytest.raises(kind, match=said) as caught:
+                await connect(at)
+            shown = "".join(traceback.format_exception(caught.value))
+            assert "hush" not in shown
+
+    run(main())

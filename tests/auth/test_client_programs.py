@@ -118,6 +118,8 @@ async def unused(page: str) -> str:
         (partial(mcprev.OAuth, client_metadata_url="https://me.example/"), "an https URL with a path"),
         (partial(mcprev.OAuth, client_metadata_url="https:///x"), "an https URL with a path"),
         (partial(mcprev.ClientCredentials, "me", "s", private_key="k", issuer=ISSUER), "pass either"),
+        (partial(signatures.signer, "me", pem("ES256"), "HS256"), "not a supported algorithm"),
+        (partial(signatures.signer, "me", pem("ES256"), "none"), "not a supported algorithm"),
     ],
 )  # fmt: skip
 def test_arguments_that_make_no_sense_are_refused_at_once(make: Any, why: str) -> None:

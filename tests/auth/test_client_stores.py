@@ -109,8 +109,8 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr("mcprev.extras.token_stores.os.fsync", full)
         with pytest.raises(OSError, match="no space left"):
             await store.keep_tokens(KEY, mcprev.Tokens("new"))
-        assert await store.tokens(KEY) == TOKENS
         assert list(folder.glob(".new-*")) == [], "nothing half-written stays"
+        assert await store.tokens(KEY) == TOKENS
         (path,) = (path for path in folder.iterdir() if not path.name.startswith("."))
 
         def record(tokens: dict[str, Any]) -> bytes:

@@ -54,7 +54,7 @@ def signer(client_id: str, private_key: str, algorithm: str) -> Callable[[str], 
             "exp": now + LIFETIME,
             "jti": secrets.token_urlsafe(16),
         }
-        return jwt.encode({"alg": algorithm, "typ": "JWT"}, claims, key, algorithms=[algorithm])
+        return jwt.encode({"alg": algorithm}, claims, key, algorithms=[algorithm])
 
     sign("")
     return sign
