@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from diff.diffing import revision_of
 from mcprev_codegen.checkout.step_modules import questions
 from mcprev_codegen.diff import compare
-from mcprev_codegen.emit import RevisionChain, package_files
+from mcprev_codegen.emit.package import RevisionChain, package_files
 from mcprev_codegen.ir.constraints import CONSTRAINTS, Constraint, exceeded, limits_of
 from mcprev_codegen.ir.nodes import NO_TAGS, Interface, Tags
 from mini import SOURCE

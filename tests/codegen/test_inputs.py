@@ -12,7 +12,7 @@ import pytest
 
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.errors import SchemaError
-from support import ROOT, SCHEMA, check_metaschema
+from support import FOLDER, ROOT, check_metaschema
 
 INSTALLED: Final = ROOT / ".inputs" / "node_modules"
 """Where `make inputs` puts the packages."""
@@ -25,7 +25,7 @@ INPUTS: Final = ROW.findall(PAGE)
 def result(file: Path, out: Path, package: str) -> str:
     """What comes of a file: the number of its types, all of which are imported, or the error."""
     try:
-        pipeline.generate_project(SCHEMA, file, out / package, "1.0", overlay=False)
+        pipeline.generate_project(FOLDER, file, out / package, "1.0", overlay=False)
     except SchemaError as error:
         return f"{error.line}:{error.column}: {error.message.partition(';')[0]}"
     models = import_module(f"{package}.v1_0.models")

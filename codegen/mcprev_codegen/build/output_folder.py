@@ -35,6 +35,8 @@ class Tree:
     """Returns whether a file is generated, by its path within the folder and the start of its text."""
     known_by: tuple[str, ...]
     """Files at the top of every such folder, any of which identifies it as generated; the first is written first."""
+    purpose: str = ""
+    """What such a folder is written for, in errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def planned_changes(tree: Tree) -> Plan:
     present = [] if not tree.target.exists() else _present(tree.target)
     if present and not any(_is_generated(tree, name) for name in tree.known_by):
         raise InputError(
-            f"{tree.target}: this folder is neither empty nor written by `mcprev generate` "
+            f"{tree.target}: this folder is neither empty nor written by `mcprev generate`{tree.purpose} "
             f"(it holds {present[0]}); nothing was changed; pass another folder"
         )
     written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]

@@ -18,15 +18,16 @@ from typing import Final
 from mcprev_codegen.build.output_folder import Tree, carry_out, planned_changes
 from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
 from mcprev_codegen.checkout import Decision, decision_status, missing_steps
-from mcprev_codegen.emit import SHARED, RevisionChain, is_generated, package_files, project_file, shared_files
+from mcprev_codegen.emit import TARGETS, RevisionChain, project_file
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, dated, load_extension, load_pinned
 from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, write_new
-from mcprev_codegen.python import is_identifier, module_name
+from mcprev_codegen.python import is_identifier
 
 PACKAGE: Final = "mcprev_types"
-_IMPORTED: Final = sys.stdlib_module_names | {"pydantic", "pydantic_core", "typing_extensions"}
+_IMPORTED: Final = sys.stdlib_module_names | {"msgspec", "pydantic", "pydantic_core", "typing_extensions"}
 """Packages that generated modules, or what they import, would no longer find."""
+DEFAULT_TARGET: Final = "pydantic"
 ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a finished revision, the number of finished revisions and the total."""
 
@@ -56,21 +57,24 @@ class Result:
 
 def generate(
     folder: SchemaFolder,
-    target: Path,
+    out: Path,
     only: Sequence[str] = (),
     *,
+    target: str = DEFAULT_TARGET,
     extension: Revision | None = None,
     docs: Path | None = None,
     write: bool = True,
     report: ReportProgress = lambda _name, _done, _all: None,
 ) -> Result:
-    """Generate the pinned revisions (or `only` some of them) into the package folder `target`.
+    """Generate the pinned revisions (or `only` some of them) into the package folder `out`, for one of `TARGETS`.
 
-    The files next to the packages are written unless `only` is given and the target has them. `extension` is a file
+    The files next to the packages are written unless `only` is given and the folder has an index. `extension` is a file
     that is not pinned, to generate instead. `docs` is the folder of the pages that compare revisions; if it is given,
     the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
     the changes. Raises `CodegenError`, with nothing written.
     """
+    if target != DEFAULT_TARGET and out.resolve().is_relative_to((folder.path.parent / "generated").resolve()):
+        raise InputError(f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one")
     names = list(load_pins(folder))
     if unknown := [name for name in only if name not in names]:
         raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
@@ -79,19 +83,14 @@ def generate(
         raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
-    job = _Job(extension, pinned, [name for name in dated(folder) if name not in status.pending])
+    job = _Job(target, extension, pinned, [name for name in dated(folder) if name not in status.pending])
     made = dict(_packages(job, wanted, report))
-    packages = {name: made[name] for name in wanted}
-    files = {
-        f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
-    }
-    if not only or not (target / "index.py").is_file():
-        files |= _shared(job, wanted, status.pending, target.name)
-    plans = [
-        planned_changes(
-            Tree(target, files, whole=not only, is_generated=is_generated, known_by=SHARED)
-        )
-    ]
+    files = {path: text for name in wanted for path, text in made[name].items()}
+    if not only or not (out / "index.py").is_file():
+        files |= _shared(job, wanted, status.pending, out.name)
+    row = TARGETS[target]
+    purpose = f" for the target {target}"
+    plans = [planned_changes(Tree(out, files, not only, row.is_generated, row.known_by, purpose))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
         pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
@@ -137,6 +136,7 @@ def generate_project(
     *,
     like: str | None = None,
     overlay: bool = True,
+    target: str = DEFAULT_TARGET,
     write: bool = True,
 ) -> Result:
     """Generate an installable package from a schema.ts that is not pinned into the folder `out`.
@@ -150,18 +150,18 @@ def generate_project(
     if not is_identifier(package) or package in _IMPORTED:
         raise InputError(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
-            "or that of a package of Python or pydantic"
+            "or that of a package that its modules import"
         )
     extension = load_extension(folder, schema_file, name, like, overlay=overlay)
     project = out / "pyproject.toml"
     refuse_link(project)
-    result = generate(folder, out / package, extension=extension, write=write)
+    result = generate(folder, out / package, target=target, extension=extension, write=write)
     if project.exists():
         if package in project.read_text(encoding="utf-8", errors="replace"):
             return result
         warning = f"{project}: kept; it does not name the package '{package}', so add it there"
         return replace(result, warnings=(*result.warnings, warning))
-    text = project_file(distribution, package, extension)
+    text = project_file(distribution, package, extension, TARGETS[target].dependencies)
     if write:
         write_new(project, text)
     return replace(result, files={**result.files, project: text}, written=(*result.written, project))
@@ -171,6 +171,7 @@ def generate_project(
 class _Job:
     """The inputs of every package of a run; sent to the worker processes."""
 
+    target: str
     extension: Revision | None
     pinned: Mapping[str, Revision]
     """Oldest first."""
@@ -185,12 +186,12 @@ class _Job:
 def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:
     revisions = [job.revision(name) for name in names]
     latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
-    return shared_files(revisions, pending, latest, package)
+    return dict(TARGETS[job.target].shared(revisions, pending, latest, package))
 
 
 def _packages(
     job: _Job, names: Sequence[str], report: ReportProgress
-) -> Iterator[tuple[str, dict[str, str]]]:
+) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield every package; in worker processes if there are several packages and cores."""
     workers = min(len(names), os.cpu_count() or 1)
     if workers == 1:
@@ -207,14 +208,14 @@ def _packages(
             report(futures[future], done, len(names))
 
 
-def _package(job: _Job, name: str) -> dict[str, str]:
+def _package(job: _Job, name: str) -> Mapping[str, str]:
     """Return the files of one revision; runs in a worker process."""
-    revision = job.revision(name)
+    revision, files = job.revision(name), TARGETS[job.target].files
     if revision.pin is None and revision.like is None:
-        return package_files(revision, RevisionChain([revision], None, ()))
+        return files(revision, RevisionChain([revision], None, ()))
     order = list(job.pinned)
     place = order.index(revision.negotiated_as)
     chain = [job.pinned[n] for n in order[:place] if n in job.complete]
     later = [job.pinned[n] for n in order[place + 1 :] if n in job.complete]
     neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
-    return package_files(revision, neighbours)
+    return files(revision, neighbours)

@@ -17,6 +17,17 @@ from mcprev_codegen.terminal import echo, echo_lines, show_progress
 _SHOWN: Final = 10
 
 
+def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a target. The table of targets is loaded only if the option is given, since that takes long."""
+    if value is None:
+        return None
+    from mcprev_codegen.build import TARGETS
+
+    if value not in TARGETS:
+        raise click.BadParameter(f"'{value}' is none of {', '.join(TARGETS)}", ctx, param)
+    return value
+
+
 @click.command("generate")
 @click.argument("revisions", nargs=-1, metavar="[REV]...")
 @click.option(
@@ -38,6 +49,12 @@ _SHOWN: Final = 10
     metavar="DIR",
     help="The folder to write. With --schema, it also names the package.",
 )
+@click.option(
+    "--target",
+    callback=_target,
+    metavar="NAME",
+    help="What the types are made for: pydantic (default); or types only, into --out: dataclass, typeddict, msgspec.",
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def generate_command(
     *,
@@ -46,18 +63,20 @@ def generate_command(
     like: str | None,
     no_overlay: bool,
     out: Path | None,
+    target: str | None,
     check: bool,
 ) -> None:
     """Generate the packages of REV... (default: every pinned revision, and docs/revisions as well).
 
-    With --schema, generate one package from a file that is not pinned, such as an extension of a revision.
+    With --schema, generate one package from a file that is not pinned, such as an extension of a revision. With
+    --target, generate types for another library than pydantic: a module for each revision.
     Files are written only if everything could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage,
     3 an invalid schema, pin or overlay entry.
     """
     from mcprev_codegen.checkout import input_digest, other_versions, up_to_date, write_stamp
     from mcprev_codegen.inputs import schema_folder
 
-    _check_usage(revisions, schema_file, like, out, no_overlay=no_overlay)
+    _check_usage(revisions, schema_file, like, out, target, no_overlay=no_overlay)
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
     try:
@@ -67,6 +86,7 @@ def generate_command(
             return
         read = input_digest(folder) if everything else ""
         from mcprev_codegen.build import (  # imported late: it loads the code generator of the models
+            DEFAULT_TARGET,
             PACKAGE,
             generate,
             generate_project,
@@ -75,14 +95,16 @@ def generate_command(
         if schema_file is not None and out is not None:
             name = revisions[0] if revisions else None
             result = generate_project(
-                folder, schema_file, out, name, like=like, overlay=not no_overlay, write=not check
-            )
+                folder, schema_file, out, name, like=like, overlay=not no_overlay, target=target or DEFAULT_TARGET,
+                write=not check,
+            )  # fmt: skip
         else:
             root = schema_folder(to_write=out is None).path.parent
             result = generate(
                 folder,
                 out or root / "generated" / PACKAGE,
                 revisions,
+                target=target or DEFAULT_TARGET,
                 docs=None if out or revisions else root / "docs" / "revisions",
                 write=not check,
                 report=_progress,
@@ -123,12 +145,23 @@ def generate_command(
 
 
 def _check_usage(
-    names: Sequence[str], schema_file: Path | None, like: str | None, out: Path | None, *, no_overlay: bool
+    names: Sequence[str],
+    schema_file: Path | None,
+    like: str | None,
+    out: Path | None,
+    target: str | None,
+    *,
+    no_overlay: bool,
 ) -> None:
     """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
         if like is not None or no_overlay:
             raise click.UsageError("--like and --no-overlay need --schema FILE")
+        if out is None and target is not None:
+            from mcprev_codegen.build import DEFAULT_TARGET
+
+            if target != DEFAULT_TARGET:
+                raise click.UsageError(f"--target {target} needs --out, the folder of the types")
     elif out is None:
         raise click.UsageError("--schema needs --out, the folder of the package")
     elif len(names) > 1:

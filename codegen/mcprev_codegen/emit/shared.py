@@ -99,11 +99,13 @@ def shared_files(
     }
 
 
-def project_file(distribution: str, package: str, made_of: Revision) -> str:
+def project_file(distribution: str, package: str, made_of: Revision, dependencies: Sequence[str]) -> str:
     """Return the pyproject.toml of a standalone package."""
     extends = f", an extension of {made_of.like}" if made_of.like not in (None, made_of.name) else ""
     description = f"Typed models of MCP {made_of.name}{extends}, generated from its schema.ts."
-    return render("pyproject.toml", distribution=distribution, package=package, description=description)
+    return render(
+        "pyproject.toml", distribution=distribution, package=package, description=description, dependencies=dependencies
+    )  # fmt: skip
 
 
 def _info(revision: Revision, pending: Collection[str]) -> RevisionInfo:

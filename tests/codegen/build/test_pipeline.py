@@ -514,7 +514,7 @@ export declare namespace Shop {
 
 def test_a_file_without_messages_becomes_a_package_of_its_types(tmp_path: Path) -> None:
     path, out = write_source(tmp_path / "acme", TYPES), tmp_path / "acme-types"
-    (warning,) = pipeline.generate_project(write_folder(tmp_path), path, out, "3.0", overlay=False).warnings
+    (warning,) = pipeline.generate_project(SchemaFolder(write_folder(tmp_path)), path, out, "3.0", overlay=False).warnings
     assert warning == f"{path}:7: functions describe no data: 1 are left out, of which this is the first"
     code = """
 import acme_types.latest as acme

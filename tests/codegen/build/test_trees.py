@@ -18,7 +18,7 @@ import pytest
 from mcprev_codegen.build import output_folder as trees, packages as pipeline
 from mcprev_codegen.build.output_folder import Tree
 from mcprev_codegen.checkout.pinning import import_schema
-from mcprev_codegen.emit import SHARED
+from mcprev_codegen.emit.provenance import SHARED
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
@@ -177,7 +177,8 @@ def counted(name):
 
 def write(wanted, target):
     files = {p.relative_to(wanted).as_posix(): p.read_text() for p in wanted.rglob("*") if p.is_file()}
-    plan = trees.planned_changes(trees.Tree(target, files, True, emit.is_generated, emit.SHARED))
+    row = emit.TARGETS["pydantic"]
+    plan = trees.planned_changes(trees.Tree(target, files, True, row.is_generated, row.known_by))
     for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
         counted(name)
     trees.carry_out([plan])

@@ -1,0 +1,111 @@
+"""The table of targets: what types can be made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen.emit.package import RevisionChain, is_generated, package_files
+from mcprev_codegen.emit.provenance import SHARED
+from mcprev_codegen.emit.shared import shared_files
+from mcprev_codegen.emit.targets.types_only import INIT, TYPED, Library
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.python import code, module_name
+
+
+@dataclass(frozen=True)
+class Target:
+    """What types are made for, and which files that gives."""
+
+    name: str
+    files: Callable[[Revision, RevisionChain], Mapping[str, str]]
+    """Returns the files of one revision, by path in the folder of all revisions."""
+    shared: Callable[[Sequence[Revision], Collection[str], Revision, str], Mapping[str, str]]
+    """Returns the files beside them, for revisions, those of them that are pending, the newest, and the package's name."""
+    is_generated: Callable[[str, str], bool]
+    """Returns whether a file is generated for this target, by its path in the folder and the start of its text."""
+    known_by: tuple[str, ...]
+    """Files at the top of every such folder, any of which identifies it; the first is written first."""
+    dependencies: tuple[str, ...] = ()
+    """What a package of such files depends on."""
+
+
+def _types_only(library: Library) -> Target:
+    return Target(
+        library.name, library.files, library.shared, library.is_generated, (INIT,), library.dependencies
+    )
+
+
+def _package(revision: Revision, neighbours: RevisionChain) -> dict[str, str]:
+    folder = module_name(revision.name)
+    return {f"{folder}/{name}": text for name, text in package_files(revision, neighbours).items()}
+
+
+_LIMITS: Final = (
+    "Limits (@minimum, @maxItems, @pattern and the like), formats and templates of strings are not checked."
+)
+_BASES: Final = "No class has a base: each declares all its members."
+_OPEN: Final = (
+    "Unions are closed: content of a kind that the revision does not know is of none of their types."
+)
+_DATACLASSES, _MSGSPEC, _TYPING = code("dataclasses"), code("msgspec"), code("typing")
+LIBRARIES: Final = (
+    Library(
+        "dataclass",
+        "dataclasses.dataclass",
+        "dataclasses",
+        {"dataclass": (_DATACLASSES, "class"), "field": (_DATACLASSES, "renamed")},
+        (
+            'Attributes are called as in JSON; one that cannot be has its name in JSON in `field.metadata["name"]`.',
+            "An absent member is `None`, and so is null.",
+            "Members that a class does not declare have no place.",
+            _LIMITS, _BASES, _OPEN,
+        ),
+    ),
+    Library(
+        "typeddict",
+        "typing.TypedDict",
+        "TypedDicts",
+        {"TypedDict": (_TYPING, "class"), "NotRequired": (_TYPING, "optional")},
+        (
+            "Nothing is checked at run time, and no value is filled in.",
+            "Members that a type does not declare are kept, but type checkers refuse them.",
+            _LIMITS, _BASES, _OPEN,
+        ),
+    ),
+    Library(
+        "msgspec",
+        "msgspec.Struct",
+        "msgspec structs",
+        {
+            "Struct": (_MSGSPEC, "class"), "UNSET": (_MSGSPEC, "optional"), "UnsetType": (_MSGSPEC, "optional"),
+            "field": (_MSGSPEC, "renamed"),
+        },
+        (
+            "A union of objects without a tag of one value each is `Any`: pass it to `msgspec.convert` with the type you expect.",
+            "So is an alias that refers to itself.",
+            "The tag of a struct is a class variable; it may be missing where only one struct fits.",
+            "A literal `true` or `false` is `bool`.",
+            "Members that a struct does not declare are dropped.",
+            _LIMITS, _BASES, _OPEN,
+        ),
+        dependencies=("msgspec>=0.19",),
+        tagged=True,
+        wire_names=False,
+    ),
+)  # fmt: skip
+"""The targets whose types datamodel-code-generator writes."""
+_MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
+PYDANTIC: Final = Target(
+    "pydantic",
+    _package,
+    shared_files,
+    is_generated,
+    _MODULES,
+    ("pydantic>=2.14,<3", "typing-extensions>=4.12"),
+)
+TARGETS: Final[Mapping[str, Target]] = {
+    target.name: target for target in (PYDANTIC, *map(_types_only, LIBRARIES))
+}
+"""The targets by name, the default first."""
