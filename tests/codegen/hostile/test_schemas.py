@@ -26,6 +26,8 @@ from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout import step_modules as steps
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import rendering
+from mcprev_codegen.emit.targets import types_only
+from mcprev_codegen.emit.targets.table import LIBRARIES
 from mcprev_codegen.errors import InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.inputs import SchemaFolder
@@ -57,10 +59,10 @@ def pattern(text: str) -> str:
     return re.sub(r"[!-/:-@\[-`{-~]", lambda m: m[0] if m[0] in "<>" else f"\\{m[0]}", line(text))
 
 
-def block(n: int, text: str) -> str:
-    """Declarations that hold a text in every place."""
+def block(n: int, text: str, member: str) -> str:
+    """Declarations that hold a text in every place, and another one in the names of members."""
     r, s, own = remark(text), quoted(text), quoted(f"{text}{n}")
-    name: Callable[[str], str] = lambda place: quoted(f"{place}{text}/x")  # noqa: E731
+    name: Callable[[str], str] = lambda place: quoted(f"{place}{member}/x")  # noqa: E731
     return f"""
 /* {line(text)} */
 
@@ -87,7 +89,7 @@ export interface Thing{n} {{
   other?: string;
   kind: {own};
   either?: {s} | {own} | number | null;
-  {quoted(f"o/{text} z")}?: {{ a: {s}; {name("i")}: number }};
+  {quoted(f"o/{member} z")}?: {{ a: {s}; {name("i")}: number }};
   /** @maxItems 3 */
   {name("l")}?: ({own} | boolean)[];
   open: OpenA{n} | OpenB{n};
@@ -116,8 +118,10 @@ export interface Told{n}Notification {{ method: {quoted(f"told{text}/{n}")}; par
 """
 
 
-def schema(texts: Sequence[str], revision: str = mini.REVISION, more: str = "") -> str:
-    """A schema.ts that holds each of the texts in every place."""
+def schema(
+    texts: Sequence[str], revision: str = mini.REVISION, more: str = "", members: Sequence[str] | None = None
+) -> str:
+    """A schema.ts that holds each of the texts in every place; or others in the names of members."""
     numbers = range(len(texts))
     requests, results, notifications = (
         " | ".join(f"{part}{n}{kind}" for n in numbers)
@@ -129,7 +133,7 @@ export type ClientRequest = {requests};
 export type ServerResult = {results} | EmptyResult;
 export type ServerNotification = {notifications};
 export interface EmptyResult {{ [key: string]: unknown }}
-""" + "".join(block(n, text) for n, text in enumerate(texts)) + more  # fmt: skip
+""" + "".join(block(n, text, (members or texts)[n]) for n, text in enumerate(texts)) + more  # fmt: skip
 
 
 def harmless(texts: Sequence[str]) -> list[str]:
@@ -165,14 +169,14 @@ other = {text}
 """
 
 
-def project(out: Path, text: str, folder: str = "upstream") -> Path:
+def project(out: Path, text: str, folder: str = "upstream", target: str = "pydantic") -> Path:
     """The package of a schema.ts that is not pinned."""
     inputs = out.with_name(f"{out.name}_inputs")
     pins = mini.write_folder(inputs)
     path = inputs / folder / "schema.ts"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
-    pipeline.generate_project(SchemaFolder(pins), path, out, "acme", overlay=False)
+    pipeline.generate_project(SchemaFolder(pins), path, out, "acme", overlay=False, target=target)
     return out
 
 
@@ -266,8 +270,8 @@ def compare(hostile: Files, plain: Files) -> None:
 
 
 IMPORTING: Final = """
-import builtins, importlib, pkgutil, sys
-import pydantic
+import builtins, importlib, pkgutil, sys, typing
+import msgspec, pydantic
 reported = []
 builtins.CANARY = lambda *_: reported.append("the canary was called")
 HARMLESS = ("import", "compile", "exec", "marshal.", "object.", "os.listdir", "os.scandir", "sys._getframe", "code.", "builtins.id", "types.")
@@ -294,10 +298,14 @@ for path, package in zip(sys.argv[1::2], sys.argv[2::2]):
             if isinstance(value, type) and value.__module__ == name and issubclass(value, pydantic.BaseModel):
                 value.model_rebuild()
                 repr(value.model_fields)
+            elif isinstance(value, type) and value.__module__ == name and not any(".models" in n for n in names):
+                typing.get_type_hints(value, include_extras=True)
+                if issubclass(value, msgspec.Struct):
+                    msgspec.json.Decoder(value)
     watching = False
     loaded[package] = sorted(m.partition(".")[0] for m in set(sys.modules) - before if m.partition(".")[0] != package)
 print(*reported, sep="\\n")
-known = {"annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection", *sys.stdlib_module_names}
+known = {"annotated_types", "msgspec", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection", *sys.stdlib_module_names}
 print({m for found in loaded.values() for m in found if not m.startswith("_sysconfigdata")} - known)
 """
 
@@ -331,6 +339,25 @@ def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
     for hostile, other in made:
         compare(files(hostile), files(other))
     assert report(*(hostile / hostile.name for hostile, _ in made)) == NOTHING
+
+
+TABLE: Final = {library.name: library for library in LIBRARIES}
+
+
+def test_nor_does_it_in_the_types_for_another_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(types_only, "format_python", str)
+    made: list[Path] = []
+    for target in TABLE:
+        plain = project(tmp_path / f"{target}_plain", schema(harmless(HOSTILE[0])), target=target)
+        for n, texts in enumerate(HOSTILE):
+            allowed = [re.sub(TABLE[target].unsupported or "$^", "", text) or "a" for text in texts]
+            source = schema(texts, members=allowed)
+            hostile = project(tmp_path / f"{target}_hostile_{n}", source, target=target)
+            compare(files(hostile), files(plain))
+            made.append(hostile / hostile.name)
+    assert report(*made) == NOTHING
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
@@ -102,14 +103,14 @@ class Placeholders:
     def _object(self, schema: JsonSchema) -> Document:
         """Return an object whose members are all required: whether they are, the module says in its own way."""
         properties = cast("JsonSchema", schema.get("properties", {}))
-        if properties or "additionalProperties" not in schema:
+        if properties or ("properties" in schema and "additionalProperties" not in schema):
             shown: Document = {}
             for name, member in properties.items():
                 shown[f"m{len(self.members)}"] = None
                 self.members.append(name)
                 shown[f"m{len(self.members) - 1}"] = self._schema(member)
             return {"type": "object", "properties": shown, "required": [*shown]}
-        return {"type": "object", "additionalProperties": self._schema(schema["additionalProperties"])}
+        return {"type": "object", "additionalProperties": self._schema(schema.get("additionalProperties"))}
 
     def _simple(self, names: list[Json]) -> Document:
         if not all(name in _TYPES for name in names):
@@ -167,7 +168,7 @@ class Declared:
                 self.used.add(name)
                 return _BUILTINS[name]
             case ast.Name(name):
-                found = self.placeholders.names[_number("T", name)]
+                found = _found(self.placeholders.names, "T", name)
                 known = defined is None or found in defined
                 shown = identifier(class_name(found))
                 self.used.add(shown)
@@ -185,7 +186,7 @@ class Declared:
     def _literal(self, node: ast.expr) -> Code:
         match node:
             case ast.Constant(str(text)):
-                return literal(self.placeholders.texts[_number("text", text)])
+                return literal(_found(self.placeholders.texts, "text", text))
             case ast.Constant(bool() | int() as value):
                 return literal(value)
             case ast.UnaryOp(ast.USub(), ast.Constant(int(value))):
@@ -202,9 +203,9 @@ def declared(definitions: JsonSchema, model: str) -> Declared:
     for node in ast.parse(_generated(placeholders.document(), model)).body:
         match node:
             case ast.ClassDef(name):
-                classes[placeholders.names[_number("T", name)]] = dict(_members(node, placeholders))
+                classes[_found(placeholders.names, "T", name)] = dict(_members(node, placeholders))
             case ast.AnnAssign(ast.Name(name), ast.Name("TypeAlias"), ast.expr() as value):
-                aliases[placeholders.names[_number("T", name)]] = value
+                aliases[_found(placeholders.names, "T", name)] = value
             case _:
                 raise UnexpectedCodeError(ast.dump(node))
     if missing := definitions.keys() - classes.keys() - aliases.keys():
@@ -218,7 +219,7 @@ def _members(node: ast.ClassDef, placeholders: Placeholders) -> Iterator[tuple[s
             case ast.Pass():
                 pass
             case ast.AnnAssign(ast.Name(name), annotation, None):
-                yield placeholders.members[_number("m", name)], annotation
+                yield _found(placeholders.members, "m", name), annotation
             case _:
                 raise UnexpectedCodeError(ast.dump(line))
 
@@ -227,11 +228,12 @@ def _elements(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def _number(prefix: str, name: str) -> int:
+def _found(items: Sequence[str], prefix: str, name: str) -> str:
+    """Return what a placeholder stands for."""
     number = name.removeprefix(prefix)
-    if number == name or not (number.isascii() and number.isdecimal()):
+    if name == number or not re.fullmatch(r"[0-9]{1,9}", number) or int(number) >= len(items):
         raise UnexpectedCodeError(name)
-    return int(number)
+    return items[int(number)]
 
 
 def _generated(document: Document, model: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, LiteralString
@@ -10,6 +11,7 @@ from typing import Final, LiteralString
 from mcprev_codegen import ir
 from mcprev_codegen.emit.docstrings import Docs, member_docstring
 from mcprev_codegen.emit.json_schema import Renderer
+from mcprev_codegen.emit.models import model_schema
 from mcprev_codegen.emit.name_checks import check_names
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.emit.provenance import header_lines
@@ -56,6 +58,8 @@ class Library:
     """What its types cannot keep, one sentence each."""
     dependencies: tuple[str, ...] = ()
     """What a package of its types depends on."""
+    unsupported: str = ""
+    """Characters that no name in JSON may have, as a regular expression; empty if there are none."""
     tagged: bool = False
     """Whether it distinguishes the objects of a union by a tag, and supports no alias that refers to itself."""
     wire_names: bool = True
@@ -80,8 +84,22 @@ class Library:
                 f"'{revision.name}' cannot be the name of a revision: its module would have no valid name"
             )
         check_names(revision.schema, frozenset((*_TYPING, *self.imports)), revision.methods)
+        self._check_wire_names(revision.schema)
         docs = Docs(revision, type_histories(neighbours.chain), neighbours.chain[0].name).types()
         return {f"{module}.py": _Module(self, revision, docs).text()}
+
+    def _check_wire_names(self, schema: Schema) -> None:
+        """Raise `SchemaError` for a member whose name in JSON the library does not support."""
+        for name, decl in schema.types.items():
+            for member in (
+                schema.flat(name).fields if self.unsupported and schema.is_object(ir.Ref(name)) else ()
+            ):
+                if re.search(self.unsupported, member.name):
+                    raise schema.fail(
+                        decl,
+                        f"member {member.name!r} of '{name}': {self.name} supports no quotes, backslashes and control "
+                        "characters in names; pass another --target",
+                    )
 
     def shared(
         self, _revisions: Sequence[Revision], _pending: Collection[str], latest: Revision, _name: str
