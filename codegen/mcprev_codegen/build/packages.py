@@ -84,13 +84,7 @@ def generate(
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
     job = _Job(target, extension, pinned, [name for name in dated(folder) if name not in status.pending])
-    made = dict(_packages(job, wanted, report))
-    files = {path: text for name in wanted for path, text in made[name].items()}
-    if not only or not (out / "index.py").is_file():
-        files |= _shared(job, wanted, status.pending, out.name)
-    row = TARGETS[target]
-    purpose = f" for the target {target}"
-    plans = [planned_changes(Tree(out, files, not only, row.is_generated, row.known_by, purpose))]
+    plans = [planned_changes(_tree(job, out, wanted, status.pending, report, whole=not only))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
         pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
@@ -181,6 +175,18 @@ class _Job:
     def revision(self, name: str) -> Revision:
         """Return the revision that is not pinned if there is one, else a pinned one."""
         return self.extension or self.pinned[name]
+
+
+def _tree(
+    job: _Job, out: Path, names: Sequence[str], pending: Collection[str], report: ReportProgress, *, whole: bool
+) -> Tree:
+    """Return the files of the folder `out`; those beside the packages only if they are `whole` or have no index yet."""
+    made = dict(_packages(job, names, report))
+    files = {path: text for name in names for path, text in made[name].items()}
+    if whole or not (out / "index.py").is_file():
+        files |= _shared(job, names, pending, out.name)
+    target = TARGETS[job.target]
+    return Tree(out, files, whole, target.is_generated, target.known_by, f" for the target {target.name}")
 
 
 def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:

@@ -140,14 +140,15 @@ def test_msgspec_reads_and_writes_every_example(folder: Path, revision: str) -> 
     for name in load(revision).schema.types:
         decoder = msgspec.json.Decoder(getattr(found, class_name(name)))
         for seed in range(TRIES):
-            value = corpus.drawn(ir.Ref(name), random.Random(seed))
+            value = corpus.drawn(ir.Ref(name), random.Random(seed))  # noqa: S311
+            read, refused = None, ""
             try:
                 read = decoder.decode(json.dumps(value))
             except msgspec.ValidationError as error:
-                assert "got `float`" in str(error), (name, value)
-                continue
-            assert same(json.loads(msgspec.json.encode(read)), value), (name, value)
-            tried += 1
+                refused = str(error)
+            assert not refused or "got `float`" in refused, (name, value)
+            assert refused or same(json.loads(msgspec.json.encode(read)), value), (name, value)
+            tried += not refused
     assert tried > 2 * len(load(revision).schema.types)
 
 
@@ -378,12 +379,17 @@ def test_a_folder_with_an_empty_marker_only_is_not_generated(tmp_path: Path) -> 
 def test_anything_else_than_types_of_placeholders_is_an_error(
     monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
-    monkeypatch.setattr(expressions, "_generated", lambda _document, _model: written)
-    definitions: Any = {"A": {"type": "object", "properties": {"a": {"const": "b"}}}}
-    with pytest.raises(expressions.UnexpectedCodeError):
-        found = expressions.declared(definitions, "")
+    def generated(document: object, model: str) -> str:
+        return written
+
+    def expressed() -> None:
+        found = expressions.declared({"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "")
         for node in (*found.aliases.values(), *(n for c in found.classes.values() for n in c.values())):
             found.expression(node)
+
+    monkeypatch.setattr(expressions, "_generated", generated)
+    with pytest.raises(expressions.UnexpectedCodeError):
+        expressed()
 
 
 def test_no_text_of_a_schema_reaches_datamodel_code_generator() -> None:
