@@ -331,6 +331,9 @@ class Operators:
             parts.append([self._pieces(part, one) for one in self.alternatives(part, self._read(inner))])
             start = last
         parts.append([(whole[start:-1].decode().replace("\r\n", "\n"),)])
+        if all(len(one) == 1 and len(one[0]) == 3 and not one[0][0] + one[0][2] for one in parts[1::2]):
+            texts = (one[0][0] if n % 2 == 0 else f"${{{one[0][1]}}}" for n, one in enumerate(parts))
+            return ir.Template(self._file.short(node, "".join(texts)))  # as it is written
         count = math.prod(map(len, parts))
         if count > MAX_TEMPLATES:
             self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
