@@ -1,4 +1,4 @@
-"""The page on the architecture names only files, classes, functions and members that exist; so do links between pages."""
+"""The pages on the runtime and on the generator name only files, classes, functions and members that exist; so do links between pages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import pytest
 
 from support import ROOT
 
-PAGE: Final = ROOT / "docs" / "architecture.md"
-RUNTIME: Final = ROOT / "runtime" / "mcprev"
+HOUSES: Final = {
+    "architecture.md": (ROOT / "runtime" / "mcprev", 80),
+    "generator.md": (ROOT / "codegen" / "mcprev_codegen", 80),
+}
+"""The pages with the folder that their paths are below, and how many references each has at least."""
 REFERENCE: Final = re.compile(r"`([\w./]+\.(?:py|toml|md))(?:::([\w.]+))?`")
 """`path.py` or `path.py::Name.member`."""
 FOLDER: Final = re.compile(r"`((?:\w+/)+)`")
@@ -21,9 +24,9 @@ LINK: Final = re.compile(r"\]\(([^)#\s]*)(?:#([\w-]+))?\)")
 PAGES: Final = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def located(path: str) -> Path | None:
-    """The file or folder that a path names, below the runtime or from the root of the repository."""
-    return next((base / path for base in (RUNTIME, RUNTIME.parent, ROOT) if (base / path).exists()), None)
+def located(path: str, house: Path) -> Path | None:
+    """The file or folder that a path names, below a house, beside it or from the root of the repository."""
+    return next((base / path for base in (house, house.parent, ROOT) if (base / path).exists()), None)
 
 
 @cache
@@ -51,11 +54,11 @@ def names(node: ast.stmt) -> list[str]:
             return []
 
 
-def wrong(text: str) -> list[str]:
+def wrong(text: str, house: Path) -> list[str]:
     """The references of a text that lead nowhere."""
-    found: list[str] = [f"no folder {path}" for path in FOLDER.findall(text) if located(path) is None]
+    found: list[str] = [f"no folder {path}" for path in FOLDER.findall(text) if located(path, house) is None]
     for path, name in REFERENCE.findall(text):
-        file = located(path)
+        file = located(path, house)
         if file is None:
             found.append(f"no file {path}")
         elif name and name not in defined(file):
@@ -63,10 +66,12 @@ def wrong(text: str) -> list[str]:
     return found
 
 
-def test_every_file_and_name_of_the_page_exists() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert wrong(text) == []
-    assert len(REFERENCE.findall(text)) > 80
+@pytest.mark.parametrize("page", HOUSES)
+def test_every_file_and_name_of_the_page_exists(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    house, references = HOUSES[page]
+    assert wrong(text, house) == []
+    assert len(REFERENCE.findall(text)) > references
 
 
 @pytest.mark.parametrize(
@@ -79,17 +84,28 @@ def test_every_file_and_name_of_the_page_exists() -> None:
     ],
 )
 def test_a_reference_that_leads_nowhere_is_found(text: str, message: str) -> None:
-    assert wrong(text) == [message]
+    assert wrong(text, HOUSES["architecture.md"][0]) == [message]
 
 
-def test_every_layer_of_the_page_is_one_of_the_contract() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", HOUSES)
+def test_every_layer_of_the_page_is_one_of_the_contract(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     drawn = text.split("## Layers")[1].split("```")[1].split("-----")[0].strip("\n").split("\n")
-    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split('containers = ["mcprev"]')[1]
+    containers = f'containers = ["{HOUSES[page][0].name}"]'
+    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split(containers)[1]
     layers = re.findall(r'^  "([\w |]+)",$', contract.split("]\n")[0], re.MULTILINE)
     assert [re.split(r"\s{3,}", re.split(r"\s{4,}", line)[0]) for line in drawn] == [
         layer.split(" | ") for layer in layers
     ]
+
+
+def test_every_folder_of_the_generator_is_a_room_of_its_page() -> None:
+    house = HOUSES["generator.md"][0]
+    rooms = (
+        (ROOT / "docs" / "generator.md").read_text(encoding="utf-8").split("## Rooms")[1].split("\n## ")[0]
+    )
+    named = set(re.findall(r"^\| `(\w+)/`", rooms, re.MULTILINE))
+    assert named == {path.parent.name for path in house.glob("*/__init__.py")}
 
 
 def anchors(page: Path) -> set[str]:
