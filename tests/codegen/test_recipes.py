@@ -159,5 +159,5 @@ def test_what_the_recipes_add_is_there(copy: Path, tmp_path: Path) -> None:
     assert told[2][0] == 0, told[2][1]
     assert told[3][0] == 3, told[3][1]
     assert "LIMITS" in told[3][1]
-    used = "from types_.v2099_01_01 import LIMITS, limits; assert LIMITS == limits.LIMITS == {'a': 1}"
+    used = "import types_.v2099_01_01 as package; assert package.limits.LIMITS == package.LIMITS == {'a': 1}"
     subprocess.run([sys.executable, "-W", "error", "-c", used], cwd=tmp_path, check=True)
