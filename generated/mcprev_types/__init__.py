@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING
 from ._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._base import (
-        ABSENT as ABSENT,
-        Absent as Absent,
-        Model as Model,
-    )
-    from ._errors import (
-        locate as locate,
-        with_json_paths as with_json_paths,
-    )
-    from ._open import (
-        UnknownContent as UnknownContent,
-    )
+    from ._base import ABSENT as ABSENT, Absent as Absent, Model as Model
+    from ._errors import locate as locate, with_json_paths as with_json_paths
+    from ._open import UnknownContent as UnknownContent
     from ._spec import (
         Binding as Binding,
         Child as Child,
@@ -36,10 +27,7 @@ if TYPE_CHECKING:
         Transport as Transport,
         TypeDelta as TypeDelta,
     )
-    from .index import (
-        LATEST as LATEST,
-        REVISIONS as REVISIONS,
-    )
+    from .index import LATEST as LATEST, REVISIONS as REVISIONS
 else:
     # Hidden from type checkers: with `__getattr__`, they would accept any name.
     __getattr__, __dir__, __all__ = lazy(

@@ -96,7 +96,7 @@ REVISIONS: Final[Mapping[str, RevisionInfo]] = MappingProxyType(
         ),
     }
 )
-"""The revisions by name. A draft is negotiated only if it is requested by name; a pending revision is never negotiated."""
+"""The revisions by name. A draft is negotiated only if it is requested by name; a pending revision never."""
 
 LATEST: Final = "2026-07-28"
 """The newest dated revision whose status is `final`."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts import Method, Revision, Side
-from mcprev_codegen.lineage import TypeHistory
-from mcprev_codegen.python import Code, docstring
+from mcprev_codegen.lineage import TypeHistory, type_histories
+from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import Transport
 from mcprev_codegen.typescript import plain_text
 
@@ -37,29 +38,63 @@ _SENDERS: Final = {
 
 @dataclass(frozen=True)
 class Docs:
-    """Builds the docstrings of one revision."""
+    """The texts of the docstrings of one revision; blank lines separate paragraphs."""
 
-    revision: Revision
-    histories: Mapping[str, TypeHistory]
-    oldest: str
-    """The oldest pinned revision; a type that it has may be older."""
+    chain: Sequence[Revision]
+    """The revision and all before it, oldest first; a type of the oldest may be older."""
 
-    def types(self) -> dict[str, Code]:
-        """Return the docstring of every type by its name in the schema."""
-        return {name: self.type(name) for name in self.revision.schema.types}
+    @property
+    def revision(self) -> Revision:
+        """The revision."""
+        return self.chain[-1]
 
-    def type(self, name: str) -> Code:
-        """Return the docstring of one type."""
+    @cached_property
+    def histories(self) -> Mapping[str, TypeHistory]:
+        """The history of every type of the revision."""
+        return type_histories(self.chain)
+
+    def models(self, planned: Schema) -> dict[str, str]:
+        """Return the text of every type by its name in the schema, and of its members by `Type.member`.
+
+        `planned` has the types of the revision, and an alias for each open union that is the type of a member.
+        """
+        schema = self.revision.schema
+        owners = {used: name for name, found in planned.references.items() for used in found}
+        found = {name: self.type(name) for name in schema.types}
+        found |= {
+            name: self._alias(decl, owners[name])
+            for name, decl in planned.types.items()
+            if name not in schema.types
+        }
+        for name in schema.types:
+            for f in schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ():
+                found[f"{name}.{f.name}"] = self.member(name, f.field)
+        return found
+
+    def type(self, name: str) -> str:
+        """Return the text of one type."""
         decl = self.revision.schema.types[name]
         sentences = [
             _SENDERS[self.revision.senders[name]],
             *self._history(name, deprecated=decl.tags.deprecated),
         ]
         sentences += _since(decl.doc)
-        carriers = self._carriers.get(name, [])
-        inline = name not in self.revision.declared.types and carriers
-        summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
-        return docstring(summary, " ".join(sentences), self._link(name))
+        summary = self._summary(name) or f"The type {name}."
+        return _text(summary, " ".join(sentences), self._link(name))
+
+    def _summary(self, name: str) -> str:
+        """Return the first paragraph of a type's comment, or of what it holds; empty if neither is known."""
+        carriers = self._carriers.get(name)
+        if carriers and name not in self.revision.declared.types:
+            return f"Parameters of `{'`, `'.join(carriers)}`."
+        return _first_paragraph(self.revision.schema.types[name].doc)
+
+    def _alias(self, decl: ir.Decl, owner: str) -> str:
+        """Return the text of an alias for the type of a member; `owner` has the member."""
+        since = self._first(self.histories[owner].since)
+        return _text(
+            _first_paragraph(decl.doc), f"{_SENDERS[self.revision.senders[owner]]} {since}", self._link(owner)
+        )
 
     @cached_property
     def _carriers(self) -> Mapping[str | None, list[str]]:
@@ -69,10 +104,23 @@ class Docs:
             found.setdefault(method.params, []).append(method.method)
         return found
 
-    def method(self, method: Method) -> Code:
-        """Return the docstring of a stub or caller."""
-        decl = self.revision.schema.types[method.type]
-        summary = self._summary(decl)
+    def member(self, owner: str, field: ir.Field) -> str:
+        """Return the text of a member: its comment, else that of its type; its default; its first revision."""
+        of_type = self._summary(field.type.name) if isinstance(field.type, ir.Ref) else ""
+        text = _prose(field.doc) or of_type
+        sentences = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
+        history = self.histories[owner]
+        since = history.members.get(field.name, history.since)
+        if since != history.since:
+            sentences.append(f"Since {since}.")
+        sentences += _since(field.doc)
+        if field.tags.deprecated:
+            sentences.append("Deprecated.")
+        return _continued(text, sentences)
+
+    def method(self, method: Method) -> str:
+        """Return the text of a member of an enum, a stub or a caller."""
+        summary = self._summary(method.type) or f"The type {method.type}."
         named = "" if f"`{method.method}`" in summary else f"`{method.method}`: "
         directions = [side.direction_text for side in method.senders]
         direction = directions[0] if len(directions) == 1 else "either direction"
@@ -82,52 +130,66 @@ class Docs:
         if method.capability:
             sentences.append(f"Needs the capability `{method.capability}`.")
         sentences += self._history(method.type, deprecated=method.deprecated)
-        return docstring(summary, " ".join(sentences), self._link(method.type))
+        return _text(summary, " ".join(sentences), self._link(method.type))
 
-    def summary(self, method: Method) -> str:
-        """Return the description of a method's message."""
-        return self._summary(self.revision.schema.types[method.type])
-
-    def _summary(self, decl: ir.Decl) -> str:
-        text = plain_text(decl.doc.text or decl.doc.notes or "")
-        return text.split("\n\n")[0].replace("\n", " ").strip() or f"The type {decl.name}."
+    def constant(self, constant: ir.Const) -> str:
+        """Return the text of a constant."""
+        having = takewhile(lambda r: constant.name in r.schema.consts, reversed(self.chain))
+        *_, first = having
+        sentences = [self._first(first.name), *_since(constant.doc)]
+        if constant.tags.deprecated:
+            sentences.append("Deprecated.")
+        return _text(_continued(_prose(constant.doc), sentences), self._page())
 
     def _history(self, name: str, *, deprecated: bool) -> Iterator[str]:
-        history = self.histories.get(name)
-        if history is not None:
-            at_least = "at least " if history.since == self.oldest else ""
-            changed = f", changed in {', '.join(history.changed)}" if history.changed else ""
-            yield f"Since {at_least}{history.since}{changed}."
+        history = self.histories[name]
+        changed = f", changed in {', '.join(history.changed)}" if history.changed else ""
+        yield f"{self._first(history.since)[:-1]}{changed}."
         if deprecated:
             yield "Deprecated."
 
+    def _first(self, since: str) -> str:
+        return f"Since {'at least ' if since == self.chain[0].name else ''}{since}."
+
     def _link(self, name: str) -> str:
         """Return the best link to the specification that the schema allows; empty for a file that is not pinned."""
-        if self.revision.pin is None:
-            return ""
-        spec = self.revision.pin.spec
         decl = self.revision.declared.types.get(name)
-        if any(d.tags.category for d in self.revision.declared.types.values()):
+        if self.revision.pin is None or self._has_reference:
             shown = decl is not None and not decl.tags.internal
-            return f"See {spec}/schema#{name.lower()}" if shown else f"See {spec}/schema"
+            return self._page(f"#{name.lower()}" if shown else "")
         methods = [m for m in self.revision.methods.values() if name in (m.type, m.params, *m.results)]
         pages = {page for m in methods for prefix, page in _PAGES.items() if m.method.startswith(prefix)}
-        return f"See {spec}/{pages.pop()}" if len(pages) == 1 else f"See {spec}"
+        return self._page(f"/{pages.pop()}" if len(pages) == 1 else "")
+
+    def _page(self, within: str = "") -> str:
+        """Return a link to the schema reference, else to the specification; empty for a file that is not pinned."""
+        if self.revision.pin is None:
+            return ""
+        return f"See {self.revision.pin.spec}{'/schema' * self._has_reference}{within}"
+
+    @cached_property
+    def _has_reference(self) -> bool:
+        """Whether the specification has a page with the schema: its types are in categories then."""
+        return any(decl.tags.category for decl in self.revision.declared.types.values())
 
 
-def member_docstring(field: ir.Field) -> Code:
-    """Return the docstring of a member: its comment, its default, and the revision that `@since` names."""
-    sentences = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
-    sentences += _since(field.doc)
-    if field.tags.deprecated:
-        sentences.append("Deprecated.")
-    return docstring(*plain_text(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(sentences))
+def _text(*paragraphs: str) -> str:
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _continued(text: str, sentences: Sequence[str]) -> str:
+    """Return a text and further sentences: in one paragraph if it ends with a sentence."""
+    return " ".join([text, *sentences]) if text.endswith(".") else _text(text, " ".join(sentences))
+
+
+def _prose(doc: ir.Doc) -> str:
+    """Return a comment with links replaced by their labels."""
+    return plain_text(doc.text or doc.notes or "")
+
+
+def _first_paragraph(doc: ir.Doc) -> str:
+    return _prose(doc).split("\n\n")[0].replace("\n", " ").strip()
 
 
 def _since(doc: ir.Doc) -> list[str]:
     return [f"Since {text} (`@since`)." for name, text in doc.tags if name == "since"]
-
-
-def prose_docstring(text: str) -> Code:
-    """Return a comment as a docstring, with links replaced by their labels."""
-    return docstring(*plain_text(text).split("\n\n"))

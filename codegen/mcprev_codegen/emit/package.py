@@ -29,7 +29,6 @@ from mcprev_codegen.emit.tables import (
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import Json
-from mcprev_codegen.lineage import type_histories
 from mcprev_codegen.python import (
     Code,
     class_name,
@@ -71,12 +70,12 @@ class _Package:
 
     @cached_property
     def docs(self) -> Docs:
-        chain = self.neighbours.chain
-        return Docs(self.revision, type_histories(chain), chain[0].name)
+        return Docs(self.neighbours.chain)
 
     @cached_property
     def plan(self) -> ModelPlan:
-        return plan_models(self.revision, self.neighbours.later, self.docs.types())
+        docs = self.docs.models(model_schema(self.revision))
+        return plan_models(self.revision, self.neighbours.later, docs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _schema_json(revision: Revision) -> JsonSchema:
 
 MODULES: Final = (
     PackageModule(
-        "constants", lambda p: constant_tables(p.revision), CONSTANT_TABLES, lambda r: r.schema.consts
+        "constants", lambda p: constant_tables(p.revision, p.docs), CONSTANT_TABLES, lambda r: r.schema.consts
     ),
     PackageModule("deltas", lambda p: delta_tables(p.revision, p.neighbours.previous, p.neighbours.next)),
     PackageModule("dispatch", lambda p: dispatch_classes(p.revision, p.docs), DISPATCH_CLASSES),

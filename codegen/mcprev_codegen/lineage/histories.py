@@ -18,6 +18,8 @@ class TypeHistory:
 
     since: str
     changed: tuple[str, ...]
+    members: Mapping[str, str]
+    """The first revision of each member, those of the envelope of a message excepted."""
 
 
 def type_histories(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
@@ -29,13 +31,21 @@ def type_histories(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
         current: dict[str, TypeHistory] = {}
         for name in revision.schema.types:
             if previous is None or name not in names:
-                current[name] = TypeHistory(revision.name, ())
+                current[name] = TypeHistory(revision.name, (), _members(revision, name, {}))
                 continue
             life = found[names[name]]
             same = shape(revision.schema, name, names) == shape(previous.schema, names[name], {})
-            current[name] = life if same else TypeHistory(life.since, (*life.changed, revision.name))
+            changed = life.changed if same else (*life.changed, revision.name)
+            current[name] = TypeHistory(life.since, changed, _members(revision, name, life.members))
         found, previous = current, revision
     return found
+
+
+def _members(revision: Revision, name: str, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the first revision of each member of a type; `before` has those of the revision before."""
+    schema = revision.schema
+    fields = _own_fields(schema.flat(name)) if schema.is_object(ir.Ref(name)) else []
+    return {f.name: before.get(f.name, revision.name) for f in fields}
 
 
 def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
@@ -46,11 +56,16 @@ def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
 
 
 def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
-    message = flat.get("method") is not None
-    fields = [f.field for f in flat.fields if not (message and f.name in ENVELOPE_MEMBERS)]
+    fields = _own_fields(flat)
     return tuple(
         sorted((f.name, f.optional, _limits(f.tags), normalised(schema, f.type, names)) for f in fields)
     )
+
+
+def _own_fields(flat: FlatType) -> list[ir.Field]:
+    """Return the members of an object without those of the envelope of a message."""
+    message = flat.get("method") is not None
+    return [f.field for f in flat.fields if not (message and f.name in ENVELOPE_MEMBERS)]
 
 
 def _limits(tags: ir.Tags) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from black import Mode, format_str
 from black.mode import TargetVersion
 
-LINE_LENGTH: Final = 110
+from mcprev_codegen.python.writers import LINE_LENGTH
 
 
 def format_python(text: str) -> str:

@@ -23,8 +23,10 @@ from mcprev_codegen.python.names import check_revision, is_identifier
 if TYPE_CHECKING:
     import jinja2
 
-WIDTH: Final = 100
-"""The length of a line in a docstring."""
+LINE_LENGTH: Final = 110
+"""The length of a line in generated Python."""
+_AROUND_A_LINE: Final = 7
+"""The number of characters around a docstring of one line: quotes, and a space if it ends in a quote."""
 _TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 _SPACES: Final = {ord(sign): " " for sign in "\t\v\f\r"}
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\n]")
@@ -101,24 +103,24 @@ def revision_name(text: str) -> Code:
     return Code(text)
 
 
-def docstring(*paragraphs: str) -> Code:
-    """Return the paragraphs as a docstring with its quotes, wrapped; empty if there is no text."""
-    texts = [
-        _escaped(p.replace("\\", "\\\\").replace('"""', "'''").translate(_SPACES)) for p in paragraphs if p
+def docstring(text: str, indent: int = 0) -> Code:
+    """Return a text as a docstring with its quotes, wrapped; empty if there is no text.
+
+    Blank lines separate paragraphs. The first line has `indent` spaces in front of it, the others are indented by them.
+    The quotes close on the line of a text of one line, else on a line of their own.
+    """
+    paragraphs = [
+        textwrap.wrap(
+            _escaped(part.replace("\\", "\\\\").replace('"""', "'''").translate(_SPACES)),
+            LINE_LENGTH - indent - (0 if n else _AROUND_A_LINE),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for n, part in enumerate(part for part in text.split("\n\n") if part.strip())
     ]
-    lines = "\n\n".join(
-        textwrap.fill(t, WIDTH, break_long_words=False, break_on_hyphens=False) for t in texts
-    )
-    if "\n" in lines:
-        lines += "\n"
-    elif lines.endswith('"'):
-        lines += " "
-    return Code(f'"""{lines}"""' if lines else "")
-
-
-def indented(source: Code) -> Code:
-    """Return a docstring with its lines indented below the first one, for a class."""
-    return Code(re.sub(r'\n(?!\n|"""$)', "\n    ", _checked(source)))
+    lines = "\n\n".join(map("\n".join, paragraphs))
+    end = "\n" if "\n" in lines else " " * lines.endswith('"')
+    return Code(re.sub(r"\n(?!\n)", "\n" + " " * indent, f'"""{lines}{end}"""') if lines else "")
 
 
 def comment(lines: Iterable[str]) -> Code:
@@ -177,7 +179,6 @@ def environment() -> jinja2.Environment:
         "literal": literal,
         "identifier": identifier,
         "docstring": docstring,
-        "indented": indented,
         "toml": toml_string,
     }
     found.filters.update(filters)

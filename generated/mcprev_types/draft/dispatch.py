@@ -3,8 +3,8 @@
 # Its sha256 is b2d3a00d4094e413a48628560fec60652169a3d2b427e8c629238e13f987723f.
 """Handler stubs and callers for the methods of MCP draft.
 
-Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have one typed
-coroutine for each method, and send with any `Sender`.
+Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have
+one typed coroutine for each method, and send with any `Sender`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class ServerHandler(Generic[C]):
         raise MethodNotHandled("notifications/cancelled", "draft")
 
     async def discover(self, ctx: C, params: models.RequestParams) -> models.DiscoverResult:
-        """The client may ask which protocol versions and features the server supports (`server/discover`).
+        """The client may ask which protocol versions and features the server supports
+        (`server/discover`).
 
         A request, client to server. Since 2026-07-28.
 
@@ -214,8 +215,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """
@@ -287,7 +287,8 @@ class ClientCalls:
         await self._sender.send(METHODS["notifications/cancelled"], params)
 
     async def discover(self, params: models.RequestParams) -> models.DiscoverResult:
-        """The client may ask which protocol versions and features the server supports (`server/discover`).
+        """The client may ask which protocol versions and features the server supports
+        (`server/discover`).
 
         A request, client to server. Since 2026-07-28.
 
@@ -481,8 +482,7 @@ class ServerCalls:
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """

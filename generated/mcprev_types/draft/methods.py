@@ -15,27 +15,80 @@ class ClientRequest(StrEnum):
     """The requests that a client may send."""
 
     DISCOVER = "server/discover"
-    """The client may ask which protocol versions and features the server supports (`server/discover`)."""
+    """The client may ask which protocol versions and features the server supports (`server/discover`).
+
+    A request, client to server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#discoverrequest
+    """
     LIST_RESOURCES = "resources/list"
-    """The client asks for one page of the resources on offer (`resources/list`)."""
+    """The client asks for one page of the resources on offer (`resources/list`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
+    2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
+    """
     LIST_RESOURCE_TEMPLATES = "resources/templates/list"
-    """The client asks for one page of the resource templates on offer (`resources/templates/list`)."""
+    """The client asks for one page of the resource templates on offer (`resources/templates/list`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
+    2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
+    """
     READ_RESOURCE = "resources/read"
-    """The client asks for the contents of one resource (`resources/read`)."""
+    """The client asks for the contents of one resource (`resources/read`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
+    """
     SUBSCRIPTIONS_LISTEN = "subscriptions/listen"
-    """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`)."""
+    """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
+
+    A request, client to server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequest
+    """
     LIST_PROMPTS = "prompts/list"
-    """The client asks for one page of the prompts on offer (`prompts/list`)."""
+    """The client asks for one page of the prompts on offer (`prompts/list`).
+
+    A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
+    2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
+    """
     GET_PROMPT = "prompts/get"
-    """The client asks for one prompt, filled in with its arguments (`prompts/get`)."""
+    """The client asks for one prompt, filled in with its arguments (`prompts/get`).
+
+    A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
+    """
     LIST_TOOLS = "tools/list"
-    """The client asks for one page of the tools on offer (`tools/list`)."""
+    """The client asks for one page of the tools on offer (`tools/list`).
+
+    A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in
+    2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
+    """
     CALL_TOOL = "tools/call"
-    """The client asks the server to run one tool (`tools/call`)."""
+    """The client asks the server to run one tool (`tools/call`).
+
+    A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
+    """
     COMPLETE = "completion/complete"
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
-"""
+
+    A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#completerequest
+    """
 
 
 class ClientNotification(StrEnum):
@@ -44,7 +97,11 @@ class ClientNotification(StrEnum):
     CANCELLED = "notifications/cancelled"
     """The client cancels a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
-"""
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
+    """
 
 
 class ServerRequest(StrEnum):
@@ -53,15 +110,30 @@ class ServerRequest(StrEnum):
     CREATE_MESSAGE = "sampling/createMessage"
     """The server asks for a message from the client's model (`sampling/createMessage`), inside an
     `InputRequiredResult`.
-"""
+
+    A request, server to client. It is sent inside an InputRequiredResult. Needs the capability `sampling`.
+    Since at least 2024-11-05. Deprecated.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#createmessagerequest
+    """
     LIST_ROOTS = "roots/list"
     """The server asks where in the client's file system it may work (`roots/list`), inside an
     `InputRequiredResult`.
-"""
+
+    A request, server to client. It is sent inside an InputRequiredResult. Needs the capability `roots`. Since
+    at least 2024-11-05, changed in 2026-07-28. Deprecated.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listrootsrequest
+    """
     ELICIT = "elicitation/create"
     """The server asks the user for input, by form or URL (`elicitation/create`), inside an
     `InputRequiredResult`.
-"""
+
+    A request, server to client. It is sent inside an InputRequiredResult. Needs the capability `elicitation`.
+    Since 2025-06-18, changed in 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#elicitrequest
+    """
 
 
 class ServerNotification(StrEnum):
@@ -70,33 +142,66 @@ class ServerNotification(StrEnum):
     CANCELLED = "notifications/cancelled"
     """The client cancels a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
-"""
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
+    """
     PROGRESS = "notifications/progress"
-    """The server reports how far a running request has come (`notifications/progress`)."""
+    """The server reports how far a running request has come (`notifications/progress`).
+
+    A notification, server to client. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
+    """
     RESOURCE_LIST_CHANGED = "notifications/resources/list_changed"
     """The server reports a changed resource list, on a listen stream that asked for it
     (`notifications/resources/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `resources.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
+    """
     SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
     """The server confirms a listen stream before sending anything else on it
     (`notifications/subscriptions/acknowledged`).
-"""
+
+    A notification, server to client. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionsacknowledgednotification
+    """
     RESOURCE_UPDATED = "notifications/resources/updated"
     """The server reports that a resource on the client's `resourceSubscriptions` list changed
     (`notifications/resources/updated`).
-"""
+
+    A notification, server to client. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
+    """
     PROMPT_LIST_CHANGED = "notifications/prompts/list_changed"
     """The server reports a changed prompt list, on a listen stream that asked for it
     (`notifications/prompts/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `prompts.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
+    """
     TOOL_LIST_CHANGED = "notifications/tools/list_changed"
     """The server reports a changed tool list, on a listen stream that asked for it
     (`notifications/tools/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
+    """
     LOGGING_MESSAGE = "notifications/message"
     """The server passes a log message to a client whose request asked for logs in `_meta`
     (`notifications/message`).
-"""
+
+    A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05. Deprecated.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
+    """
 
 
 _BOTH: Final = frozenset(Direction)

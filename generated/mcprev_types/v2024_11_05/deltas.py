@@ -20,11 +20,11 @@ NEXT: Final[str | None] = "2025-03-26"
 TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """The changes that objects need in the previous revision, by their type in this one."""
 
-NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(())
+NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset()
 """Methods that the previous revision does not have."""
 
 TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """The changes that objects need in the next revision, by their type in this one."""
 
-NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())
+NOT_IN_NEXT: Final[frozenset[str]] = frozenset()
 """Methods that the next revision does not have."""

@@ -3,8 +3,8 @@
 # Its sha256 is 8e87348b6c1a9de1ec7ac136f407b687521bcdeb357adedbf5367bfc19c18d38.
 """Handler stubs and callers for the methods of MCP 2024-11-05.
 
-Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have one typed
-coroutine for each method, and send with any `Sender`.
+Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have
+one typed coroutine for each method, and send with any `Sender`.
 """
 
 from __future__ import annotations
@@ -186,8 +186,7 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
-        2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2024-11-05
         """
@@ -262,16 +261,15 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2024-11-05
         """
         raise MethodNotHandled("notifications/tools/list_changed", "2024-11-05")
 
     async def logging_message(self, ctx: C, params: models.LoggingMessageNotificationParams) -> None:
-        """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
-        (`notifications/message`).
+        """The server passes a log message to the client; which ones is its choice until
+        `logging/setLevel` (`notifications/message`).
 
         A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
@@ -466,8 +464,7 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
-        2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2024-11-05
         """
@@ -545,16 +542,15 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2024-11-05
         """
         await self._sender.send(METHODS["notifications/tools/list_changed"], params)
 
     async def logging_message(self, params: models.LoggingMessageNotificationParams) -> None:
-        """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
-        (`notifications/message`).
+        """The server passes a log message to the client; which ones is its choice until
+        `logging/setLevel` (`notifications/message`).
 
         A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
         ServerCalls as ServerCalls,
         ServerHandler as ServerHandler,
     )
-    from .methods import (
-        METHODS as METHODS,
-    )
+    from .methods import METHODS as METHODS
     from .models import (
         Annotations as Annotations,
         AudioContent as AudioContent,

@@ -11,19 +11,41 @@ REVISION: Final = "2025-03-26"
 """The key of this revision: its date, or the name of the draft."""
 
 LATEST_PROTOCOL_VERSION: Final = "2025-03-26"
-"""Name of the protocol revision that these types describe, as used when negotiating versions."""
+"""Name of the protocol revision that these types describe, as used when negotiating versions. Since at
+least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 JSONRPC_VERSION: Final = "2.0"
-"""Value of `jsonrpc` in every message."""
+"""Value of `jsonrpc` in every message. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 PARSE_ERROR: Final = -32700
-"""JSON-RPC error code: the received text is not valid JSON."""
+"""JSON-RPC error code: the received text is not valid JSON. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 INVALID_REQUEST: Final = -32600
-"""JSON-RPC error code: the JSON is no well-formed request."""
+"""JSON-RPC error code: the JSON is no well-formed request. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 METHOD_NOT_FOUND: Final = -32601
-"""JSON-RPC error code: the receiver knows no such method."""
+"""JSON-RPC error code: the receiver knows no such method. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 INVALID_PARAMS: Final = -32602
-"""JSON-RPC error code: the method exists but rejects the given `params`."""
+"""JSON-RPC error code: the method exists but rejects the given `params`. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 INTERNAL_ERROR: Final = -32603
-"""JSON-RPC error code: the receiver failed for a reason of its own."""
+"""JSON-RPC error code: the receiver failed for a reason of its own. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 
 ERROR_CODES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -39,5 +61,5 @@ ERROR_CODES: Final[Mapping[int, str]] = MappingProxyType(
 MAX_ITEMS: Final[Mapping[str, int]] = MappingProxyType({})
 """The maximum number of items of a list, by `Type.member`, if the schema limits it."""
 
-META_KEYS: Final[frozenset[str]] = frozenset(())
+META_KEYS: Final[frozenset[str]] = frozenset()
 """The keys of `_meta` that the schema declares."""

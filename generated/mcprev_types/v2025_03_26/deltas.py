@@ -20,20 +20,12 @@ NEXT: Final[str | None] = "2025-06-18"
 TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
     {
         "InitializeResult": TypeDelta(
-            "InitializeResult",
-            children=(Child("capabilities", (), (("", "ServerCapabilities"),), ""),),
+            "InitializeResult", children=(Child("capabilities", (), (("", "ServerCapabilities"),), ""),)
         ),
-        "ServerCapabilities": TypeDelta(
-            "ServerCapabilities",
-            drop=("completions",),
-        ),
-        "ProgressNotificationParams": TypeDelta(
-            "ProgressNotificationParams",
-            drop=("message",),
-        ),
+        "ServerCapabilities": TypeDelta("ServerCapabilities", drop=("completions",)),
+        "ProgressNotificationParams": TypeDelta("ProgressNotificationParams", drop=("message",)),
         "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
+            "GetPromptResult", children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),)
         ),
         "PromptMessage": TypeDelta(
             "PromptMessage",
@@ -41,18 +33,14 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "ListToolsResult": TypeDelta(
-            "ListToolsResult",
-            children=(Child("tools", ("[]",), (("", "Tool"),), ""),),
+            "ListToolsResult", children=(Child("tools", ("[]",), (("", "Tool"),), ""),)
         ),
         "CallToolResult": TypeDelta(
             "CallToolResult",
             retyped=("content",),
             lost=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
         ),
-        "Tool": TypeDelta(
-            "Tool",
-            drop=("annotations",),
-        ),
+        "Tool": TypeDelta("Tool", drop=("annotations",)),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
@@ -71,11 +59,11 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
 )
 """The changes that objects need in the previous revision, by their type in this one."""
 
-NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(())
+NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset()
 """Methods that the previous revision does not have."""
 
 TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """The changes that objects need in the next revision, by their type in this one."""
 
-NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())
+NOT_IN_NEXT: Final[frozenset[str]] = frozenset()
 """Methods that the next revision does not have."""

@@ -27,20 +27,12 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "InitializeResult": TypeDelta(
-            "InitializeResult",
-            children=(Child("serverInfo", (), (("", "Implementation"),), ""),),
+            "InitializeResult", children=(Child("serverInfo", (), (("", "Implementation"),), ""),)
         ),
-        "ClientCapabilities": TypeDelta(
-            "ClientCapabilities",
-            drop=("elicitation",),
-        ),
-        "Implementation": TypeDelta(
-            "Implementation",
-            drop=("title",),
-        ),
+        "ClientCapabilities": TypeDelta("ClientCapabilities", drop=("elicitation",)),
+        "Implementation": TypeDelta("Implementation", drop=("title",)),
         "ListResourcesResult": TypeDelta(
-            "ListResourcesResult",
-            children=(Child("resources", ("[]",), (("", "Resource"),), ""),),
+            "ListResourcesResult", children=(Child("resources", ("[]",), (("", "Resource"),), ""),)
         ),
         "ListResourceTemplatesResult": TypeDelta(
             "ListResourceTemplatesResult",
@@ -67,35 +59,21 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("title", "_meta"),
             children=(Child("annotations", (), (("", "Annotations"),), ""),),
         ),
-        "ResourceContents": TypeDelta(
-            "ResourceContents",
-            drop=("_meta",),
-        ),
-        "TextResourceContents": TypeDelta(
-            "TextResourceContents",
-            drop=("_meta",),
-        ),
-        "BlobResourceContents": TypeDelta(
-            "BlobResourceContents",
-            drop=("_meta",),
-        ),
+        "ResourceContents": TypeDelta("ResourceContents", drop=("_meta",)),
+        "TextResourceContents": TypeDelta("TextResourceContents", drop=("_meta",)),
+        "BlobResourceContents": TypeDelta("BlobResourceContents", drop=("_meta",)),
         "ListPromptsResult": TypeDelta(
-            "ListPromptsResult",
-            children=(Child("prompts", ("[]",), (("", "Prompt"),), ""),),
+            "ListPromptsResult", children=(Child("prompts", ("[]",), (("", "Prompt"),), ""),)
         ),
         "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
+            "GetPromptResult", children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),)
         ),
         "Prompt": TypeDelta(
             "Prompt",
             drop=("title", "_meta"),
             children=(Child("arguments", ("[]",), (("", "PromptArgument"),), ""),),
         ),
-        "PromptArgument": TypeDelta(
-            "PromptArgument",
-            drop=("title",),
-        ),
+        "PromptArgument": TypeDelta("PromptArgument", drop=("title",)),
         "PromptMessage": TypeDelta(
             "PromptMessage",
             retyped=("content",),
@@ -125,8 +103,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "ListToolsResult": TypeDelta(
-            "ListToolsResult",
-            children=(Child("tools", ("[]",), (("", "Tool"),), ""),),
+            "ListToolsResult", children=(Child("tools", ("[]",), (("", "Tool"),), ""),)
         ),
         "CallToolResult": TypeDelta(
             "CallToolResult",
@@ -147,10 +124,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 ),
             ),
         ),
-        "Tool": TypeDelta(
-            "Tool",
-            drop=("title", "outputSchema", "_meta"),
-        ),
+        "Tool": TypeDelta("Tool", drop=("title", "outputSchema", "_meta")),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
@@ -177,42 +151,26 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 ),
             ),
         ),
-        "Annotations": TypeDelta(
-            "Annotations",
-            drop=("lastModified",),
-        ),
+        "Annotations": TypeDelta("Annotations", drop=("lastModified",)),
         "TextContent": TypeDelta(
-            "TextContent",
-            drop=("_meta",),
-            children=(Child("annotations", (), (("", "Annotations"),), ""),),
+            "TextContent", drop=("_meta",), children=(Child("annotations", (), (("", "Annotations"),), ""),)
         ),
         "ImageContent": TypeDelta(
-            "ImageContent",
-            drop=("_meta",),
-            children=(Child("annotations", (), (("", "Annotations"),), ""),),
+            "ImageContent", drop=("_meta",), children=(Child("annotations", (), (("", "Annotations"),), ""),)
         ),
         "AudioContent": TypeDelta(
-            "AudioContent",
-            drop=("_meta",),
-            children=(Child("annotations", (), (("", "Annotations"),), ""),),
+            "AudioContent", drop=("_meta",), children=(Child("annotations", (), (("", "Annotations"),), ""),)
         ),
         "CompleteRequestParams": TypeDelta(
             "CompleteRequestParams",
             drop=("context",),
             children=(Child("ref", (), (("ref/prompt", "PromptReference"),), "type"),),
         ),
-        "PromptReference": TypeDelta(
-            "PromptReference",
-            drop=("title",),
-        ),
+        "PromptReference": TypeDelta("PromptReference", drop=("title",)),
         "ListRootsResult": TypeDelta(
-            "ListRootsResult",
-            children=(Child("roots", ("[]",), (("", "Root"),), ""),),
+            "ListRootsResult", children=(Child("roots", ("[]",), (("", "Root"),), ""),)
         ),
-        "Root": TypeDelta(
-            "Root",
-            drop=("_meta",),
-        ),
+        "Root": TypeDelta("Root", drop=("_meta",)),
     }
 )
 """The changes that objects need in the previous revision, by their type in this one."""
@@ -226,13 +184,10 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "InitializeRequestParams",
             children=(Child("capabilities", (), (("", "ClientCapabilities"),), ""),),
         ),
-        "ClientCapabilities": TypeDelta(
-            "ClientCapabilities",
-            retyped=("sampling", "elicitation"),
-        ),
+        "ClientCapabilities": TypeDelta("ClientCapabilities", retyped=("sampling", "elicitation")),
     }
 )
 """The changes that objects need in the next revision, by their type in this one."""
 
-NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())
+NOT_IN_NEXT: Final[frozenset[str]] = frozenset()
 """Methods that the next revision does not have."""

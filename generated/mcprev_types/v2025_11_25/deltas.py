@@ -19,10 +19,7 @@ NEXT: Final[str | None] = "2026-07-28"
 
 TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
     {
-        "CancelledNotificationParams": TypeDelta(
-            "CancelledNotificationParams",
-            missing=("requestId",),
-        ),
+        "CancelledNotificationParams": TypeDelta("CancelledNotificationParams", missing=("requestId",)),
         "InitializeRequestParams": TypeDelta(
             "InitializeRequestParams",
             children=(
@@ -38,74 +35,40 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "ClientCapabilities": TypeDelta(
-            "ClientCapabilities",
-            drop=("tasks",),
-            retyped=("sampling", "elicitation"),
+            "ClientCapabilities", drop=("tasks",), retyped=("sampling", "elicitation")
         ),
-        "ServerCapabilities": TypeDelta(
-            "ServerCapabilities",
-            drop=("tasks",),
-        ),
-        "Implementation": TypeDelta(
-            "Implementation",
-            drop=("icons", "description", "websiteUrl"),
-        ),
+        "ServerCapabilities": TypeDelta("ServerCapabilities", drop=("tasks",)),
+        "Implementation": TypeDelta("Implementation", drop=("icons", "description", "websiteUrl")),
         "ListResourcesResult": TypeDelta(
-            "ListResourcesResult",
-            children=(Child("resources", ("[]",), (("", "Resource"),), ""),),
+            "ListResourcesResult", children=(Child("resources", ("[]",), (("", "Resource"),), ""),)
         ),
         "ListResourceTemplatesResult": TypeDelta(
             "ListResourceTemplatesResult",
             children=(Child("resourceTemplates", ("[]",), (("", "ResourceTemplate"),), ""),),
         ),
-        "Resource": TypeDelta(
-            "Resource",
-            drop=("icons",),
-        ),
-        "ResourceTemplate": TypeDelta(
-            "ResourceTemplate",
-            drop=("icons",),
-        ),
+        "Resource": TypeDelta("Resource", drop=("icons",)),
+        "ResourceTemplate": TypeDelta("ResourceTemplate", drop=("icons",)),
         "ListPromptsResult": TypeDelta(
-            "ListPromptsResult",
-            children=(Child("prompts", ("[]",), (("", "Prompt"),), ""),),
+            "ListPromptsResult", children=(Child("prompts", ("[]",), (("", "Prompt"),), ""),)
         ),
         "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
+            "GetPromptResult", children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),)
         ),
-        "Prompt": TypeDelta(
-            "Prompt",
-            drop=("icons",),
-        ),
+        "Prompt": TypeDelta("Prompt", drop=("icons",)),
         "PromptMessage": TypeDelta(
-            "PromptMessage",
-            children=(Child("content", (), (("resource_link", "ResourceLink"),), "type"),),
+            "PromptMessage", children=(Child("content", (), (("resource_link", "ResourceLink"),), "type"),)
         ),
-        "ResourceLink": TypeDelta(
-            "ResourceLink",
-            drop=("icons",),
-        ),
+        "ResourceLink": TypeDelta("ResourceLink", drop=("icons",)),
         "ListToolsResult": TypeDelta(
-            "ListToolsResult",
-            children=(Child("tools", ("[]",), (("", "Tool"),), ""),),
+            "ListToolsResult", children=(Child("tools", ("[]",), (("", "Tool"),), ""),)
         ),
         "CallToolResult": TypeDelta(
             "CallToolResult",
             children=(Child("content", ("[]",), (("resource_link", "ResourceLink"),), "type"),),
         ),
-        "CallToolRequestParams": TypeDelta(
-            "CallToolRequestParams",
-            drop=("task",),
-        ),
-        "ToolInputSchema": TypeDelta(
-            "ToolInputSchema",
-            drop=("$schema",),
-        ),
-        "ToolOutputSchema": TypeDelta(
-            "ToolOutputSchema",
-            drop=("$schema",),
-        ),
+        "CallToolRequestParams": TypeDelta("CallToolRequestParams", drop=("task",)),
+        "ToolInputSchema": TypeDelta("ToolInputSchema", drop=("$schema",)),
+        "ToolOutputSchema": TypeDelta("ToolOutputSchema", drop=("$schema",)),
         "Tool": TypeDelta(
             "Tool",
             drop=("icons", "execution"),
@@ -145,31 +108,17 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "ElicitRequestFormParamsRequestedSchema": TypeDelta(
-            "ElicitRequestParamsRequestedSchema",
-            drop=("$schema",),
-            retyped=("properties",),
+            "ElicitRequestParamsRequestedSchema", drop=("$schema",), retyped=("properties",)
         ),
         "ElicitRequestFormParams": TypeDelta(
             "ElicitRequestParams",
             drop=("task", "mode"),
             children=(Child("requestedSchema", (), (("", "ElicitRequestFormParamsRequestedSchema"),), ""),),
         ),
-        "StringSchema": TypeDelta(
-            "StringSchema",
-            drop=("default",),
-        ),
-        "NumberSchema": TypeDelta(
-            "NumberSchema",
-            drop=("default",),
-        ),
-        "LegacyTitledEnumSchema": TypeDelta(
-            "EnumSchema",
-            drop=("default",),
-        ),
-        "ElicitResult": TypeDelta(
-            "ElicitResult",
-            retyped=("content",),
-        ),
+        "StringSchema": TypeDelta("StringSchema", drop=("default",)),
+        "NumberSchema": TypeDelta("NumberSchema", drop=("default",)),
+        "LegacyTitledEnumSchema": TypeDelta("EnumSchema", drop=("default",)),
+        "ElicitResult": TypeDelta("ElicitResult", retyped=("content",)),
     }
 )
 """The changes that objects need in the previous revision, by their type in this one."""
@@ -197,47 +146,22 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "NotificationParams": TypeDelta(
-            "NotificationParams",
-            retyped=("_meta",),
-        ),
-        "Result": TypeDelta(
-            "Result",
-            fill=(("resultType", "complete"),),
-            retyped=("_meta",),
-        ),
-        "EmptyResult": TypeDelta(
-            "EmptyResult",
-            fill=(("resultType", "complete"),),
-            retyped=("_meta",),
-        ),
+        "NotificationParams": TypeDelta("NotificationParams", retyped=("_meta",)),
+        "Result": TypeDelta("Result", fill=(("resultType", "complete"),), retyped=("_meta",)),
+        "EmptyResult": TypeDelta("EmptyResult", fill=(("resultType", "complete"),), retyped=("_meta",)),
         "CancelledNotificationParams": TypeDelta(
-            "CancelledNotificationParams",
-            missing=("requestId",),
-            retyped=("_meta",),
+            "CancelledNotificationParams", missing=("requestId",), retyped=("_meta",)
         ),
-        "ClientCapabilities": TypeDelta(
-            "ClientCapabilities",
-            drop=("tasks",),
-            retyped=("roots",),
-        ),
-        "ServerCapabilities": TypeDelta(
-            "ServerCapabilities",
-            drop=("tasks",),
-        ),
-        "ProgressNotificationParams": TypeDelta(
-            "ProgressNotificationParams",
-            retyped=("_meta",),
-        ),
+        "ClientCapabilities": TypeDelta("ClientCapabilities", drop=("tasks",), retyped=("roots",)),
+        "ServerCapabilities": TypeDelta("ServerCapabilities", drop=("tasks",)),
+        "ProgressNotificationParams": TypeDelta("ProgressNotificationParams", retyped=("_meta",)),
         "PaginatedRequestParams": TypeDelta(
             "PaginatedRequestParams",
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
         "PaginatedResult": TypeDelta(
-            "PaginatedResult",
-            fill=(("resultType", "complete"),),
-            retyped=("_meta",),
+            "PaginatedResult", fill=(("resultType", "complete"),), retyped=("_meta",)
         ),
         "ListResourcesResult": TypeDelta(
             "ListResourcesResult",
@@ -265,8 +189,7 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             retyped=("_meta",),
         ),
         "ResourceUpdatedNotificationParams": TypeDelta(
-            "ResourceUpdatedNotificationParams",
-            retyped=("_meta",),
+            "ResourceUpdatedNotificationParams", retyped=("_meta",)
         ),
         "ListPromptsResult": TypeDelta(
             "ListPromptsResult",
@@ -279,9 +202,7 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
         "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            fill=(("resultType", "complete"),),
-            retyped=("_meta",),
+            "GetPromptResult", fill=(("resultType", "complete"),), retyped=("_meta",)
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
@@ -290,9 +211,7 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             children=(Child("tools", ("[]",), (("", "Tool"),), ""),),
         ),
         "CallToolResult": TypeDelta(
-            "CallToolResult",
-            fill=(("resultType", "complete"),),
-            retyped=("_meta", "structuredContent"),
+            "CallToolResult", fill=(("resultType", "complete"),), retyped=("_meta", "structuredContent")
         ),
         "CallToolRequestParams": TypeDelta(
             "CallToolRequestParams",
@@ -300,14 +219,8 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "Tool": TypeDelta(
-            "Tool",
-            drop=("execution",),
-        ),
-        "LoggingMessageNotificationParams": TypeDelta(
-            "LoggingMessageNotificationParams",
-            retyped=("_meta",),
-        ),
+        "Tool": TypeDelta("Tool", drop=("execution",)),
+        "LoggingMessageNotificationParams": TypeDelta("LoggingMessageNotificationParams", retyped=("_meta",)),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             drop=("_meta", "task"),
@@ -330,36 +243,23 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child("content", ("[]",), (("tool_result", "ToolResultContent"),), "type"),
             ),
         ),
-        "ToolResultContent": TypeDelta(
-            "ToolResultContent",
-            retyped=("structuredContent",),
-        ),
+        "ToolResultContent": TypeDelta("ToolResultContent", retyped=("structuredContent",)),
         "CompleteRequestParams": TypeDelta(
             "CompleteRequestParams",
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "CompleteResultCompletion": TypeDelta(
-            "CompleteResultCompletion",
-            retyped=("values",),
-        ),
+        "CompleteResultCompletion": TypeDelta("CompleteResultCompletion", retyped=("values",)),
         "CompleteResult": TypeDelta(
             "CompleteResult",
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
             children=(Child("completion", (), (("", "CompleteResultCompletion"),), ""),),
         ),
-        "ListRootsResult": TypeDelta(
-            "ListRootsResult",
-            drop=("_meta",),
-        ),
-        "ElicitRequestFormParams": TypeDelta(
-            "ElicitRequestFormParams",
-            drop=("_meta", "task"),
-        ),
+        "ListRootsResult": TypeDelta("ListRootsResult", drop=("_meta",)),
+        "ElicitRequestFormParams": TypeDelta("ElicitRequestFormParams", drop=("_meta", "task")),
         "ElicitRequestURLParams": TypeDelta(
-            "ElicitRequestURLParams",
-            drop=("_meta", "task", "elicitationId"),
+            "ElicitRequestURLParams", drop=("_meta", "task", "elicitationId")
         ),
         "ElicitRequestParams": TypeDelta(
             "ElicitRequestParams",
@@ -375,10 +275,7 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 ),
             ),
         ),
-        "ElicitResult": TypeDelta(
-            "ElicitResult",
-            drop=("_meta",),
-        ),
+        "ElicitResult": TypeDelta("ElicitResult", drop=("_meta",)),
     }
 )
 """The changes that objects need in the next revision, by their type in this one."""

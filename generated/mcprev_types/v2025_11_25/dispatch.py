@@ -3,8 +3,8 @@
 # Its sha256 is e74b56e73b2e37bdb595f74ba22e428ad7f07aa3519355ba661d681298ed38ac.
 """Handler stubs and callers for the methods of MCP 2025-11-25.
 
-Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have one typed
-coroutine for each method, and send with any `Sender`.
+Override the stubs of a handler to serve methods; the other stubs raise `MethodNotHandled`. The callers have
+one typed coroutine for each method, and send with any `Sender`.
 """
 
 from __future__ import annotations
@@ -238,8 +238,7 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
-        2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -314,8 +313,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -372,8 +370,8 @@ class ClientHandler(Generic[C]):
         raise MethodNotHandled("notifications/tasks/status", "2025-11-25")
 
     async def logging_message(self, ctx: C, params: models.LoggingMessageNotificationParams) -> None:
-        """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
-        (`notifications/message`).
+        """The server passes a log message to the client; which ones is its choice until
+        `logging/setLevel` (`notifications/message`).
 
         A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
@@ -645,8 +643,7 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
-        2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -724,8 +721,7 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
-        2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -780,8 +776,8 @@ class ServerCalls:
         await self._sender.send(METHODS["notifications/tasks/status"], params)
 
     async def logging_message(self, params: models.LoggingMessageNotificationParams) -> None:
-        """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
-        (`notifications/message`).
+        """The server passes a log message to the client; which ones is its choice until
+        `logging/setLevel` (`notifications/message`).
 
         A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 

@@ -15,64 +15,169 @@ class ClientRequest(StrEnum):
     """The requests that a client may send."""
 
     INITIALIZE = "initialize"
-    """The client opens a session, offering a protocol version and its capabilities (`initialize`)."""
+    """The client opens a session, offering a protocol version and its capabilities (`initialize`).
+
+    A request, client to server. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
+    """
     PING = "ping"
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
-"""
+
+    A request, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
+    """
     LIST_RESOURCES = "resources/list"
-    """The client asks for one page of the resources on offer (`resources/list`)."""
+    """The client asks for one page of the resources on offer (`resources/list`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
+    """
     LIST_RESOURCE_TEMPLATES = "resources/templates/list"
-    """The client asks for one page of the resource templates on offer (`resources/templates/list`)."""
+    """The client asks for one page of the resource templates on offer (`resources/templates/list`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
+    """
     READ_RESOURCE = "resources/read"
-    """The client asks for the contents of one resource (`resources/read`)."""
+    """The client asks for the contents of one resource (`resources/read`).
+
+    A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
+    """
     SUBSCRIBE = "resources/subscribe"
-    """The client asks for notifications whenever one resource changes (`resources/subscribe`)."""
+    """The client asks for notifications whenever one resource changes (`resources/subscribe`).
+
+    A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
+    """
     UNSUBSCRIBE = "resources/unsubscribe"
-    """The client stops watching a resource (`resources/unsubscribe`)."""
+    """The client stops watching a resource (`resources/unsubscribe`).
+
+    A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
+    """
     LIST_PROMPTS = "prompts/list"
-    """The client asks for one page of the prompts on offer (`prompts/list`)."""
+    """The client asks for one page of the prompts on offer (`prompts/list`).
+
+    A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
+    """
     GET_PROMPT = "prompts/get"
-    """The client asks for one prompt, filled in with its arguments (`prompts/get`)."""
+    """The client asks for one prompt, filled in with its arguments (`prompts/get`).
+
+    A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
+    """
     LIST_TOOLS = "tools/list"
-    """The client asks for one page of the tools on offer (`tools/list`)."""
+    """The client asks for one page of the tools on offer (`tools/list`).
+
+    A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
+    """
     CALL_TOOL = "tools/call"
-    """The client asks the server to run one tool (`tools/call`)."""
+    """The client asks the server to run one tool (`tools/call`).
+
+    A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
+    """
     GET_TASK = "tasks/get"
-    """Either side asks how a task is doing (`tasks/get`)."""
+    """Either side asks how a task is doing (`tasks/get`).
+
+    A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
+    """
     GET_TASK_PAYLOAD = "tasks/result"
-    """Either side asks for the outcome of a task (`tasks/result`)."""
+    """Either side asks for the outcome of a task (`tasks/result`).
+
+    A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
+    """
     CANCEL_TASK = "tasks/cancel"
-    """Either side asks its peer to stop a task (`tasks/cancel`)."""
+    """Either side asks its peer to stop a task (`tasks/cancel`).
+
+    A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
+    """
     LIST_TASKS = "tasks/list"
-    """Either side asks for one page of the tasks its peer keeps (`tasks/list`)."""
+    """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
+
+    A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
+    """
     SET_LEVEL = "logging/setLevel"
-    """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`)."""
+    """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
+
+    A request, client to server. Needs the capability `logging`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
+    """
     COMPLETE = "completion/complete"
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
-"""
+
+    A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
+    """
 
 
 class ClientNotification(StrEnum):
     """The notifications that a client may send."""
 
     CANCELLED = "notifications/cancelled"
-    """Either side cancels a request it sent (`notifications/cancelled`)."""
+    """Either side cancels a request it sent (`notifications/cancelled`).
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
+    """
     INITIALIZED = "notifications/initialized"
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
-"""
+
+    A notification, client to server. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
+    """
     PROGRESS = "notifications/progress"
-    """Either side reports how far a running request has come (`notifications/progress`)."""
+    """Either side reports how far a running request has come (`notifications/progress`).
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
+    """
     TASK_STATUS = "notifications/tasks/status"
     """Either side may report a new status of a task it runs; do not rely on it
     (`notifications/tasks/status`).
-"""
+
+    A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
+    """
     ROOTS_LIST_CHANGED = "notifications/roots/list_changed"
     """The client reports a changed list of roots, so the server should fetch it anew
     (`notifications/roots/list_changed`).
-"""
+
+    A notification, client to server. Needs the capability `roots.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
+    """
 
 
 class ServerRequest(StrEnum):
@@ -81,58 +186,135 @@ class ServerRequest(StrEnum):
     PING = "ping"
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
-"""
+
+    A request, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
+    """
     GET_TASK = "tasks/get"
-    """Either side asks how a task is doing (`tasks/get`)."""
+    """Either side asks how a task is doing (`tasks/get`).
+
+    A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
+    """
     GET_TASK_PAYLOAD = "tasks/result"
-    """Either side asks for the outcome of a task (`tasks/result`)."""
+    """Either side asks for the outcome of a task (`tasks/result`).
+
+    A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
+    """
     CANCEL_TASK = "tasks/cancel"
-    """Either side asks its peer to stop a task (`tasks/cancel`)."""
+    """Either side asks its peer to stop a task (`tasks/cancel`).
+
+    A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
+    """
     LIST_TASKS = "tasks/list"
-    """Either side asks for one page of the tasks its peer keeps (`tasks/list`)."""
+    """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
+
+    A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
+    """
     CREATE_MESSAGE = "sampling/createMessage"
-    """The server asks the client for a message from its model (`sampling/createMessage`)."""
+    """The server asks the client for a message from its model (`sampling/createMessage`).
+
+    A request, server to client. Needs the capability `sampling`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
+    """
     LIST_ROOTS = "roots/list"
-    """The server asks where in the client's file system it may work (`roots/list`)."""
+    """The server asks where in the client's file system it may work (`roots/list`).
+
+    A request, server to client. Needs the capability `roots`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
+    """
     ELICIT = "elicitation/create"
-    """The server asks the user for input through the client, by form or URL (`elicitation/create`)."""
+    """The server asks the user for input through the client, by form or URL (`elicitation/create`).
+
+    A request, server to client. Needs the capability `elicitation`. Since 2025-06-18, changed in 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitrequest
+    """
 
 
 class ServerNotification(StrEnum):
     """The notifications that a server may send."""
 
     CANCELLED = "notifications/cancelled"
-    """Either side cancels a request it sent (`notifications/cancelled`)."""
+    """Either side cancels a request it sent (`notifications/cancelled`).
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
+    """
     PROGRESS = "notifications/progress"
-    """Either side reports how far a running request has come (`notifications/progress`)."""
+    """Either side reports how far a running request has come (`notifications/progress`).
+
+    A notification, either direction. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
+    """
     RESOURCE_LIST_CHANGED = "notifications/resources/list_changed"
     """The server reports a changed resource list, even if nobody subscribed
     (`notifications/resources/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `resources.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
+    """
     RESOURCE_UPDATED = "notifications/resources/updated"
     """The server reports a change to a resource the client subscribed to
     (`notifications/resources/updated`).
-"""
+
+    A notification, server to client. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
+    """
     PROMPT_LIST_CHANGED = "notifications/prompts/list_changed"
     """The server reports a changed prompt list, even if nobody subscribed
     (`notifications/prompts/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `prompts.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
+    """
     TOOL_LIST_CHANGED = "notifications/tools/list_changed"
     """The server reports a changed tool list, even if nobody subscribed
     (`notifications/tools/list_changed`).
-"""
+
+    A notification, server to client. Needs the capability `tools.listChanged`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
+    """
     TASK_STATUS = "notifications/tasks/status"
     """Either side may report a new status of a task it runs; do not rely on it
     (`notifications/tasks/status`).
-"""
+
+    A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
+    """
     LOGGING_MESSAGE = "notifications/message"
     """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
     (`notifications/message`).
-"""
+
+    A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
+    """
     ELICITATION_COMPLETE = "notifications/elicitation/complete"
     """The server may report that a visit to an elicitation URL is over
     (`notifications/elicitation/complete`).
-"""
+
+    A notification, server to client. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitationcompletenotification
+    """
 
 
 _BOTH: Final = frozenset(Direction)

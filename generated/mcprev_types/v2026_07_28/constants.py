@@ -11,25 +11,58 @@ REVISION: Final = "2026-07-28"
 """The key of this revision: its date, or the name of the draft."""
 
 LATEST_PROTOCOL_VERSION: Final = "2026-07-28"
-"""Name of the protocol revision that these types describe, as used when negotiating versions."""
+"""Name of the protocol revision that these types describe, as used when negotiating versions. Since at
+least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 JSONRPC_VERSION: Final = "2.0"
-"""Value of `jsonrpc` in every message."""
+"""Value of `jsonrpc` in every message. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 PARSE_ERROR: Final = -32700
-"""JSON-RPC error code: the received text is not valid JSON."""
+"""JSON-RPC error code: the received text is not valid JSON. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 INVALID_REQUEST: Final = -32600
-"""JSON-RPC error code: the JSON is no well-formed request."""
+"""JSON-RPC error code: the JSON is no well-formed request. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 METHOD_NOT_FOUND: Final = -32601
-"""JSON-RPC error code: the receiver knows no such method."""
+"""JSON-RPC error code: the receiver knows no such method. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 INVALID_PARAMS: Final = -32602
-"""JSON-RPC error code: the method exists but rejects the given `params`."""
+"""JSON-RPC error code: the method exists but rejects the given `params`. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 INTERNAL_ERROR: Final = -32603
-"""JSON-RPC error code: the receiver failed for a reason of its own."""
+"""JSON-RPC error code: the receiver failed for a reason of its own. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 HEADER_MISMATCH: Final = -32020
-"""MCP error code: HTTP headers are absent, malformed or in conflict with the message body."""
+"""MCP error code: HTTP headers are absent, malformed or in conflict with the message body. Since
+2026-07-28.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
-"""MCP error code: the request needs a client capability that its `_meta` does not declare."""
+"""MCP error code: the request needs a client capability that its `_meta` does not declare. Since
+2026-07-28.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
-"""MCP error code: the server does not speak the revision named in the request."""
+"""MCP error code: the server does not speak the revision named in the request. Since 2026-07-28.
+
+See https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
 
 ERROR_CODES: Final[Mapping[int, str]] = MappingProxyType(
     {

@@ -29,57 +29,26 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "RequestParams": TypeDelta(
-            "RequestParams",
-            children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
+            "RequestParams", children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),)
         ),
-        "NotificationParams": TypeDelta(
-            "NotificationParams",
-            retyped=("_meta",),
-        ),
-        "Result": TypeDelta(
-            "Result",
-            drop=("resultType",),
-            retyped=("_meta",),
-        ),
-        "CancelledNotificationParams": TypeDelta(
-            "CancelledNotificationParams",
-            retyped=("_meta",),
-        ),
-        "ClientCapabilities": TypeDelta(
-            "ClientCapabilities",
-            drop=("extensions",),
-            retyped=("roots",),
-        ),
-        "ServerCapabilities": TypeDelta(
-            "ServerCapabilities",
-            drop=("extensions",),
-        ),
-        "ProgressNotificationParams": TypeDelta(
-            "ProgressNotificationParams",
-            retyped=("_meta",),
-        ),
+        "NotificationParams": TypeDelta("NotificationParams", retyped=("_meta",)),
+        "Result": TypeDelta("Result", drop=("resultType",), retyped=("_meta",)),
+        "CancelledNotificationParams": TypeDelta("CancelledNotificationParams", retyped=("_meta",)),
+        "ClientCapabilities": TypeDelta("ClientCapabilities", drop=("extensions",), retyped=("roots",)),
+        "ServerCapabilities": TypeDelta("ServerCapabilities", drop=("extensions",)),
+        "ProgressNotificationParams": TypeDelta("ProgressNotificationParams", retyped=("_meta",)),
         "PaginatedRequestParams": TypeDelta(
-            "PaginatedRequestParams",
-            children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
+            "PaginatedRequestParams", children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),)
         ),
-        "PaginatedResult": TypeDelta(
-            "PaginatedResult",
-            drop=("resultType",),
-            retyped=("_meta",),
-        ),
+        "PaginatedResult": TypeDelta("PaginatedResult", drop=("resultType",), retyped=("_meta",)),
         "ListResourcesResult": TypeDelta(
-            "ListResourcesResult",
-            drop=("resultType", "ttlMs", "cacheScope"),
-            retyped=("_meta",),
+            "ListResourcesResult", drop=("resultType", "ttlMs", "cacheScope"), retyped=("_meta",)
         ),
         "ListResourceTemplatesResult": TypeDelta(
-            "ListResourceTemplatesResult",
-            drop=("resultType", "ttlMs", "cacheScope"),
-            retyped=("_meta",),
+            "ListResourceTemplatesResult", drop=("resultType", "ttlMs", "cacheScope"), retyped=("_meta",)
         ),
         "ResourceRequestParams": TypeDelta(
-            "ResourceRequestParams",
-            children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
+            "ResourceRequestParams", children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),)
         ),
         "ReadResourceRequestParams": TypeDelta(
             "ReadResourceRequestParams",
@@ -87,29 +56,20 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
         "ReadResourceResult": TypeDelta(
-            "ReadResourceResult",
-            drop=("resultType", "ttlMs", "cacheScope"),
-            retyped=("_meta",),
+            "ReadResourceResult", drop=("resultType", "ttlMs", "cacheScope"), retyped=("_meta",)
         ),
         "ResourceUpdatedNotificationParams": TypeDelta(
-            "ResourceUpdatedNotificationParams",
-            retyped=("_meta",),
+            "ResourceUpdatedNotificationParams", retyped=("_meta",)
         ),
         "ListPromptsResult": TypeDelta(
-            "ListPromptsResult",
-            drop=("resultType", "ttlMs", "cacheScope"),
-            retyped=("_meta",),
+            "ListPromptsResult", drop=("resultType", "ttlMs", "cacheScope"), retyped=("_meta",)
         ),
         "GetPromptRequestParams": TypeDelta(
             "GetPromptRequestParams",
             drop=("inputResponses", "requestState"),
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
-        "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            drop=("resultType",),
-            retyped=("_meta",),
-        ),
+        "GetPromptResult": TypeDelta("GetPromptResult", drop=("resultType",), retyped=("_meta",)),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
             drop=("resultType", "ttlMs", "cacheScope"),
@@ -117,27 +77,16 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             children=(Child("tools", ("[]",), (("", "Tool"),), ""),),
         ),
         "CallToolResult": TypeDelta(
-            "CallToolResult",
-            drop=("resultType",),
-            retyped=("_meta", "structuredContent"),
+            "CallToolResult", drop=("resultType",), retyped=("_meta", "structuredContent")
         ),
         "CallToolRequestParams": TypeDelta(
             "CallToolRequestParams",
             drop=("inputResponses", "requestState"),
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
-        "ToolOutputSchema": TypeDelta(
-            "ToolOutputSchema",
-            fill=(("type", "object"),),
-        ),
-        "Tool": TypeDelta(
-            "Tool",
-            children=(Child("outputSchema", (), (("", "ToolOutputSchema"),), ""),),
-        ),
-        "LoggingMessageNotificationParams": TypeDelta(
-            "LoggingMessageNotificationParams",
-            retyped=("_meta",),
-        ),
+        "ToolOutputSchema": TypeDelta("ToolOutputSchema", fill=(("type", "object"),)),
+        "Tool": TypeDelta("Tool", children=(Child("outputSchema", (), (("", "ToolOutputSchema"),), ""),)),
+        "LoggingMessageNotificationParams": TypeDelta("LoggingMessageNotificationParams", retyped=("_meta",)),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             children=(
@@ -146,8 +95,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             ),
         ),
         "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
+            "CreateMessageRequest", children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),)
         ),
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
@@ -163,34 +111,18 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child("content", ("[]",), (("tool_result", "ToolResultContent"),), "type"),
             ),
         ),
-        "ToolResultContent": TypeDelta(
-            "ToolResultContent",
-            retyped=("structuredContent",),
-        ),
+        "ToolResultContent": TypeDelta("ToolResultContent", retyped=("structuredContent",)),
         "CompleteRequestParams": TypeDelta(
-            "CompleteRequestParams",
-            children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
+            "CompleteRequestParams", children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),)
         ),
-        "CompleteResult": TypeDelta(
-            "CompleteResult",
-            drop=("resultType",),
-            retyped=("_meta",),
-        ),
-        "ListRootsRequest": TypeDelta(
-            "ListRootsRequest",
-            retyped=("params",),
-        ),
-        "ElicitRequestURLParams": TypeDelta(
-            "ElicitRequestURLParams",
-            missing=("elicitationId",),
-        ),
+        "CompleteResult": TypeDelta("CompleteResult", drop=("resultType",), retyped=("_meta",)),
+        "ListRootsRequest": TypeDelta("ListRootsRequest", retyped=("params",)),
+        "ElicitRequestURLParams": TypeDelta("ElicitRequestURLParams", missing=("elicitationId",)),
         "ElicitRequestParams": TypeDelta(
-            "ElicitRequestParams",
-            children=(Child("", (), (("url", "ElicitRequestURLParams"),), ""),),
+            "ElicitRequestParams", children=(Child("", (), (("url", "ElicitRequestURLParams"),), ""),)
         ),
         "ElicitRequest": TypeDelta(
-            "ElicitRequest",
-            children=(Child("params", (), (("url", "ElicitRequestURLParams"),), ""),),
+            "ElicitRequest", children=(Child("params", (), (("url", "ElicitRequestURLParams"),), ""),)
         ),
     }
 )
@@ -204,5 +136,5 @@ NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(
 TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """The changes that objects need in the next revision, by their type in this one."""
 
-NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())
+NOT_IN_NEXT: Final[frozenset[str]] = frozenset()
 """Methods that the next revision does not have."""

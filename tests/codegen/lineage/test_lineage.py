@@ -132,6 +132,45 @@ def test_the_life_of_a_type(name: str, since: str, changed: tuple[str, ...] | No
         assert life.changed == changed
 
 
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        (
+            "Tool",
+            {
+                "name": FIRST,
+                "annotations": SECOND,
+                "title": THIRD,
+                "outputSchema": THIRD,
+                "execution": FOURTH,
+            },
+        ),
+        ("ElicitRequestFormParams", {"message": THIRD, "mode": FOURTH}),  # which had another name before
+        ("AudioContent", {"data": SECOND, "_meta": THIRD}),
+        ("JSONRPCErrorResponse", {"error": FIRST}),
+        ("Cursor", {}),
+    ],
+)
+def test_the_first_revision_of_a_member(name: str, since: dict[str, str]) -> None:
+    found = lives(FOURTH)[name].members
+    assert {member: found[member] for member in since} == since
+
+
+def test_a_member_that_comes_back_is_new() -> None:
+    """Without a history of `execution`, which the fifth revision does not have."""
+    chain = [load(name) for name in (THIRD, FOURTH, FIFTH, FOURTH)]
+    assert histories.type_histories(chain)["Tool"].members["execution"] == FOURTH
+    assert "execution" not in lives(FIFTH)["Tool"].members
+
+
+@each_dated
+def test_the_envelope_of_a_message_has_no_history_of_its_own(revision: str) -> None:
+    """Whether a schema declares it at each message or at none is not about the message."""
+    for name, life in lives(revision).items():
+        if name.endswith("Request"):
+            assert life.members.keys().isdisjoint({"jsonrpc", "id"})
+
+
 @each_dated
 def test_every_type_has_a_life_within_the_chain(revision: str) -> None:
     known = DATED[: DATED.index(revision) + 1]

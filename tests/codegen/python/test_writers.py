@@ -18,6 +18,7 @@ from mcprev_codegen.errors import InputError
 from mcprev_codegen.python import writers
 from mcprev_codegen.python.formatting import format_python
 from mcprev_codegen.python.writers import (
+    LINE_LENGTH,
     Code,
     NotCodeError,
     code,
@@ -60,17 +61,40 @@ def test_what_has_no_literal_is_refused(value: object) -> None:
         literal(value)
 
 
-@given(st.lists(texts, max_size=3))
-def test_a_docstring_is_one_string(paragraphs: list[str]) -> None:
-    source = docstring(*paragraphs)
-    assert bool(source) == any(not text.isspace() for text in paragraphs if text)
+@given(st.lists(texts, max_size=3), st.sampled_from([0, 4, 8]))
+def test_a_docstring_is_one_string(paragraphs: list[str], indent: int) -> None:
+    source = docstring("\n\n".join(paragraphs), indent)
+    assert bool(source) == any(text.strip() for text in paragraphs)
     assert {c for c in source if not c.isprintable()} <= {"\n"}
-    for text in (source, writers.indented(source)):
-        body = ast.parse(text).body
-        assert [type(ast.literal_eval(node.value)) for node in body if isinstance(node, ast.Expr)] == [
-            str
-        ] * bool(source)
-        assert len(body) == bool(source)
+    body = ast.parse(source).body
+    assert [type(ast.literal_eval(node.value)) for node in body if isinstance(node, ast.Expr)] == [
+        str
+    ] * bool(source)
+    assert len(body) == bool(source)
+
+
+@given(st.lists(st.text(st.sampled_from('ab" -\\`')) | texts, max_size=9), st.sampled_from([0, 4, 8]))
+def test_a_docstring_is_laid_out_as_by_hand(words: list[str], indent: int) -> None:
+    """As wide as the code, indented as the code, closed on its own line if it has several lines."""
+    source = docstring(" ".join(words), indent)
+    first, *rest = source.split("\n")
+    assert all(not line or (line.startswith(" " * indent) and line[indent] != " ") for line in rest)
+    assert (rest[-1].strip() if rest else '"""') == '"""' or not source
+    assert not rest or first[3:].strip()
+    assert all(line == line.rstrip() for line in (first, *rest))
+    for line in (" " * indent + first, *rest):
+        assert len(line) <= LINE_LENGTH or len(line.removesuffix('"""').split()) == 1
+
+
+@pytest.mark.parametrize("indent", [0, 4, 8])
+@pytest.mark.parametrize("length", range(90, 120))
+@pytest.mark.parametrize("end", [".", '"'])
+def test_the_formatter_leaves_a_docstring_as_it_is(indent: int, length: int, end: str) -> None:
+    text = ("words " * 40)[:length].strip() + end
+    opening = {0: "", 4: "class C:\n    ", 8: "class C:\n    def f(self) -> None:\n        "}[indent]
+    assert ("\n" in docstring(text, indent)) == (len(text) > LINE_LENGTH - indent - len('""" """'))
+    for source in (docstring(text, indent), docstring(f"{text}\n\n{text}", indent)):
+        assert format_python(f"{opening}{source}\n") == f"{opening}{source}\n"
 
 
 @given(st.lists(texts, max_size=3))
@@ -98,7 +122,7 @@ def test_the_formatter_changes_no_text() -> None:
     for n, text in enumerate(TEXTS):
         parts += [
             code("a{} = {}", literal(n), literal(text)),
-            docstring(text, f'{text}"'),
+            docstring(f'{text}\n\n{text}"'),
             code("class C{}:\n    {}\n    b = {}\n    {}", literal(n), docstring(f'"{text}"'), literal((text, [text])), docstring(text)),
             comment([text]),
         ]  # fmt: skip
@@ -131,8 +155,6 @@ def test_plain_text_is_no_part_of_source(part: Any) -> None:
         code("{}", part)
     with pytest.raises(NotCodeError):
         joined("", [part])
-    with pytest.raises(NotCodeError):
-        writers.indented(part)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +170,14 @@ def test_a_template_prints_nothing_but_source(template: str) -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["{{ y }}", "{{ x | literal }}", "{{ x | identifier }}", "{{ x | docstring }}", "{{ 'a' | literal }}"],
+    [
+        "{{ y }}",
+        "{{ x | literal }}",
+        "{{ x | identifier }}",
+        "{{ x | docstring }}",
+        "{{ x | docstring(4) }}",
+        "{{ 'a' | literal }}",
+    ],
 )
 def test_a_template_prints_source(template: str) -> None:
     printed = writers.environment().from_string(template).render(x="text", y=literal("a"))

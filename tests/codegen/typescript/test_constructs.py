@@ -305,7 +305,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (4, "ec40332f19a054d1")
+OUTPUT: Final = (4, "0842bb242d44c340")
 """The generator's version, and what the files of all constructs are then."""
 
 

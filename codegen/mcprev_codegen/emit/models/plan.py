@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from mcprev_codegen import ir
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import Json
-from mcprev_codegen.python import Code
 from mcprev_codegen.resolve import Schema
 
 
@@ -22,6 +21,8 @@ class ModelMember:
     field: ir.Field
     fallback: Json
     """The overlay's value for a required member that a peer leaves out; None without one."""
+    doc: str
+    """The text of its docstring, as that of a class or alias; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class ModelClass:
     """An object type that becomes a class."""
 
     name: str
-    doc: Code
+    doc: str
     deprecated: bool
     bases: tuple[str, ...]
     members: tuple[ModelMember, ...]
@@ -50,7 +51,7 @@ class ModelAlias:
     """A type that becomes an alias."""
 
     name: str
-    doc: Code
+    doc: str
     deprecated: bool
     type: ir.TypeExpr
     cycle: frozenset[str]

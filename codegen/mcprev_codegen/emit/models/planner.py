@@ -22,11 +22,11 @@ from mcprev_codegen.emit.models.plan import (
 from mcprev_codegen.emit.models.sections import Layout, Section, categories
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import Json, pascal_case
-from mcprev_codegen.python import Code, docstring, is_module
+from mcprev_codegen.python import is_module
 from mcprev_codegen.resolve import FlatField, Schema
 
 
-def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, Code]) -> ModelPlan:
+def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, str]) -> ModelPlan:
     """Return the plan of a revision's models.
 
     `later` are the revisions after it, whose sections it has if it has none, and `docs` the docstrings of its types.
@@ -67,7 +67,7 @@ class ModelPlanner:
     """Decides what each type of a revision becomes."""
 
     revision: Revision
-    docs: Mapping[str, Code] = field(default_factory=dict[str, Code])
+    docs: Mapping[str, str] = field(default_factory=dict[str, str])
     """The docstring of every type."""
     categories: Mapping[str, str] = field(default_factory=dict[str, str])
     """The section of every type that has one."""
@@ -184,7 +184,7 @@ class ModelPlanner:
     def _class(self, name: str) -> ModelClass:
         inherited = {f.name for base in self.bases[name] for f in self.schema.flat(base).fields}
         members = tuple(
-            ModelMember(f.field, self._fallback(name, f.field))
+            ModelMember(f.field, self._fallback(name, f.field), self._doc(f"{name}.{f.name}"))
             for f in self.schema.flat(name).fields
             if f.name not in inherited
         )
@@ -199,8 +199,8 @@ class ModelPlanner:
         union = self._open_union(name) if name in self._open_unions else None
         return ModelAlias(name, self._doc(name), self._deprecated(name), type_, cycle, discriminator, union)
 
-    def _doc(self, name: str) -> Code:
-        return self.docs.get(name, docstring())
+    def _doc(self, name: str) -> str:
+        return self.docs.get(name, "")
 
     def _deprecated(self, name: str) -> bool:
         return self.schema.types[name].tags.deprecated

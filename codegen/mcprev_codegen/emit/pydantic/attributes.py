@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.docstrings import member_docstring
 from mcprev_codegen.emit.models import ModelMember
 from mcprev_codegen.emit.pydantic.annotations import (
     SCHEMA_INTEGER,
@@ -34,7 +33,7 @@ class Attribute:
     annotation: Annotation
     default: Expression | None
     """The source after the `=`; None for a required member."""
-    doc: Code
+    doc: str
 
     @property
     def names(self) -> frozenset[str]:
@@ -55,7 +54,7 @@ def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> It
             annotation = annotation.annotated(call("wire", literal(f.name)))
         if f.tags.deprecated:
             annotation = annotation.annotated(named("DEPRECATED"))
-        yield Attribute(identifier(name), annotation, default, member_docstring(f))
+        yield Attribute(identifier(name), annotation, default, member.doc)
 
 
 def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, Expression | None]:

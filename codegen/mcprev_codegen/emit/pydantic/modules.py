@@ -33,7 +33,7 @@ class PydanticClass:
 
     TEMPLATE: ClassVar[LiteralString] = "class.py.jinja2"
     name: Code
-    doc: Code
+    doc: str
     deprecated: str | None
     """The message of its deprecation."""
     bases: Sequence[Code]
@@ -52,7 +52,7 @@ class PydanticAlias:
 
     TEMPLATE: ClassVar[LiteralString] = "alias.py.jinja2"
     name: Code
-    doc: Code
+    doc: str
     annotation: Annotation
     recursive: bool
     discriminator: str | None

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.docstrings import prose_docstring
+from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.python import Code
 
 CONSTANT_TABLES: Final = ("REVISION", "ERROR_CODES", "MAX_ITEMS", "META_KEYS")
 
@@ -20,7 +19,7 @@ class Constant:
 
     name: str
     value: ir.Literal
-    doc: Code
+    doc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class ConstantTables:
     meta_keys: tuple[str, ...]
 
 
-def constant_tables(revision: Revision) -> ConstantTables:
+def constant_tables(revision: Revision, docs: Docs) -> ConstantTables:
     """Return the constants of a revision."""
     schema = revision.schema
     objects = {name: schema.flat(name).fields for name in schema.types if schema.is_object(ir.Ref(name))}
@@ -44,7 +43,7 @@ def constant_tables(revision: Revision) -> ConstantTables:
     return ConstantTables(
         revision.negotiated_as,
         revision.like,
-        [Constant(c.name, c.value, prose_docstring(c.doc.text or "")) for c in schema.consts.values()],
+        [Constant(c.name, c.value, docs.constant(c)) for c in schema.consts.values()],
         {place: bound for place, bound in bounds.items() if bound is not None},
         tuple(sorted({f.name for _, f in fields if "/" in f.name})),
     )

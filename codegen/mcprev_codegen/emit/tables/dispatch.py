@@ -18,7 +18,7 @@ class Stub:
     """One method of a handler or caller."""
 
     spec: Method
-    doc: Code
+    doc: str
     params: Code
     """The annotation of its params."""
     result: Code

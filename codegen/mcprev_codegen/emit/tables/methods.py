@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from mcprev_codegen.emit.docstrings import Docs, prose_docstring
+from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.facts import Method, Revision, Side
-from mcprev_codegen.python import Code
 from mcprev_codegen.support import Kind, MethodSpec
 
 
@@ -17,7 +16,7 @@ class MethodName:
 
     stub: str
     method: str
-    doc: Code
+    doc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +53,5 @@ def _enums(methods: Sequence[Method], docs: Docs) -> Iterator[MethodEnum]:
                 yield MethodEnum(
                     side.type_name(kind.capitalize()),
                     f"The {kind}s that a {side} may send.",
-                    [MethodName(m.attr, m.method, prose_docstring(docs.summary(m))) for m in chosen],
+                    [MethodName(m.attr, m.method, docs.method(m)) for m in chosen],
                 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, LiteralString
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.docstrings import Docs, member_docstring
+from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.emit.models import model_schema
 from mcprev_codegen.emit.name_checks import check_names
@@ -19,7 +19,6 @@ from mcprev_codegen.emit.targets.expressions import Declared, declared
 from mcprev_codegen.emit.targets.tags import with_tags
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.lineage import type_histories
 from mcprev_codegen.python import (
     Code,
     attribute,
@@ -85,7 +84,7 @@ class Library:
             )
         check_names(revision.schema, frozenset((*_TYPING, *self.imports)), revision.methods)
         self._check_wire_names(revision.schema)
-        docs = Docs(revision, type_histories(neighbours.chain), neighbours.chain[0].name).types()
+        docs = Docs(neighbours.chain).models(model_schema(revision))
         return {f"{module}.py": _Module(self, revision, docs).text()}
 
     def _check_wire_names(self, schema: Schema) -> None:
@@ -122,7 +121,7 @@ class _Module:
 
     library: Library
     revision: Revision
-    docs: Mapping[str, Code]
+    docs: Mapping[str, str]
 
     def text(self) -> str:
         planned = model_schema(self.revision)
@@ -137,7 +136,7 @@ class _Module:
             render(
                 "types.py",
                 header=comment([*self.library.header, *header_lines(self.revision)[1:]]),
-                doc=docstring(title, lost),
+                doc=docstring(f"{title}\n\n{lost}"),
                 imports=self._imports(
                     found.used
                     | {name for name, there in (("ClassVar", tags), ("TypeAlias", found.aliases)) if there}
@@ -157,15 +156,15 @@ class _Module:
             for home in sorted({homes[name] for name in needed})
         }
 
-    def _doc(self, name: str) -> Code:
-        return self.docs.get(name, docstring())
+    def _doc(self, name: str) -> str:
+        return self.docs.get(name, "")
 
     def _aliases(self, found: Declared) -> Iterator[Code]:
         defined = {*found.classes}
         for name, node in found.aliases.items():
             value = found.union(found.expression(node, defined))
             alias = code("{}: TypeAlias = {}", identifier(class_name(name)), value)
-            yield joined("\n", filter(None, (alias, self._doc(name))))
+            yield joined("\n", filter(None, (alias, docstring(self._doc(name)))))
             defined.add(name)
 
     def _class(self, found: Declared, schema: Schema, name: str, tag: str | None) -> Code:
@@ -185,7 +184,8 @@ class _Module:
             doc=self._doc(name),
             tag=None if tag is None else (tag, schema.literal(members[tag].field.type)),
             members=[
-                _member(schema, members[wire], names[wire], own.union(parts)) for wire, parts in types.items()
+                _member(schema, members[wire], names[wire], own.union(parts), self._doc(f"{name}.{wire}"))
+                for wire, parts in types.items()
             ],
         )
 
@@ -203,7 +203,7 @@ class _Module:
         return {wire: identifier(name) for wire, name in names.items()}
 
 
-def _member(schema: Schema, member: FlatField, name: Code, type_: Code) -> dict[str, object]:
+def _member(schema: Schema, member: FlatField, name: Code, type_: Code, doc: str) -> dict[str, object]:
     """Return the template data of a member; a required member with a single value has it by default."""
     optional, values = member.field.optional, schema.literals(member.field.type)
     return {
@@ -214,5 +214,5 @@ def _member(schema: Schema, member: FlatField, name: Code, type_: Code) -> dict[
         "optional": optional,
         "nullable": ir.Prim("null") in map(schema.follow, schema.members(member.field.type)),
         "constant": literal(values[0]) if len(values) == 1 and not optional else None,
-        "doc": member_docstring(member.field),
+        "doc": doc,
     }

@@ -63,20 +63,23 @@ class RequestMetaObject(Model):
     progress_token: Opt["draft.ProgressToken"] = None
     """Asks the receiver to report progress under this token; it may still send none."""
     protocol_version: Annotated[str, wire("io.modelcontextprotocol/protocolVersion")]
-    """Protocol revision of this request; over HTTP the `MCP-Protocol-Version` header has to agree."""
+    """Protocol revision of this request; over HTTP the `MCP-Protocol-Version` header has to agree. Since
+    2026-07-28.
+    """
     client_info: Annotated[Opt["draft.Implementation"], wire("io.modelcontextprotocol/clientInfo")] = None
-    """Name and version of the client program; unverified, so good for logs and display only."""
+    """Name and version of the client program; unverified, so good for logs and display only. Since
+    2026-07-28.
+    """
     client_capabilities: Annotated[
         "draft.ClientCapabilities", wire("io.modelcontextprotocol/clientCapabilities")
     ]
-    """Capabilities of the client for this request; each request states them anew."""
+    """Capabilities of the client for this request; each request states them anew. Since 2026-07-28."""
     log_level: Annotated[
         Annotated[Opt["draft.LoggingLevel"], wire("io.modelcontextprotocol/logLevel")], DEPRECATED
     ] = None
-    """Lowest severity of log messages wanted during this request; none are sent when absent.
-
-    Deprecated.
-"""
+    """Lowest severity of log messages wanted during this request; none are sent when absent. Since
+    2026-07-28. Deprecated.
+    """
 
 
 class NotificationMetaObject(Model):
@@ -146,8 +149,8 @@ class NotificationParams(Model):
 
 
 ResultType: TypeAlias = Literal["complete", "input_required"] | str
-"""Kind of result: `complete` if final, `input_required` for an `InputRequiredResult`; other strings
-may occur.
+"""Kind of result: `complete` if final, `input_required` for an `InputRequiredResult`; other strings may
+occur.
 
 Sent by either side. Since 2026-07-28.
 
@@ -167,8 +170,8 @@ class Result(Model):
     """Metadata about the result."""
     result_type: ResultType = fallback("complete")
     """`complete` for a final result, `input_required` if the server needs more; read a missing one as
-    `complete`.
-"""
+    `complete`. Since 2026-07-28.
+    """
 
 
 RequestId: TypeAlias = str | Whole
@@ -304,8 +307,8 @@ class Annotations(Model):
     priority: Opt[Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]] = None
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
     last_modified: Opt[str] = None
-    """Time of the last change, in ISO 8601 format."""
+    """Time of the last change, in ISO 8601 format. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

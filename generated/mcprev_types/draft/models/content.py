@@ -25,7 +25,7 @@ class ResourceContents(Model):
     mime_type: Opt[str] = None
     """Media type, when the server knows it."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class TextResourceContents(ResourceContents):
@@ -77,7 +77,7 @@ class EmbeddedResource(Model):
     annotations: Opt["draft.Annotations"] = None
     """Hints on the audience and importance of the object."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class TextContent(Model):
@@ -90,10 +90,11 @@ class TextContent(Model):
 
     type: Literal["text"] = constant("text")
     text: str
+    """Words for the model or the user to read."""
     annotations: Opt["draft.Annotations"] = None
     """Hints on the audience and importance of the object."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class ImageContent(Model):
@@ -112,7 +113,7 @@ class ImageContent(Model):
     annotations: Opt["draft.Annotations"] = None
     """Hints on the audience and importance of the object."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class AudioContent(Model):
@@ -131,7 +132,7 @@ class AudioContent(Model):
     annotations: Opt["draft.Annotations"] = None
     """Hints on the audience and importance of the object."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 ContentBlock: TypeAlias = Annotated[
@@ -150,5 +151,6 @@ Sent by either side. Since 2025-06-18.
 See https://modelcontextprotocol.io/specification/draft/schema#contentblock
 """
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

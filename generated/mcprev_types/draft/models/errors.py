@@ -224,5 +224,5 @@ class MissingRequiredClientCapabilityError(Model):
     """Code and message of the failure."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

@@ -114,10 +114,11 @@ class PaginatedRequest(Model):
 
     method: str
     params: "draft.PaginatedRequestParams"
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: "draft.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

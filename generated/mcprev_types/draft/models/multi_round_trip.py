@@ -65,7 +65,7 @@ class InputRequiredResult(Model):
     result_type: Literal["input_required"] = constant("input_required")
     """`complete` for a final result, `input_required` if the server needs more; read a missing one as
     `complete`.
-"""
+    """
     input_requests: Opt[InputRequests] = None
     """Questions to answer first; optional if there is `requestState`."""
     request_state: Opt[str] = None
@@ -86,5 +86,5 @@ class InputResponseRequestParams(RequestParams):
     """Unchanged `requestState` of the `InputRequiredResult` being answered."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

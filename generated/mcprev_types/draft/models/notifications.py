@@ -36,6 +36,7 @@ class CancelledNotification(Model):
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
     params: CancelledNotificationParams
+    """Payload of `notifications/cancelled`: the cancelled request and the reason."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -54,7 +55,7 @@ class ProgressNotificationParams(NotificationParams):
     total: Opt[int | float] = None
     """Amount at which the work is finished, if known."""
     message: Opt[str] = None
-    """Current activity, for display."""
+    """Current activity, for display. Since 2025-03-26."""
 
 
 class ProgressNotification(Model):
@@ -67,6 +68,7 @@ class ProgressNotification(Model):
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
     params: ProgressNotificationParams
+    """Payload of `notifications/progress`: the request concerned and how far it has come."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -81,6 +83,7 @@ class ResourceListChangedNotification(Model):
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -89,8 +92,7 @@ class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/draft/schema#subscriptionsacknowledgednotificationparams
+    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionsacknowledgednotificationparams
     """
 
     notifications: "draft.SubscriptionFilter"
@@ -110,6 +112,7 @@ class SubscriptionsAcknowledgedNotification(Model):
         "notifications/subscriptions/acknowledged"
     )
     params: SubscriptionsAcknowledgedNotificationParams
+    """Payload of `notifications/subscriptions/acknowledged`: what the stream will carry."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -136,6 +139,7 @@ class ResourceUpdatedNotification(Model):
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
     params: ResourceUpdatedNotificationParams
+    """Payload of `notifications/resources/updated`: which resource changed."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -150,6 +154,7 @@ class PromptListChangedNotification(Model):
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -164,6 +169,7 @@ class ToolListChangedNotification(Model):
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -196,8 +202,9 @@ class LoggingMessageNotification(Model):
 
     method: Literal["notifications/message"] = constant("notifications/message")
     params: LoggingMessageNotificationParams
+    """Payload of `notifications/message`: one log message with its severity."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

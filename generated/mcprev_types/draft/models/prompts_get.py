@@ -34,6 +34,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     params: GetPromptRequestParams
+    """Payload of `prompts/get`: the prompt's name and the values to fill in."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -50,6 +51,7 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """Purpose of the prompt."""
     messages: "list[draft.PromptMessage]"
+    """Conversation to give to the model, with the arguments filled in."""
 
 
 class GetPromptResultResponse(Model):
@@ -76,9 +78,10 @@ class PromptMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: "draft.ContentBlock"
     """Words or media of the message, as one block."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

@@ -30,10 +30,8 @@ class CreateMessageRequestParams(Model):
     """System prompt the server proposes; the client is free to change or omit it."""
     include_context: Annotated[Opt[Literal["none", "thisServer", "allServers"]], DEPRECATED] = None
     """Servers whose MCP context the client may add; all values but `none`, the default, need the
-    capability `sampling.context`.
-
-    Deprecated.
-"""
+    capability `sampling.context`. Deprecated.
+    """
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
     max_tokens: Integer
@@ -43,9 +41,11 @@ class CreateMessageRequestParams(Model):
     metadata: Opt["draft.JSONObject"] = None
     """Extra settings for the model provider, in its own format."""
     tools: Opt["list[draft.Tool]"] = None
-    """Tools offered to the model; needs the capability `sampling.tools`."""
+    """Tools offered to the model; needs the capability `sampling.tools`. Since 2025-11-25."""
     tool_choice: Opt["draft.ToolChoice"] = None
-    """Whether tools may or have to be called, `auto` when absent; needs the capability `sampling.tools`."""
+    """Whether tools may or have to be called, `auto` when absent; needs the capability `sampling.tools`.
+    Since 2025-11-25.
+    """
 
 
 @deprecated("Deprecated in MCP draft.", category=None)
@@ -73,6 +73,7 @@ class CreateMessageRequest(Model):
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
     params: CreateMessageRequestParams
+    """Payload of `sampling/createMessage`: the conversation to continue and settings for the model."""
 
 
 @deprecated("Deprecated in MCP draft.", category=None)
@@ -85,10 +86,11 @@ class SamplingMessage(Model):
     """
 
     role: "draft.Role"
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: "draft.SamplingMessageContentBlock | list[draft.SamplingMessageContentBlock]"
     """Words or media of the message."""
     meta: Opt["draft.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-11-25."""
 
 
 @deprecated("Deprecated in MCP draft.", category=None)
@@ -102,6 +104,7 @@ class CreateMessageResult(SamplingMessage):
     """
 
     model: str
+    """Name of the model that wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
     """Reason why generation ended: one of the well-known values or the provider's own."""
 
@@ -197,5 +200,5 @@ class ModelHint(Model):
     """Model name or part of one; the client may substitute a comparable model."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

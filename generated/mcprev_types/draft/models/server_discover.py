@@ -19,6 +19,7 @@ class DiscoverRequest(Model):
 
     method: Literal["server/discover"] = constant("server/discover")
     params: RequestParams
+    """Base of all request parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -35,6 +36,9 @@ class DiscoverResult(CacheableResult):
     supported_versions: list[str]
     """Protocol revisions the server speaks, for the client to pick from."""
     capabilities: "draft.ServerCapabilities"
+    """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may
+    be added.
+    """
     instructions: Opt[str] = None
     """Advice on using the server well, suited to the model's system prompt."""
 
@@ -93,19 +97,17 @@ class ClientCapabilities(Model):
     experimental: Opt[dict[str, JSONObject]] = None
     """Features outside the standard, by name, each with its settings."""
     roots: Annotated[Opt[dict[str, Any]], DEPRECATED] = None
-    """The client can answer `roots/list`.
-
-    Deprecated.
-"""
+    """The client can answer `roots/list`. Deprecated."""
     sampling: Annotated[Opt[ClientCapabilitiesSampling], DEPRECATED] = None
-    """The client can answer `sampling/createMessage` with the help of a model.
-
-    Deprecated.
-"""
+    """The client can answer `sampling/createMessage` with the help of a model. Deprecated."""
     elicitation: Opt[ClientCapabilitiesElicitation] = None
-    """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
+    """The client can put questions to its user (`elicitation/create`); an empty object means forms only.
+    Since 2025-06-18.
+    """
     extensions: Opt[dict[str, JSONObject]] = None
-    """Extensions the client understands: prefixed identifier to settings, which may be empty."""
+    """Extensions the client understands: prefixed identifier to settings, which may be empty. Since
+    2026-07-28.
+    """
 
 
 class ServerCapabilitiesPrompts(Model):
@@ -147,8 +149,8 @@ class ServerCapabilitiesTools(Model):
 
 
 class ServerCapabilities(Model):
-    """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may be
-    added.
+    """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may
+    be added.
 
     Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
 
@@ -158,12 +160,9 @@ class ServerCapabilities(Model):
     experimental: Opt[dict[str, JSONObject]] = None
     """Features outside the standard, by name, each with its settings."""
     logging: Annotated[Opt[JSONObject], DEPRECATED] = None
-    """The server can pass on what it logs (`notifications/message`).
-
-    Deprecated.
-"""
+    """The server can pass on what it logs (`notifications/message`). Deprecated."""
     completions: Opt[JSONObject] = None
-    """The server answers `completion/complete`."""
+    """The server answers `completion/complete`. Since 2025-03-26."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
     """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
@@ -171,7 +170,9 @@ class ServerCapabilities(Model):
     tools: Opt[ServerCapabilitiesTools] = None
     """The server answers `tools/list` and `tools/call`."""
     extensions: Opt[dict[str, JSONObject]] = None
-    """Extensions the server understands: prefixed identifier to settings, which may be empty."""
+    """Extensions the server understands: prefixed identifier to settings, which may be empty. Since
+    2026-07-28.
+    """
 
 
 class Implementation(BaseMetadata, Icons):
@@ -183,11 +184,12 @@ class Implementation(BaseMetadata, Icons):
     """
 
     version: str
+    """Release of the program, in a scheme of its own."""
     description: Opt[str] = None
-    """Purpose of the program."""
+    """Purpose of the program. Since 2025-11-25."""
     website_url: Opt[str] = None
-    """Home page of the program, a URI."""
+    """Home page of the program, a URI. Since 2025-11-25."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

@@ -27,6 +27,7 @@ class ListToolsRequest(Model):
 
     method: Literal["tools/list"] = constant("tools/list")
     params: PaginatedRequestParams
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -76,7 +77,7 @@ class ToolAnnotations(Model):
     idempotent_hint: Opt[bool] = None
     """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
     tools.
-"""
+    """
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -90,7 +91,7 @@ class ToolInputSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect; JSON Schema 2020-12 when absent."""
+    """URI of the schema dialect; JSON Schema 2020-12 when absent. Since 2025-11-25."""
     type: Literal["object"] = constant("object")
 
 
@@ -103,14 +104,13 @@ class ToolOutputSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect; JSON Schema 2020-12 when absent."""
+    """URI of the schema dialect; JSON Schema 2020-12 when absent. Since 2025-11-25."""
 
 
 class Tool(BaseMetadata, Icons):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25,
-    2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#tool
     """
@@ -120,12 +120,12 @@ class Tool(BaseMetadata, Icons):
     input_schema: ToolInputSchema
     """JSON Schema of the arguments, always an object at the root."""
     output_schema: Opt[ToolOutputSchema] = None
-    """JSON Schema of `structuredContent` in the results of the tool."""
+    """JSON Schema of `structuredContent` in the results of the tool. Since 2025-06-18."""
     annotations: Opt[ToolAnnotations] = None
-    """Unverified hints on how the tool behaves."""
+    """Unverified hints on how the tool behaves. Since 2025-03-26."""
     meta: Opt[MetaObject] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import draft as draft  # noqa: E402

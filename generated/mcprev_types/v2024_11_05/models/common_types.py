@@ -61,6 +61,7 @@ class Request(Model):
 
     method: str
     params: Opt[RequestParams] = None
+    """Parameters of `ping`, `roots/list`."""
 
 
 class NotificationParams(Model):
@@ -87,6 +88,10 @@ class Notification(Model):
 
     method: str
     params: Opt[NotificationParams] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class Result(Model):
@@ -143,6 +148,7 @@ class PaginatedRequest(Model):
 
     method: str
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class PaginatedResult(Result):
@@ -203,5 +209,5 @@ class AnnotatedModel(Model):
     """Hints on the audience and importance of the object."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -70,6 +70,7 @@ class TextContent(AnnotatedModel):
 
     type: Literal["text"] = constant("text")
     text: str
+    """Words for the model or the user to read."""
 
 
 class ImageContent(AnnotatedModel):
@@ -87,5 +88,5 @@ class ImageContent(AnnotatedModel):
     """Media type of the image, such as `image/png`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -22,6 +22,7 @@ class InitializeRequestParams(Model):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2024_11_05.ClientCapabilities"
+    """Optional features a client offers, declared in `initialize`; unlisted ones may be added."""
     client_info: "v2024_11_05.Implementation"
     """Name and version of the client program."""
 
@@ -36,6 +37,7 @@ class InitializeRequest(Model):
 
     method: Literal["initialize"] = constant("initialize")
     params: InitializeRequestParams
+    """Parameters of `initialize`."""
 
 
 class InitializeResult(Result):
@@ -49,6 +51,9 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2024_11_05.ServerCapabilities"
+    """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
+    added.
+    """
     server_info: "v2024_11_05.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -153,7 +158,8 @@ class Implementation(Model):
     name: str
     """Programmatic identifier, also the label when there is no better one."""
     version: str
+    """Release of the program, in a scheme of its own."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -87,5 +87,6 @@ Sent by either side. Since at least 2024-11-05.
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

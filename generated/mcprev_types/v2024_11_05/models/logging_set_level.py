@@ -32,7 +32,8 @@ class SetLevelRequest(Model):
 
     method: Literal["logging/setLevel"] = constant("logging/setLevel")
     params: SetLevelRequestParams
+    """Parameters of `logging/setLevel`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -34,6 +34,7 @@ class CancelledNotification(Model):
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
     params: CancelledNotificationParams
+    """Parameters of `notifications/cancelled`."""
 
 
 class InitializedNotification(Model):
@@ -47,6 +48,10 @@ class InitializedNotification(Model):
 
     method: Literal["notifications/initialized"] = constant("notifications/initialized")
     params: Opt["v2024_11_05.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ProgressNotificationParams(Model):
@@ -77,6 +82,7 @@ class ProgressNotification(Model):
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
     params: ProgressNotificationParams
+    """Parameters of `notifications/progress`."""
 
 
 class ResourceListChangedNotification(Model):
@@ -90,6 +96,10 @@ class ResourceListChangedNotification(Model):
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
     params: Opt["v2024_11_05.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ResourceUpdatedNotificationParams(Model):
@@ -117,6 +127,7 @@ class ResourceUpdatedNotification(Model):
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
     params: ResourceUpdatedNotificationParams
+    """Parameters of `notifications/resources/updated`."""
 
 
 class PromptListChangedNotification(Model):
@@ -130,6 +141,10 @@ class PromptListChangedNotification(Model):
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
     params: Opt["v2024_11_05.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ToolListChangedNotification(Model):
@@ -143,6 +158,10 @@ class ToolListChangedNotification(Model):
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
     params: Opt["v2024_11_05.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class LoggingMessageNotificationParams(Model):
@@ -174,6 +193,7 @@ class LoggingMessageNotification(Model):
 
     method: Literal["notifications/message"] = constant("notifications/message")
     params: LoggingMessageNotificationParams
+    """Parameters of `notifications/message`."""
 
 
 class RootsListChangedNotification(Model):
@@ -187,7 +207,11 @@ class RootsListChangedNotification(Model):
 
     method: Literal["notifications/roots/list_changed"] = constant("notifications/roots/list_changed")
     params: Opt["v2024_11_05.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -39,6 +39,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     params: GetPromptRequestParams
+    """Parameters of `prompts/get`."""
 
 
 class GetPromptResult(Result):
@@ -52,6 +53,7 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """Purpose of the prompt."""
     messages: "list[v2024_11_05.PromptMessage]"
+    """Conversation to give to the model, with the arguments filled in."""
 
 
 PromptMessageContent: TypeAlias = Annotated[
@@ -61,7 +63,12 @@ PromptMessageContent: TypeAlias = Annotated[
     | Annotated[UnknownContent, Tag(UNKNOWN)],
     open_union("type", "text", "image", "resource"),
 ]
-""""""
+"""The type of the value of `content` in PromptMessage.
+
+Sent by the server. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2024-11-05
+"""
 
 
 class PromptMessage(Model):
@@ -73,9 +80,10 @@ class PromptMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: PromptMessageContent
     """Words or media of the message, as one block."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

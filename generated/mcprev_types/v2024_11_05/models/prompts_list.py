@@ -19,6 +19,7 @@ class ListPromptsRequest(Model):
 
     method: Literal["prompts/list"] = constant("prompts/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListPromptsResult(PaginatedResult):
@@ -46,6 +47,7 @@ class Prompt(Model):
     description: Opt[str] = None
     """Purpose of the prompt."""
     arguments: Opt["list[v2024_11_05.PromptArgument]"] = None
+    """Values that `prompts/get` takes to fill in the prompt."""
 
 
 class PromptArgument(Model):
@@ -64,5 +66,5 @@ class PromptArgument(Model):
     """True if a value is mandatory."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

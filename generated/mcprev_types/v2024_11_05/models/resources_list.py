@@ -19,6 +19,7 @@ class ListResourcesRequest(Model):
 
     method: Literal["resources/list"] = constant("resources/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourcesResult(PaginatedResult):
@@ -53,5 +54,5 @@ class Resource(AnnotatedModel):
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -19,6 +19,7 @@ class ListResourceTemplatesRequest(Model):
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourceTemplatesResult(PaginatedResult):
@@ -51,5 +52,5 @@ class ResourceTemplate(AnnotatedModel):
     """Media type of every matching resource; left out if they differ."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -19,7 +19,12 @@ CallToolResultContent: TypeAlias = Annotated[
     | Annotated[UnknownContent, Tag(UNKNOWN)],
     open_union("type", "text", "image", "resource"),
 ]
-""""""
+"""The type of the items of `content` in CallToolResult.
+
+Sent by the server. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
+"""
 
 
 class CallToolResult(Result):
@@ -62,7 +67,8 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     params: CallToolRequestParams
+    """Parameters of `tools/call`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

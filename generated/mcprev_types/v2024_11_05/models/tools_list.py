@@ -19,6 +19,7 @@ class ListToolsRequest(Model):
 
     method: Literal["tools/list"] = constant("tools/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListToolsResult(PaginatedResult):
@@ -64,5 +65,5 @@ class Tool(Model):
     """JSON Schema of the arguments, always an object at the root."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2024_11_05 as v2024_11_05  # noqa: E402

@@ -63,9 +63,7 @@ if TYPE_CHECKING:
         ServerCapabilities as ServerCapabilities,
         Implementation as Implementation,
     )
-    from .ping import (
-        PingRequest as PingRequest,
-    )
+    from .ping import PingRequest as PingRequest
     from .resources_list import (
         ListResourcesRequest as ListResourcesRequest,
         ListResourcesResult as ListResourcesResult,
@@ -157,9 +155,7 @@ if TYPE_CHECKING:
         ServerNotification as ServerNotification,
         ServerResult as ServerResult,
     )
-    from ..._open import (
-        UnknownContent as UnknownContent,
-    )
+    from ..._open import UnknownContent as UnknownContent
 else:
     # Hidden from type checkers: with `__getattr__`, they would accept any name.
     __getattr__, __dir__, __all__ = lazy(

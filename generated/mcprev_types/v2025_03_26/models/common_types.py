@@ -61,6 +61,7 @@ class Request(Model):
 
     method: str
     params: Opt[RequestParams] = None
+    """Parameters of `ping`, `roots/list`."""
 
 
 class NotificationParams(Model):
@@ -87,6 +88,10 @@ class Notification(Model):
 
     method: str
     params: Opt[NotificationParams] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class Result(Model):
@@ -143,6 +148,7 @@ class PaginatedRequest(Model):
 
     method: str
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class PaginatedResult(Result):
@@ -191,5 +197,5 @@ class Annotations(Model):
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -50,6 +50,7 @@ class CompleteRequest(Model):
 
     method: Literal["completion/complete"] = constant("completion/complete")
     params: CompleteRequestParams
+    """Parameters of `completion/complete`."""
 
 
 class CompleteResultCompletion(Model):
@@ -106,5 +107,5 @@ class PromptReference(Model):
     """Prompt meant, named as in `prompts/list`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -71,6 +71,7 @@ class TextContent(Model):
 
     type: Literal["text"] = constant("text")
     text: str
+    """Words for the model or the user to read."""
     annotations: Opt["v2025_03_26.Annotations"] = None
     """Hints on the audience and importance of the object."""
 
@@ -109,5 +110,5 @@ class AudioContent(Model):
     """Hints on the audience and importance of the object."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

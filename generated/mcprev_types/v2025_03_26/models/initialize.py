@@ -22,6 +22,7 @@ class InitializeRequestParams(Model):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2025_03_26.ClientCapabilities"
+    """Optional features a client offers, declared in `initialize`; unlisted ones may be added."""
     client_info: "v2025_03_26.Implementation"
     """Name and version of the client program."""
 
@@ -36,6 +37,7 @@ class InitializeRequest(Model):
 
     method: Literal["initialize"] = constant("initialize")
     params: InitializeRequestParams
+    """Parameters of `initialize`."""
 
 
 class InitializeResult(Result):
@@ -49,6 +51,9 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2025_03_26.ServerCapabilities"
+    """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
+    added.
+    """
     server_info: "v2025_03_26.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -135,7 +140,7 @@ class ServerCapabilities(Model):
     logging: Opt[dict[str, Any]] = None
     """The server can pass on what it logs (`notifications/message`)."""
     completions: Opt[dict[str, Any]] = None
-    """The server answers `completion/complete`."""
+    """The server answers `completion/complete`. Since 2025-03-26."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
     """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
@@ -155,7 +160,8 @@ class Implementation(Model):
     name: str
     """Programmatic identifier, also the label when there is no better one."""
     version: str
+    """Release of the program, in a scheme of its own."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

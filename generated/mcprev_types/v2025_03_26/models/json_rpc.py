@@ -112,5 +112,6 @@ Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

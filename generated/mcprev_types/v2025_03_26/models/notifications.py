@@ -34,6 +34,7 @@ class CancelledNotification(Model):
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
     params: CancelledNotificationParams
+    """Parameters of `notifications/cancelled`."""
 
 
 class InitializedNotification(Model):
@@ -47,6 +48,10 @@ class InitializedNotification(Model):
 
     method: Literal["notifications/initialized"] = constant("notifications/initialized")
     params: Opt["v2025_03_26.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ProgressNotificationParams(Model):
@@ -66,7 +71,7 @@ class ProgressNotificationParams(Model):
     total: Opt[int | float] = None
     """Amount at which the work is finished, if known."""
     message: Opt[str] = None
-    """Current activity, for display."""
+    """Current activity, for display. Since 2025-03-26."""
 
 
 class ProgressNotification(Model):
@@ -79,6 +84,7 @@ class ProgressNotification(Model):
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
     params: ProgressNotificationParams
+    """Parameters of `notifications/progress`."""
 
 
 class ResourceListChangedNotification(Model):
@@ -92,6 +98,10 @@ class ResourceListChangedNotification(Model):
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
     params: Opt["v2025_03_26.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ResourceUpdatedNotificationParams(Model):
@@ -119,6 +129,7 @@ class ResourceUpdatedNotification(Model):
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
     params: ResourceUpdatedNotificationParams
+    """Parameters of `notifications/resources/updated`."""
 
 
 class PromptListChangedNotification(Model):
@@ -132,6 +143,10 @@ class PromptListChangedNotification(Model):
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
     params: Opt["v2025_03_26.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class ToolListChangedNotification(Model):
@@ -145,6 +160,10 @@ class ToolListChangedNotification(Model):
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
     params: Opt["v2025_03_26.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class LoggingMessageNotificationParams(Model):
@@ -176,6 +195,7 @@ class LoggingMessageNotification(Model):
 
     method: Literal["notifications/message"] = constant("notifications/message")
     params: LoggingMessageNotificationParams
+    """Parameters of `notifications/message`."""
 
 
 class RootsListChangedNotification(Model):
@@ -189,7 +209,11 @@ class RootsListChangedNotification(Model):
 
     method: Literal["notifications/roots/list_changed"] = constant("notifications/roots/list_changed")
     params: Opt["v2025_03_26.NotificationParams"] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -39,6 +39,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     params: GetPromptRequestParams
+    """Parameters of `prompts/get`."""
 
 
 class GetPromptResult(Result):
@@ -52,6 +53,7 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """Purpose of the prompt."""
     messages: "list[v2025_03_26.PromptMessage]"
+    """Conversation to give to the model, with the arguments filled in."""
 
 
 PromptMessageContent: TypeAlias = Annotated[
@@ -62,7 +64,12 @@ PromptMessageContent: TypeAlias = Annotated[
     | Annotated[UnknownContent, Tag(UNKNOWN)],
     open_union("type", "text", "image", "audio", "resource"),
 ]
-""""""
+"""The type of the value of `content` in PromptMessage.
+
+Sent by the server. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26
+"""
 
 
 class PromptMessage(Model):
@@ -74,9 +81,10 @@ class PromptMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: PromptMessageContent
     """Words or media of the message, as one block."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -32,6 +32,7 @@ class SubscribeRequest(Model):
 
     method: Literal["resources/subscribe"] = constant("resources/subscribe")
     params: SubscribeRequestParams
+    """Parameters of `resources/subscribe`."""
 
 
 class UnsubscribeRequestParams(Model):
@@ -58,7 +59,8 @@ class UnsubscribeRequest(Model):
 
     method: Literal["resources/unsubscribe"] = constant("resources/unsubscribe")
     params: UnsubscribeRequestParams
+    """Parameters of `resources/unsubscribe`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -19,6 +19,7 @@ class ListResourcesRequest(Model):
 
     method: Literal["resources/list"] = constant("resources/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourcesResult(PaginatedResult):
@@ -55,5 +56,5 @@ class Resource(Model):
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -19,6 +19,7 @@ class ListResourceTemplatesRequest(Model):
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourceTemplatesResult(PaginatedResult):
@@ -53,5 +54,5 @@ class ResourceTemplate(Model):
     """Hints on the audience and importance of the object."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -19,6 +19,7 @@ class ListRootsRequest(Model):
 
     method: Literal["roots/list"] = constant("roots/list")
     params: Opt[RequestParams] = None
+    """Parameters of `ping`, `roots/list`."""
 
 
 class ListRootsResult(Result):
@@ -47,5 +48,5 @@ class Root(Model):
     """Label to show or to refer to the root by."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

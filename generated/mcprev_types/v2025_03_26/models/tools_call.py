@@ -20,7 +20,12 @@ CallToolResultContent: TypeAlias = Annotated[
     | Annotated[UnknownContent, Tag(UNKNOWN)],
     open_union("type", "text", "image", "audio", "resource"),
 ]
-""""""
+"""The type of the items of `content` in CallToolResult.
+
+Sent by the server. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
+"""
 
 
 class CallToolResult(Result):
@@ -63,7 +68,8 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     params: CallToolRequestParams
+    """Parameters of `tools/call`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -19,6 +19,7 @@ class ListToolsRequest(Model):
 
     method: Literal["tools/list"] = constant("tools/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListToolsResult(PaginatedResult):
@@ -50,7 +51,7 @@ class ToolAnnotations(Model):
     idempotent_hint: Opt[bool] = None
     """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
     tools.
-"""
+    """
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -85,8 +86,8 @@ class Tool(Model):
     input_schema: ToolInputSchema
     """JSON Schema of the arguments, always an object at the root."""
     annotations: Opt[ToolAnnotations] = None
-    """Unverified hints on how the tool behaves."""
+    """Unverified hints on how the tool behaves. Since 2025-03-26."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_03_26 as v2025_03_26  # noqa: E402

@@ -61,6 +61,7 @@ class Request(Model):
 
     method: str
     params: Opt[RequestParams] = None
+    """Parameters of `ping`, `roots/list`."""
 
 
 class NotificationParams(Model):
@@ -87,6 +88,10 @@ class Notification(Model):
 
     method: str
     params: Opt[NotificationParams] = None
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
+    """
 
 
 class Result(Model):
@@ -157,6 +162,7 @@ class PaginatedRequest(Model):
 
     method: str
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class PaginatedResult(Result):
@@ -204,8 +210,8 @@ class Annotations(Model):
     priority: Opt[Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]] = None
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
     last_modified: Opt[str] = None
-    """Time of the last change, in ISO 8601 format."""
+    """Time of the last change, in ISO 8601 format. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

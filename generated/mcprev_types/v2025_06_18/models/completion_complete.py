@@ -24,7 +24,7 @@ class CompleteRequestParams(Model):
     argument: "v2025_06_18.CompleteRequestParamsArgument"
     """Argument that is being completed."""
     context: Opt["v2025_06_18.CompleteRequestParamsContext"] = None
-    """Known values besides the argument itself."""
+    """Known values besides the argument itself. Since 2025-06-18."""
 
 
 class CompleteRequestParamsArgument(Model):
@@ -64,6 +64,7 @@ class CompleteRequest(Model):
 
     method: Literal["completion/complete"] = constant("completion/complete")
     params: CompleteRequestParams
+    """Parameters of `completion/complete`."""
 
 
 class CompleteResultCompletion(Model):
@@ -118,5 +119,5 @@ class PromptReference(BaseMetadata):
     type: Literal["ref/prompt"] = constant("ref/prompt")
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

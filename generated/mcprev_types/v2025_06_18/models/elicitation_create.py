@@ -50,6 +50,7 @@ class ElicitRequest(Model):
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
     params: ElicitRequestParams
+    """Parameters of `elicitation/create`."""
 
 
 class StringSchema(Model):
@@ -149,10 +150,10 @@ class ElicitResult(Result):
     action: Literal["accept", "decline", "cancel"]
     """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
     deciding.
-"""
+    """
     content: Opt[dict[str, str | int | float | bool]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

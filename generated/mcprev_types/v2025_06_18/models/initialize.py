@@ -22,6 +22,7 @@ class InitializeRequestParams(Model):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2025_06_18.ClientCapabilities"
+    """Optional features a client offers, declared in `initialize`; unlisted ones may be added."""
     client_info: "v2025_06_18.Implementation"
     """Name and version of the client program."""
 
@@ -36,6 +37,7 @@ class InitializeRequest(Model):
 
     method: Literal["initialize"] = constant("initialize")
     params: InitializeRequestParams
+    """Parameters of `initialize`."""
 
 
 class InitializeResult(Result):
@@ -49,6 +51,9 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2025_06_18.ServerCapabilities"
+    """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
+    added.
+    """
     server_info: "v2025_06_18.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -82,7 +87,9 @@ class ClientCapabilities(Model):
     sampling: Opt[dict[str, Any]] = None
     """The client can answer `sampling/createMessage` with the help of a model."""
     elicitation: Opt[dict[str, Any]] = None
-    """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
+    """The client can put questions to its user (`elicitation/create`); an empty object means forms only.
+    Since 2025-06-18.
+    """
 
 
 class ServerCapabilitiesPrompts(Model):
@@ -137,7 +144,7 @@ class ServerCapabilities(Model):
     logging: Opt[dict[str, Any]] = None
     """The server can pass on what it logs (`notifications/message`)."""
     completions: Opt[dict[str, Any]] = None
-    """The server answers `completion/complete`."""
+    """The server answers `completion/complete`. Since 2025-03-26."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
     """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
@@ -155,7 +162,8 @@ class Implementation(BaseMetadata):
     """
 
     version: str
+    """Release of the program, in a scheme of its own."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

@@ -87,5 +87,6 @@ Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-1
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcmessage
 """
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

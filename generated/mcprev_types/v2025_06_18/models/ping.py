@@ -19,7 +19,8 @@ class PingRequest(Model):
 
     method: Literal["ping"] = constant("ping")
     params: Opt["v2025_06_18.RequestParams"] = None
+    """Parameters of `ping`, `roots/list`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

@@ -35,6 +35,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     params: GetPromptRequestParams
+    """Parameters of `prompts/get`."""
 
 
 class GetPromptResult(Result):
@@ -48,6 +49,7 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """Purpose of the prompt."""
     messages: "list[v2025_06_18.PromptMessage]"
+    """Conversation to give to the model, with the arguments filled in."""
 
 
 class PromptMessage(Model):
@@ -59,9 +61,10 @@ class PromptMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: "v2025_06_18.ContentBlock"
     """Words or media of the message, as one block."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

@@ -19,6 +19,7 @@ class ListPromptsRequest(Model):
 
     method: Literal["prompts/list"] = constant("prompts/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListPromptsResult(PaginatedResult):
@@ -44,8 +45,9 @@ class Prompt(BaseMetadata):
     description: Opt[str] = None
     """Purpose of the prompt."""
     arguments: Opt["list[v2025_06_18.PromptArgument]"] = None
+    """Values that `prompts/get` takes to fill in the prompt."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class PromptArgument(BaseMetadata):
@@ -62,5 +64,5 @@ class PromptArgument(BaseMetadata):
     """True if a value is mandatory."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

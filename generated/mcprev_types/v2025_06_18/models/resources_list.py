@@ -19,6 +19,7 @@ class ListResourcesRequest(Model):
 
     method: Literal["resources/list"] = constant("resources/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourcesResult(PaginatedResult):
@@ -52,8 +53,8 @@ class Resource(BaseMetadata):
     size: Opt[Integer] = None
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

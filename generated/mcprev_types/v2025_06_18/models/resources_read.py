@@ -33,6 +33,7 @@ class ReadResourceRequest(Model):
 
     method: Literal["resources/read"] = constant("resources/read")
     params: ReadResourceRequestParams
+    """Parameters of `resources/read`."""
 
 
 class ReadResourceResult(Result):
@@ -47,5 +48,5 @@ class ReadResourceResult(Result):
     """The resource, or each of its parts, as text or as base64 data."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

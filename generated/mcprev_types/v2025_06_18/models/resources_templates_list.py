@@ -19,6 +19,7 @@ class ListResourceTemplatesRequest(Model):
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListResourceTemplatesResult(PaginatedResult):
@@ -50,8 +51,8 @@ class ResourceTemplate(BaseMetadata):
     annotations: Opt[Annotations] = None
     """Hints on the audience and importance of the object."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

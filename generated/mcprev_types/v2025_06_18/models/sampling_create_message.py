@@ -51,6 +51,7 @@ class CreateMessageRequest(Model):
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
     params: CreateMessageRequestParams
+    """Parameters of `sampling/createMessage`."""
 
 
 SamplingMessageContent: TypeAlias = Annotated[
@@ -60,7 +61,12 @@ SamplingMessageContent: TypeAlias = Annotated[
     | Annotated[UnknownContent, Tag(UNKNOWN)],
     open_union("type", "text", "image", "audio"),
 ]
-""""""
+"""The type of the value of `content` in SamplingMessage.
+
+Sent by either side. Since at least 2024-11-05.
+
+See https://modelcontextprotocol.io/specification/2025-06-18/schema#samplingmessage
+"""
 
 
 class SamplingMessage(Model):
@@ -72,6 +78,7 @@ class SamplingMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: SamplingMessageContent
     """Words or media of the message."""
 
@@ -86,6 +93,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """
 
     model: str
+    """Name of the model that wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens"] | str] = None
     """Reason why generation ended: one of the well-known values or the provider's own."""
 
@@ -120,5 +128,5 @@ class ModelHint(Model):
     """Model name or part of one; the client may substitute a comparable model."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

@@ -20,7 +20,7 @@ class CallToolResult(Result):
     content: "list[v2025_06_18.ContentBlock]"
     """Output as content blocks, for the model to read."""
     structured_content: Opt[dict[str, Any]] = None
-    """Output as a JSON object, valid under the tool's `outputSchema` if it has one."""
+    """Output as a JSON object, valid under the tool's `outputSchema` if it has one. Since 2025-06-18."""
     is_error: Opt[bool] = None
     """True if the tool itself failed and `content` tells the model why; assumed false."""
 
@@ -51,7 +51,8 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     params: CallToolRequestParams
+    """Parameters of `tools/call`."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

@@ -19,6 +19,7 @@ class ListToolsRequest(Model):
 
     method: Literal["tools/list"] = constant("tools/list")
     params: Opt[PaginatedRequestParams] = None
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`."""
 
 
 class ListToolsResult(PaginatedResult):
@@ -50,7 +51,7 @@ class ToolAnnotations(Model):
     idempotent_hint: Opt[bool] = None
     """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
     tools.
-"""
+    """
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -98,12 +99,12 @@ class Tool(BaseMetadata):
     input_schema: ToolInputSchema
     """JSON Schema of the arguments, always an object at the root."""
     output_schema: Opt[ToolOutputSchema] = None
-    """JSON Schema of `structuredContent` in the results of the tool."""
+    """JSON Schema of `structuredContent` in the results of the tool. Since 2025-06-18."""
     annotations: Opt[ToolAnnotations] = None
-    """Unverified hints on how the tool behaves."""
+    """Unverified hints on how the tool behaves. Since 2025-03-26."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_06_18 as v2025_06_18  # noqa: E402

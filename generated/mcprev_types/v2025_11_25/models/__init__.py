@@ -114,9 +114,7 @@ if TYPE_CHECKING:
         ServerCapabilities as ServerCapabilities,
         Implementation as Implementation,
     )
-    from .ping import (
-        PingRequest as PingRequest,
-    )
+    from .ping import PingRequest as PingRequest
     from .resources_list import (
         ListResourcesRequest as ListResourcesRequest,
         ListResourcesResult as ListResourcesResult,
@@ -190,10 +188,7 @@ if TYPE_CHECKING:
         CancelTaskRequest as CancelTaskRequest,
         CancelTaskResult as CancelTaskResult,
     )
-    from .tasks_list import (
-        ListTasksRequest as ListTasksRequest,
-        ListTasksResult as ListTasksResult,
-    )
+    from .tasks_list import ListTasksRequest as ListTasksRequest, ListTasksResult as ListTasksResult
     from .logging_set_level import (
         SetLevelRequestParams as SetLevelRequestParams,
         SetLevelRequest as SetLevelRequest,
@@ -233,9 +228,7 @@ if TYPE_CHECKING:
         ServerNotification as ServerNotification,
         ServerResult as ServerResult,
     )
-    from ..._open import (
-        UnknownContent as UnknownContent,
-    )
+    from ..._open import UnknownContent as UnknownContent
 else:
     # Hidden from type checkers: with `__getattr__`, they would accept any name.
     __getattr__, __dir__, __all__ = lazy(

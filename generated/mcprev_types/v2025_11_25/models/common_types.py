@@ -222,8 +222,8 @@ class Annotations(Model):
     priority: Opt[Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]] = None
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
     last_modified: Opt[str] = None
-    """Time of the last change, in ISO 8601 format."""
+    """Time of the last change, in ISO 8601 format. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

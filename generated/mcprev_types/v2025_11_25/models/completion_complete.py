@@ -48,7 +48,7 @@ class CompleteRequestParams(RequestParams):
     argument: CompleteRequestParamsArgument
     """Argument that is being completed."""
     context: Opt[CompleteRequestParamsContext] = None
-    """Known values besides the argument itself."""
+    """Known values besides the argument itself. Since 2025-06-18."""
 
 
 class CompleteRequest(Model):
@@ -62,6 +62,7 @@ class CompleteRequest(Model):
 
     method: Literal["completion/complete"] = constant("completion/complete")
     params: CompleteRequestParams
+    """Payload of `completion/complete`: what is being typed, and where it belongs."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -119,5 +120,5 @@ class PromptReference(BaseMetadata):
     type: Literal["ref/prompt"] = constant("ref/prompt")
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -62,7 +62,7 @@ class ElicitRequestFormParamsRequestedSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect."""
+    """URI of the schema dialect. Since 2025-11-25."""
     type: Literal["object"] = constant("object")
     properties: "dict[str, v2025_11_25.PrimitiveSchemaDefinition]"
     """Schema of each form field, by field name."""
@@ -79,7 +79,7 @@ class ElicitRequestFormParams(TaskAugmentedRequestParams):
     """
 
     mode: Opt[Literal["form"]] = None
-    """Always `form`, also when absent."""
+    """Always `form`, also when absent. Since 2025-11-25."""
     message: str
     """Text to show to the user with the form."""
     requested_schema: ElicitRequestFormParamsRequestedSchema
@@ -122,6 +122,7 @@ class ElicitRequest(Model):
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
     params: ElicitRequestParams
+    """Payload of `elicitation/create`, for a form or for a URL."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -147,7 +148,7 @@ class StringSchema(Model):
     format: Opt[Literal["email", "uri", "date", "date-time"]] = None
     """Syntax the text has to follow."""
     default: Opt[str] = None
-    """Value the form field starts with."""
+    """Value the form field starts with. Since 2025-11-25."""
 
 
 class NumberSchema(Model):
@@ -169,7 +170,7 @@ class NumberSchema(Model):
     maximum: Opt[int | float] = None
     """Largest value accepted."""
     default: Opt[int | float] = None
-    """Value the form field starts with."""
+    """Value the form field starts with. Since 2025-11-25."""
 
 
 class BooleanSchema(Model):
@@ -363,7 +364,7 @@ class LegacyTitledEnumSchema(Model):
     enum_names: Opt[list[str]] = None
     """Labels of the values, in the order of `enum`; not a JSON Schema keyword."""
     default: Opt[str] = None
-    """Value selected at first."""
+    """Value selected at first. Since 2025-11-25."""
 
 
 EnumSchema: TypeAlias = SingleSelectEnumSchema | MultiSelectEnumSchema | LegacyTitledEnumSchema
@@ -396,10 +397,10 @@ class ElicitResult(Result):
     action: Literal["accept", "decline", "cancel"]
     """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
     deciding.
-"""
+    """
     content: Opt[dict[str, str | int | float | bool | list[str]]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

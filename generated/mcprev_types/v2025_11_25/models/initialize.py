@@ -20,6 +20,7 @@ class InitializeRequestParams(RequestParams):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2025_11_25.ClientCapabilities"
+    """Optional features a client offers, declared in `initialize`; unlisted ones may be added."""
     client_info: "v2025_11_25.Implementation"
     """Name and version of the client program."""
 
@@ -34,6 +35,7 @@ class InitializeRequest(Model):
 
     method: Literal["initialize"] = constant("initialize")
     params: InitializeRequestParams
+    """Payload of `initialize`: the client's protocol version, capabilities and identity."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -50,6 +52,9 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2025_11_25.ServerCapabilities"
+    """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
+    added.
+    """
     server_info: "v2025_11_25.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -165,9 +170,11 @@ class ClientCapabilities(Model):
     sampling: Opt[ClientCapabilitiesSampling] = None
     """The client can answer `sampling/createMessage` with the help of a model."""
     elicitation: Opt[ClientCapabilitiesElicitation] = None
-    """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
+    """The client can put questions to its user (`elicitation/create`); an empty object means forms only.
+    Since 2025-06-18.
+    """
     tasks: Opt[ClientCapabilitiesTasks] = None
-    """The client can run requests as tasks."""
+    """The client can run requests as tasks. Since 2025-11-25."""
 
 
 class ServerCapabilitiesPrompts(Model):
@@ -262,7 +269,7 @@ class ServerCapabilities(Model):
     logging: Opt[dict[str, Any]] = None
     """The server can pass on what it logs (`notifications/message`)."""
     completions: Opt[dict[str, Any]] = None
-    """The server answers `completion/complete`."""
+    """The server answers `completion/complete`. Since 2025-03-26."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
     """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
@@ -270,7 +277,7 @@ class ServerCapabilities(Model):
     tools: Opt[ServerCapabilitiesTools] = None
     """The server answers `tools/list` and `tools/call`."""
     tasks: Opt[ServerCapabilitiesTasks] = None
-    """The server can run requests as tasks."""
+    """The server can run requests as tasks. Since 2025-11-25."""
 
 
 class Implementation(BaseMetadata, Icons):
@@ -282,11 +289,12 @@ class Implementation(BaseMetadata, Icons):
     """
 
     version: str
+    """Release of the program, in a scheme of its own."""
     description: Opt[str] = None
-    """Purpose of the program."""
+    """Purpose of the program. Since 2025-11-25."""
     website_url: Opt[str] = None
-    """Home page of the program, a URI."""
+    """Home page of the program, a URI. Since 2025-11-25."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

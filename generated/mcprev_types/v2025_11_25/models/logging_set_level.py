@@ -31,10 +31,11 @@ class SetLevelRequest(Model):
 
     method: Literal["logging/setLevel"] = constant("logging/setLevel")
     params: SetLevelRequestParams
+    """Payload of `logging/setLevel`: the lowest severity wanted."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -21,7 +21,7 @@ class CancelledNotificationParams(NotificationParams):
     request_id: Opt[RequestId] = None
     """Identifier of the cancelled request, sent by the same side; tasks are cancelled by `tasks/cancel`
     instead.
-"""
+    """
     reason: Opt[str] = None
     """Explanation in free text, for logs or for the user."""
 
@@ -36,6 +36,7 @@ class CancelledNotification(Model):
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
     params: CancelledNotificationParams
+    """Payload of `notifications/cancelled`: the cancelled request and the reason."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -50,6 +51,7 @@ class InitializedNotification(Model):
 
     method: Literal["notifications/initialized"] = constant("notifications/initialized")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -68,7 +70,7 @@ class ProgressNotificationParams(NotificationParams):
     total: Opt[int | float] = None
     """Amount at which the work is finished, if known."""
     message: Opt[str] = None
-    """Current activity, for display."""
+    """Current activity, for display. Since 2025-03-26."""
 
 
 class ProgressNotification(Model):
@@ -81,6 +83,7 @@ class ProgressNotification(Model):
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
     params: ProgressNotificationParams
+    """Payload of `notifications/progress`: the request concerned and how far it has come."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -95,6 +98,7 @@ class ResourceListChangedNotification(Model):
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -103,8 +107,7 @@ class ResourceUpdatedNotificationParams(NotificationParams):
 
     Sent by the server. Since at least 2024-11-05.
 
-    See
-    https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotificationparams
+    See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotificationparams
     """
 
     uri: str
@@ -122,6 +125,7 @@ class ResourceUpdatedNotification(Model):
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
     params: ResourceUpdatedNotificationParams
+    """Payload of `notifications/resources/updated`: which resource changed."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -136,6 +140,7 @@ class PromptListChangedNotification(Model):
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -150,6 +155,7 @@ class ToolListChangedNotification(Model):
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -173,6 +179,7 @@ class TaskStatusNotification(Model):
 
     method: Literal["notifications/tasks/status"] = constant("notifications/tasks/status")
     params: TaskStatusNotificationParams
+    """Payload of `notifications/tasks/status`: the current state of the task."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -203,6 +210,7 @@ class LoggingMessageNotification(Model):
 
     method: Literal["notifications/message"] = constant("notifications/message")
     params: LoggingMessageNotificationParams
+    """Payload of `notifications/message`: one log message with its severity."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -217,6 +225,7 @@ class RootsListChangedNotification(Model):
 
     method: Literal["notifications/roots/list_changed"] = constant("notifications/roots/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -245,8 +254,9 @@ class ElicitationCompleteNotification(Model):
 
     method: Literal["notifications/elicitation/complete"] = constant("notifications/elicitation/complete")
     params: ElicitationCompleteNotificationParams
+    """Parameters of `notifications/elicitation/complete`."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -19,10 +19,11 @@ class PingRequest(Model):
 
     method: Literal["ping"] = constant("ping")
     params: Opt["v2025_11_25.RequestParams"] = None
+    """Base of all request parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: "v2025_11_25.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -33,6 +33,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     params: GetPromptRequestParams
+    """Payload of `prompts/get`: the prompt's name and the values to fill in."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -49,6 +50,7 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """Purpose of the prompt."""
     messages: "list[v2025_11_25.PromptMessage]"
+    """Conversation to give to the model, with the arguments filled in."""
 
 
 class PromptMessage(Model):
@@ -60,9 +62,10 @@ class PromptMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: "v2025_11_25.ContentBlock"
     """Words or media of the message, as one block."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

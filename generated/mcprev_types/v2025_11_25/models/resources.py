@@ -28,6 +28,7 @@ class SubscribeRequest(Model):
 
     method: Literal["resources/subscribe"] = constant("resources/subscribe")
     params: SubscribeRequestParams
+    """Payload of `resources/subscribe`: which resource to watch."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -52,10 +53,11 @@ class UnsubscribeRequest(Model):
 
     method: Literal["resources/unsubscribe"] = constant("resources/unsubscribe")
     params: UnsubscribeRequestParams
+    """Payload of `resources/unsubscribe`: which resource to watch no longer."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

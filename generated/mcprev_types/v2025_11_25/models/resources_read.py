@@ -28,6 +28,7 @@ class ReadResourceRequest(Model):
 
     method: Literal["resources/read"] = constant("resources/read")
     params: ReadResourceRequestParams
+    """Payload of `resources/read`: which resource to read."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -45,5 +46,5 @@ class ReadResourceResult(Result):
     """The resource, or each of its parts, as text or as base64 data."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

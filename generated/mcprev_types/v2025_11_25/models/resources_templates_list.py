@@ -19,6 +19,7 @@ class ListResourceTemplatesRequest(Model):
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
     params: Opt[PaginatedRequestParams] = None
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -53,8 +54,8 @@ class ResourceTemplate(BaseMetadata, Icons):
     annotations: Opt[Annotations] = None
     """Hints on the audience and importance of the object."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -19,6 +19,7 @@ class ListRootsRequest(Model):
 
     method: Literal["roots/list"] = constant("roots/list")
     params: Opt[RequestParams] = None
+    """Base of all request parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -49,8 +50,8 @@ class Root(Model):
     name: Opt[str] = None
     """Label to show or to refer to the root by."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

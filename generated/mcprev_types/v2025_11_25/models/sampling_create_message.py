@@ -31,7 +31,7 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
     include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
     """Servers whose MCP context the client may add; all values but `none`, the default, need the
     capability `sampling.context`.
-"""
+    """
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
     max_tokens: Integer
@@ -41,9 +41,11 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
     metadata: Opt[dict[str, Any]] = None
     """Extra settings for the model provider, in its own format."""
     tools: Opt["list[v2025_11_25.Tool]"] = None
-    """Tools offered to the model; needs the capability `sampling.tools`."""
+    """Tools offered to the model; needs the capability `sampling.tools`. Since 2025-11-25."""
     tool_choice: Opt["v2025_11_25.ToolChoice"] = None
-    """Whether tools may or have to be called, `auto` when absent; needs the capability `sampling.tools`."""
+    """Whether tools may or have to be called, `auto` when absent; needs the capability `sampling.tools`.
+    Since 2025-11-25.
+    """
 
 
 class ToolChoice(Model):
@@ -68,6 +70,7 @@ class CreateMessageRequest(Model):
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
     params: CreateMessageRequestParams
+    """Payload of `sampling/createMessage`: the conversation to continue and settings for the model."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -82,10 +85,11 @@ class SamplingMessage(Model):
     """
 
     role: Role
+    """Party to a conversation: `user` for the human side, `assistant` for the model."""
     content: "v2025_11_25.SamplingMessageContentBlock | list[v2025_11_25.SamplingMessageContentBlock]"
     """Words or media of the message."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-11-25."""
 
 
 class CreateMessageResult(Result, SamplingMessage):
@@ -98,6 +102,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """
 
     model: str
+    """Name of the model that wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
     """Reason why generation ended: one of the well-known values or the provider's own."""
 
@@ -189,5 +194,5 @@ class ModelHint(Model):
     """Model name or part of one; the client may substitute a comparable model."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -34,6 +34,7 @@ class GetTaskRequest(Model):
 
     method: Literal["tasks/get"] = constant("tasks/get")
     params: GetTaskRequestParams
+    """Parameters of `tasks/get`."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -48,5 +49,5 @@ class GetTaskResult(Result, Task):
     """
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

@@ -19,6 +19,7 @@ class ListTasksRequest(Model):
 
     method: Literal["tasks/list"] = constant("tasks/list")
     params: Opt[PaginatedRequestParams] = None
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -36,5 +37,5 @@ class ListTasksResult(PaginatedResult):
     """Tasks on this page."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

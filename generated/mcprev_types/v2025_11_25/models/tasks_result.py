@@ -33,6 +33,7 @@ class GetTaskPayloadRequest(Model):
 
     method: Literal["tasks/result"] = constant("tasks/result")
     params: GetTaskPayloadRequestParams
+    """Parameters of `tasks/result`."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -47,5 +48,5 @@ class GetTaskPayloadResult(Result):
     """
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

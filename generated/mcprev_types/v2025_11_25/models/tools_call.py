@@ -21,7 +21,7 @@ class CallToolResult(Result):
     content: "list[v2025_11_25.ContentBlock]"
     """Output as content blocks, for the model to read."""
     structured_content: Opt[dict[str, Any]] = None
-    """Output as a JSON object, valid under the tool's `outputSchema` if it has one."""
+    """Output as a JSON object, valid under the tool's `outputSchema` if it has one. Since 2025-06-18."""
     is_error: Opt[bool] = None
     """True if the tool itself failed and `content` tells the model why; assumed false."""
 
@@ -50,10 +50,11 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     params: CallToolRequestParams
+    """Payload of `tools/call`: the tool's name and its arguments."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

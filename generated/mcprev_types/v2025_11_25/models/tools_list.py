@@ -19,6 +19,7 @@ class ListToolsRequest(Model):
 
     method: Literal["tools/list"] = constant("tools/list")
     params: Opt[PaginatedRequestParams] = None
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -53,7 +54,7 @@ class ToolAnnotations(Model):
     idempotent_hint: Opt[bool] = None
     """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
     tools.
-"""
+    """
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -69,7 +70,7 @@ class ToolExecution(Model):
     task_support: Opt[Literal["forbidden", "optional", "required"]] = None
     """Whether calls may (`optional`), have to (`required`) or cannot (`forbidden`, the default) run as
     tasks.
-"""
+    """
 
 
 class ToolInputSchema(Model):
@@ -81,7 +82,7 @@ class ToolInputSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect; JSON Schema 2020-12 when absent."""
+    """URI of the schema dialect; JSON Schema 2020-12 when absent. Since 2025-11-25."""
     type: Literal["object"] = constant("object")
     properties: Opt[dict[str, dict[str, Any]]] = None
     """Schema of each argument, by name."""
@@ -98,7 +99,7 @@ class ToolOutputSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect; JSON Schema 2020-12 when absent."""
+    """URI of the schema dialect; JSON Schema 2020-12 when absent. Since 2025-11-25."""
     type: Literal["object"] = constant("object")
     properties: Opt[dict[str, dict[str, Any]]] = None
     """Schema of each member of the output, by name."""
@@ -119,14 +120,14 @@ class Tool(BaseMetadata, Icons):
     input_schema: ToolInputSchema
     """JSON Schema of the arguments, always an object at the root."""
     execution: Opt[ToolExecution] = None
-    """How calls of the tool may be run."""
+    """How calls of the tool may be run. Since 2025-11-25."""
     output_schema: Opt[ToolOutputSchema] = None
-    """JSON Schema of `structuredContent` in the results of the tool."""
+    """JSON Schema of `structuredContent` in the results of the tool. Since 2025-06-18."""
     annotations: Opt[ToolAnnotations] = None
-    """Unverified hints on how the tool behaves."""
+    """Unverified hints on how the tool behaves. Since 2025-03-26."""
     meta: Opt[dict[str, Any]] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2025_11_25 as v2025_11_25  # noqa: E402

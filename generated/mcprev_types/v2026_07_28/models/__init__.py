@@ -224,9 +224,7 @@ if TYPE_CHECKING:
         ServerNotification as ServerNotification,
         ServerResult as ServerResult,
     )
-    from ..._open import (
-        UnknownContent as UnknownContent,
-    )
+    from ..._open import UnknownContent as UnknownContent
 else:
     # Hidden from type checkers: with `__getattr__`, they would accept any name.
     __getattr__, __dir__, __all__ = lazy(

@@ -17,7 +17,7 @@ class ElicitRequestFormParamsRequestedSchema(Model):
     """
 
     schema_uri: Opt[str] = None
-    """URI of the schema dialect."""
+    """URI of the schema dialect. Since 2025-11-25."""
     type: Literal["object"] = constant("object")
     properties: "dict[str, v2026_07_28.PrimitiveSchemaDefinition]"
     """Schema of each form field, by field name."""
@@ -34,7 +34,7 @@ class ElicitRequestFormParams(Model):
     """
 
     mode: Opt[Literal["form"]] = None
-    """Always `form`, also when absent."""
+    """Always `form`, also when absent. Since 2025-11-25."""
     message: str
     """Text to show to the user with the form."""
     requested_schema: ElicitRequestFormParamsRequestedSchema
@@ -76,6 +76,7 @@ class ElicitRequest(Model):
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
     params: ElicitRequestParams
+    """Payload of `elicitation/create`, for a form or for a URL."""
 
 
 class StringSchema(Model):
@@ -98,7 +99,7 @@ class StringSchema(Model):
     format: Opt[Literal["email", "uri", "date", "date-time"]] = None
     """Syntax the text has to follow."""
     default: Opt[str] = None
-    """Value the form field starts with."""
+    """Value the form field starts with. Since 2025-11-25."""
 
 
 class NumberSchema(Model):
@@ -120,7 +121,7 @@ class NumberSchema(Model):
     maximum: Opt[int | float] = None
     """Largest value accepted."""
     default: Opt[int | float] = None
-    """Value the form field starts with."""
+    """Value the form field starts with. Since 2025-11-25."""
 
 
 class BooleanSchema(Model):
@@ -314,7 +315,7 @@ class LegacyTitledEnumSchema(Model):
     enum_names: Opt[list[str]] = None
     """Labels of the values, in the order of `enum`; not a JSON Schema keyword."""
     default: Opt[str] = None
-    """Value selected at first."""
+    """Value selected at first. Since 2025-11-25."""
 
 
 EnumSchema: TypeAlias = SingleSelectEnumSchema | MultiSelectEnumSchema | LegacyTitledEnumSchema
@@ -347,10 +348,10 @@ class ElicitResult(Model):
     action: Literal["accept", "decline", "cancel"]
     """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
     deciding.
-"""
+    """
     content: Opt[dict[str, str | int | float | bool | list[str]]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

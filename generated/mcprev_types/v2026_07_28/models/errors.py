@@ -214,8 +214,7 @@ class MissingRequiredClientCapabilityError(Model):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#missingrequiredclientcapabilityerror
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#missingrequiredclientcapabilityerror
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
@@ -225,5 +224,5 @@ class MissingRequiredClientCapabilityError(Model):
     """Code and message of the failure."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

@@ -114,10 +114,11 @@ class PaginatedRequest(Model):
 
     method: str
     params: "v2026_07_28.PaginatedRequestParams"
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: "v2026_07_28.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

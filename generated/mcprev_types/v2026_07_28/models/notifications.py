@@ -36,6 +36,7 @@ class CancelledNotification(Model):
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
     params: CancelledNotificationParams
+    """Payload of `notifications/cancelled`: the cancelled request and the reason."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -54,7 +55,7 @@ class ProgressNotificationParams(NotificationParams):
     total: Opt[int | float] = None
     """Amount at which the work is finished, if known."""
     message: Opt[str] = None
-    """Current activity, for display."""
+    """Current activity, for display. Since 2025-03-26."""
 
 
 class ProgressNotification(Model):
@@ -67,6 +68,7 @@ class ProgressNotification(Model):
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
     params: ProgressNotificationParams
+    """Payload of `notifications/progress`: the request concerned and how far it has come."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -81,6 +83,7 @@ class ResourceListChangedNotification(Model):
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -103,14 +106,14 @@ class SubscriptionsAcknowledgedNotification(Model):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionsacknowledgednotification
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionsacknowledgednotification
     """
 
     method: Literal["notifications/subscriptions/acknowledged"] = constant(
         "notifications/subscriptions/acknowledged"
     )
     params: SubscriptionsAcknowledgedNotificationParams
+    """Payload of `notifications/subscriptions/acknowledged`: what the stream will carry."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -119,8 +122,7 @@ class ResourceUpdatedNotificationParams(NotificationParams):
 
     Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotificationparams
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotificationparams
     """
 
     uri: str
@@ -138,6 +140,7 @@ class ResourceUpdatedNotification(Model):
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
     params: ResourceUpdatedNotificationParams
+    """Payload of `notifications/resources/updated`: which resource changed."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -152,6 +155,7 @@ class PromptListChangedNotification(Model):
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -166,6 +170,7 @@ class ToolListChangedNotification(Model):
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
     params: Opt[NotificationParams] = None
+    """Base of all notification parameters."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
@@ -198,8 +203,9 @@ class LoggingMessageNotification(Model):
 
     method: Literal["notifications/message"] = constant("notifications/message")
     params: LoggingMessageNotificationParams
+    """Payload of `notifications/message`: one log message with its severity."""
     jsonrpc: Literal["2.0"] = constant("2.0")
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

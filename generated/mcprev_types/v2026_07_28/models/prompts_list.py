@@ -27,6 +27,7 @@ class ListPromptsRequest(Model):
 
     method: Literal["prompts/list"] = constant("prompts/list")
     params: PaginatedRequestParams
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -70,8 +71,9 @@ class Prompt(BaseMetadata, Icons):
     description: Opt[str] = None
     """Purpose of the prompt."""
     arguments: Opt["list[v2026_07_28.PromptArgument]"] = None
+    """Values that `prompts/get` takes to fill in the prompt."""
     meta: Opt[MetaObject] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
 class PromptArgument(BaseMetadata):
@@ -88,5 +90,5 @@ class PromptArgument(BaseMetadata):
     """True if a value is mandatory."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

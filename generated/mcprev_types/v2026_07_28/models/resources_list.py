@@ -28,6 +28,7 @@ class ListResourcesRequest(Model):
 
     method: Literal["resources/list"] = constant("resources/list")
     params: PaginatedRequestParams
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -79,8 +80,8 @@ class Resource(BaseMetadata, Icons):
     size: Opt[Integer] = None
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
     meta: Opt[MetaObject] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

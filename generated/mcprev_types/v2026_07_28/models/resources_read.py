@@ -41,6 +41,7 @@ class ReadResourceRequest(Model):
 
     method: Literal["resources/read"] = constant("resources/read")
     params: ReadResourceRequestParams
+    """Payload of `resources/read`: which resource to read."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -73,5 +74,5 @@ class ReadResourceResultResponse(Model):
     """Outcome of the request."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

@@ -28,6 +28,7 @@ class ListResourceTemplatesRequest(Model):
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
     params: PaginatedRequestParams
+    """Base of the parameters of requests that fetch a list page by page."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -50,8 +51,7 @@ class ListResourceTemplatesResultResponse(Model):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesresultresponse
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesresultresponse
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
@@ -78,8 +78,8 @@ class ResourceTemplate(BaseMetadata, Icons):
     annotations: Opt[Annotations] = None
     """Hints on the audience and importance of the object."""
     meta: Opt[MetaObject] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

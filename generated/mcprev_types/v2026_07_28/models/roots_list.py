@@ -34,6 +34,7 @@ class ListRootsRequest(Model):
 
     method: Literal["roots/list"] = constant("roots/list")
     params: Opt[ListRootsRequestParams] = None
+    """Parameters of `roots/list`."""
 
 
 @deprecated("Deprecated in MCP 2026-07-28.", category=None)
@@ -63,8 +64,8 @@ class Root(Model):
     name: Opt[str] = None
     """Label to show or to refer to the root by."""
     meta: Opt["v2026_07_28.MetaObject"] = None
-    """Extra metadata by key, for the protocol itself and for extensions."""
+    """Extra metadata by key, for the protocol itself and for extensions. Since 2025-06-18."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

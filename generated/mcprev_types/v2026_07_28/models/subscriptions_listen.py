@@ -49,6 +49,7 @@ class SubscriptionsListenRequest(Model):
 
     method: Literal["subscriptions/listen"] = constant("subscriptions/listen")
     params: SubscriptionsListenRequestParams
+    """Payload of `subscriptions/listen`: the notifications wanted."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
@@ -59,8 +60,7 @@ class SubscriptionsListenResultMetaObject(ResultMetaObject):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenresultmetaobject
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenresultmetaobject
     """
 
     subscription_id: Annotated[RequestId, wire("io.modelcontextprotocol/subscriptionId")]
@@ -80,7 +80,7 @@ class SubscriptionsListenResult(Model):
     result_type: ResultType = fallback("complete")
     """`complete` for a final result, `input_required` if the server needs more; read a missing one as
     `complete`.
-"""
+    """
 
 
 class SubscriptionsListenResultResponse(Model):
@@ -88,8 +88,7 @@ class SubscriptionsListenResultResponse(Model):
 
     Sent by the server. Since 2026-07-28.
 
-    See
-    https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenresultresponse
+    See https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenresultresponse
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
@@ -99,5 +98,5 @@ class SubscriptionsListenResultResponse(Model):
     """Outcome of the request."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402

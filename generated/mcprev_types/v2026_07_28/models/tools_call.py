@@ -21,7 +21,9 @@ class CallToolResult(Result):
     content: "list[v2026_07_28.ContentBlock]"
     """Output as content blocks, for the model to read."""
     structured_content: Nullable[Any] = ABSENT
-    """Output as a JSON value of any kind, valid under the tool's `outputSchema` if it has one."""
+    """Output as a JSON value of any kind, valid under the tool's `outputSchema` if it has one. Since
+    2025-06-18.
+    """
     is_error: Opt[bool] = None
     """True if the tool itself failed and `content` tells the model why; assumed false."""
 
@@ -65,10 +67,11 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     params: CallToolRequestParams
+    """Payload of `tools/call`: the tool's name and its arguments."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
 
-# Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.
+# Imported last: quoted hints are resolved here when their model is first used, which imports other modules.
 from ... import v2026_07_28 as v2026_07_28  # noqa: E402
