@@ -71,7 +71,7 @@ METHOD_KEYS: Final = {
 @each_revision
 def test_show_as_json_is_the_stable_format(revision: str) -> None:
     document = printed("show", revision, "--json")
-    keys = ["format", "revision", "package", "protocol_version", "constants", "methods", "types"]
+    keys = ["format", "generator", "revision", "package", "protocol_version", "constants", "methods", "types"]
     assert list(document) == keys
     assert (document["format"], document["revision"]) == (1, revision)
     assert document["package"] == module_name(revision)

@@ -1,7 +1,8 @@
 """The JSON document of `mcprev show REV --json`: one revision in a stable format, written into its package.
 
 It lists the types that the schema declares, with inherited members, wire names, and member types as TypeScript.
-Methods refer to types as the generated package names them. `FORMAT` is the version of the format.
+Methods refer to types as the generated package names them. `META_FORMAT` is the version of the format, and
+`generator` that of the generator: it stands in no other file of the package.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mcprev_codegen import ir
+from mcprev_codegen.emit.provenance import GENERATOR_VERSION
 from mcprev_codegen.facts import Method, Revision
 from mcprev_codegen.ir import Json
 from mcprev_codegen.python import module_name
@@ -26,6 +28,7 @@ def meta_document(revision: Revision) -> dict[str, Json]:
     """Return the document of a revision."""
     return {
         "format": META_FORMAT,
+        "generator": GENERATOR_VERSION,
         "revision": revision.name,
         "package": module_name(revision.name),
         "protocol_version": revision.protocol_version,

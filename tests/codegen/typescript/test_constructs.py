@@ -305,7 +305,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (4, "0842bb242d44c340")
+OUTPUT: Final = (5, "7948567b13160ba4")
 """The generator's version, and what the files of all constructs are then."""
 
 
@@ -313,7 +313,7 @@ def test_another_output_for_the_same_schema_is_another_version_of_the_generator(
     digest = hashlib.sha256()
     for path in sorted(package.parent.rglob("*.*")):
         if "__pycache__" not in path.parts:
-            text = path.read_text(encoding="utf-8").replace(f"(generator {GENERATOR_VERSION})", "")
+            text = path.read_text(encoding="utf-8").replace(f'"generator": {GENERATOR_VERSION},', "")
             digest.update(f"{path.relative_to(package.parent).as_posix()}\n{text}".encode())
     found = digest.hexdigest()[:16]
     assert (GENERATOR_VERSION, found) == OUTPUT, "count GENERATOR_VERSION up and write down both here"
