@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
