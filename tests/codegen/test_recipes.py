@@ -23,7 +23,7 @@ TEMPLATE = '''\
 {{ header }}
 """The limits of MCP {{ revision }}."""
 
-LIMITS = {{ limits | literal }}
+LIMITS = {{ bounds | literal }}
 '''
 RULE = """
 [[rule]]
@@ -77,7 +77,7 @@ import json, sys
 from click.testing import CliRunner
 from mcprev.cli import main
 told = [CliRunner().invoke(main, arguments) for arguments in json.loads(sys.argv[1])]
-print(json.dumps([[result.exit_code, result.output] for result in told]))
+print(json.dumps([[result.exit_code, result.output or repr(result.exception)] for result in told]))
 """
 
 
@@ -98,11 +98,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (house / "templates" / "package" / "limits.py.jinja2").write_text(TEMPLATE, encoding="utf-8")
     package = house / "emit" / "package.py"
     edit(
-        house / "emit" / "provenance.py", 'MODULES: Final = ("constants", "deltas", "dispatch",', ' "limits",'
+        package,
+        "MODULES: Final = (\n",
+        '    PackageModule("limits", lambda p: constant_tables(p.revision, p.docs), ("LIMITS",)),\n',
     )
-    edit(package, '"deltas.py": self.deltas(),', ' "limits.py": self.render("limits.py", limits={"a": 1}),')
-    edit(package, 'code(".methods"): ("METHODS",),', ' code(".limits"): ("LIMITS",),')
-    edit(package, '        "METHODS",\n', '        "LIMITS",\n')
 
     with (house / "diff" / "changes" / "rules" / "members.toml").open("a", encoding="utf-8") as file:
         file.write(RULE)
@@ -159,5 +158,5 @@ def test_what_the_recipes_add_is_there(copy: Path, tmp_path: Path) -> None:
     assert told[2][0] == 0, told[2][1]
     assert told[3][0] == 3, told[3][1]
     assert "LIMITS" in told[3][1]
-    used = "import types_.v2099_01_01 as package; assert package.limits.LIMITS == package.LIMITS == {'a': 1}"
+    used = "import types_.v2099_01_01 as package; assert package.limits.LIMITS == package.LIMITS == package.MAX_ITEMS"
     subprocess.run([sys.executable, "-W", "error", "-c", used], cwd=tmp_path, check=True)

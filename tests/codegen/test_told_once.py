@@ -36,7 +36,11 @@ HOMES: Final[dict[str, set[str]]] = {
     VERSION_CONSTANT: {VOCABULARY},
     **{name: set[str]() for name in sorted(LISTING_UNIONS)},
     **{name: {VOCABULARY} for name in (INPUT_REQUESTS, INPUT_RESPONSES)},
-    **{row.keyword: {CONSTRAINTS_} for row in CONSTRAINTS if row.keyword not in ("pattern", "minItems")},
+    **{
+        row.keyword: {CONSTRAINTS_}
+        for row in CONSTRAINTS
+        if row.keyword not in ("pattern", "minItems", "maxItems")
+    },
     **{
         row.attribute: {CONSTRAINTS_}
         for row in CONSTRAINTS

@@ -444,7 +444,7 @@ def intersection_of(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
     return ir.Intersection(tuple(chain.from_iterable(opened)))
 
 
-keys = st.lists(texts, min_size=1, max_size=2).map(tuple)
+keys = st.lists(texts, min_size=1, max_size=2, unique=True).map(tuple)
 derived_ = st.recursive(
     st.sampled_from(NAMES).map(ir.Ref),
     lambda inner: st.one_of(

@@ -9,8 +9,8 @@ import pytest
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.typescript import bounds
 from mcprev_codegen.typescript.printer import print_module
-from mcprev_codegen.typescript.reader import bounds
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, UNSUPPORTED
 from support import ROOT, parse
 

@@ -13,8 +13,8 @@ from typing import Final, NoReturn
 from tree_sitter import Node
 
 from mcprev_codegen import ir
+from mcprev_codegen.typescript.bounds import MAX_DECLARATIONS, MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body, is_heading
-from mcprev_codegen.typescript.reader.bounds import MAX_DECLARATIONS, MAX_DEPTH
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics
 from mcprev_codegen.typescript.reader.literals import read_literal, read_string
 from mcprev_codegen.typescript.reader.source_file import (
@@ -54,7 +54,7 @@ class _Statement:
 
 
 class Declarations:
-    """The declarations of one file, each read once; the `Scope` of its types."""
+    """The declarations of one file, each read once; the `TypeScope` of its types."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file

@@ -14,9 +14,9 @@ from typing import Final
 from tree_sitter import Node
 
 from mcprev_codegen import ir
-from mcprev_codegen.typescript.reader.bounds import MAX_DEPTH, MAX_TEMPLATES
+from mcprev_codegen.typescript.bounds import MAX_DEPTH, MAX_TEMPLATES
 from mcprev_codegen.typescript.reader.literals import shown_number
-from mcprev_codegen.typescript.reader.scope import Scope
+from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.source_file import SourceFile, named_children, node_text
 
 UNDEFINED: Final = ir.Prim("undefined")
@@ -44,7 +44,7 @@ _KNOWN: Final = ", ".join(
 )
 
 
-def joined(members: Iterable[ir.TypeExpr]) -> ir.TypeExpr:
+def union_of(members: Iterable[ir.TypeExpr]) -> ir.TypeExpr:
     """Return the union of types, with unions in it opened; a single type is no union."""
     found: list[ir.TypeExpr] = []
     for member in members:
@@ -55,7 +55,7 @@ def joined(members: Iterable[ir.TypeExpr]) -> ir.TypeExpr:
 class Operators:
     """Evaluates the operators on types in one file."""
 
-    def __init__(self, file: SourceFile, scope: Scope, read: Callable[[Node], ir.TypeExpr]) -> None:
+    def __init__(self, file: SourceFile, scope: TypeScope, read: Callable[[Node], ir.TypeExpr]) -> None:
         self._file = file
         self._scope = scope
         self._read = read
@@ -76,11 +76,12 @@ class Operators:
             if isinstance(found, ir.Union):
                 self._file.count(node, len(found.members))
                 pending += found.members[::-1]
-            elif isinstance(found, ir.Ref) and isinstance(decl, ir.Alias):
+                continue
+            if isinstance(found, ir.Ref) and isinstance(decl, ir.Alias):
                 opened.add(found)
                 pending.append(decl.type)
-            else:
-                yield found
+                continue
+            yield found
 
     def keys(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...] | None:
         """Return the member names in a type of keys; None for any string."""
@@ -174,7 +175,7 @@ class Operators:
             self._file.fail(
                 node, "the names of members are numbers here; write them out as a union of literals"
             )
-        return joined(ir.Lit(name) for name in names)
+        return union_of(ir.Lit(name) for name in names)
 
     def lookup(self, node: Node, *, absent: bool) -> ir.TypeExpr:
         """Return `T["member"]` or `T[number]`; with `absent`, `undefined` may be a part of it."""
@@ -182,7 +183,7 @@ class Operators:
         types = [*self.alternatives(of, self._read(of))]
         if node_text(key) == "number":
             items = [part for type_ in types for part in self._items(of, type_)]
-            return self._inlined(node, joined(ir.distinct(items)))
+            return self._inlined(node, union_of(ir.distinct(items)))
         keys = self.keys(key, self._read(key))
         if keys is None:
             self._file.fail(
@@ -197,7 +198,7 @@ class Operators:
                     "the member is optional, and an absent value has a meaning only in another member; write the type out",
                 )
             found.append(UNDEFINED)
-        return joined(ir.distinct(found))
+        return union_of(ir.distinct(found))
 
     def _member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.Field:
         members = self.members(node, type_)
@@ -267,7 +268,7 @@ class Operators:
                 texts = [
                     self._text(args[0], part) for part in self.alternatives(args[0], self._read(args[0]))
                 ]
-                return joined(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
+                return union_of(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
             case _:
                 self._file.fail(
                     node,
@@ -296,7 +297,7 @@ class Operators:
         kept = [part for part in parts if part not in _NULLISH]
         if not kept:
             self._file.fail(node, "this type leaves no value")
-        return type_ if len(kept) == len(parts) else joined(self._inlined(node, part) for part in kept)
+        return type_ if len(kept) == len(parts) else union_of(self._inlined(node, part) for part in kept)
 
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
         """Return the members of a union of plain values that another one has, or that it has not."""
@@ -311,7 +312,7 @@ class Operators:
         kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
             self._file.fail(node, "this type leaves no value")
-        return joined(ir.distinct(kept))
+        return union_of(ir.distinct(kept))
 
     def _text(self, node: Node, type_: ir.TypeExpr) -> str:
         if isinstance(type_, ir.Lit) and isinstance(type_.value, str) and type_.value[:1] <= "\uffff":
@@ -338,7 +339,7 @@ class Operators:
         if count > MAX_TEMPLATES:
             self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
         self._file.count(node, count * len(parts))
-        return joined(ir.distinct(self._combined(node, pieces) for pieces in product(*parts)))
+        return union_of(ir.distinct(self._combined(node, pieces) for pieces in product(*parts)))
 
     def _pieces(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...]:
         """Return a type in a placeholder as texts, with the names of simple placeholders between them."""

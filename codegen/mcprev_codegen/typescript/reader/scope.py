@@ -11,7 +11,7 @@ from tree_sitter import Node
 from mcprev_codegen import ir
 
 
-class Scope(Protocol):
+class TypeScope(Protocol):
     """The names that mean something at the place that is being read."""
 
     def reference(self, node: Node, name: str) -> ir.TypeExpr:

@@ -14,8 +14,8 @@ from tree_sitter import Language, Node, Parser
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.typescript.bounds import MAX_TEXT, MAX_TYPES
 from mcprev_codegen.typescript.jsdoc import BadTag, comment_body, is_jsdoc, read_comments
-from mcprev_codegen.typescript.reader.bounds import MAX_TEXT, MAX_TYPES
 from mcprev_codegen.typescript.reader.unsupported import PLAIN_DATA, UNSUPPORTED
 
 

@@ -9,11 +9,11 @@ from typing import Final
 from tree_sitter import Node
 
 from mcprev_codegen import ir
+from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
-from mcprev_codegen.typescript.reader.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.reader.literals import read_literal, read_number, read_string, shown_number
-from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators, joined
-from mcprev_codegen.typescript.reader.scope import Scope
+from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators, union_of
+from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.source_file import (
     SourceFile,
     flatten,
@@ -31,7 +31,7 @@ _ANY_VALUE: Final = ir.Obj()
 class TypeReader:
     """Reads types and members in one file; a scope says what their names mean."""
 
-    def __init__(self, file: SourceFile, scope: Scope) -> None:
+    def __init__(self, file: SourceFile, scope: TypeScope) -> None:
         self._file = file
         self._scope = scope
         self._operators = Operators(file, scope, self.type)
@@ -80,7 +80,7 @@ class TypeReader:
         kept = [part for part in parts if part != UNDEFINED]
         if not kept:
             self._file.fail(inner, "a member that is always absent is not supported; leave it out")
-        return (type_, False) if len(kept) == len(parts) else (joined(kept), True)
+        return (type_, False) if len(kept) == len(parts) else (union_of(kept), True)
 
     def _nested(self, node: Node, *, absent: bool) -> ir.TypeExpr:
         self._file.count(node)
@@ -112,7 +112,7 @@ class TypeReader:
         return ir.Prim("null") if value.type == "null" else ir.Lit(read_literal(self._file, value))
 
     def _union(self, node: Node) -> ir.TypeExpr:
-        return joined(self._nested(part, absent=self._absent) for part in flatten(node, node.type))
+        return union_of(self._nested(part, absent=self._absent) for part in flatten(node, node.type))
 
     def _intersection(self, node: Node) -> ir.TypeExpr:
         found: list[ir.TypeExpr] = []
@@ -141,7 +141,7 @@ class TypeReader:
             inner = named_children(item)[-1] if named or optional else item
             items.append(self.annotation(inner) if inner.type == "type_annotation" else self.type(inner))
             required += not optional
-        return joined(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
+        return union_of(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
 
     def _generic(self, node: Node) -> ir.TypeExpr:
         name_node, args_node = named_children(node)
