@@ -439,9 +439,13 @@ def union_of(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
 
 
 def intersection_of(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
-    """An intersection as the parser gives it: nested ones opened."""
-    opened = (m.members if isinstance(m, ir.Intersection) else (m,) for m in members)
-    return ir.Intersection(tuple(chain.from_iterable(opened)))
+    """An intersection as the parser gives it: nested ones opened, without `{}` beside a primitive type."""
+    opened = [m.members if isinstance(m, ir.Intersection) else (m,) for m in members]
+    found = list(chain.from_iterable(opened))
+    plain = (m for m in found if isinstance(m, ir.Prim | ir.Lit | ir.Template))
+    if any(m not in (*ir.ANYTHING, ir.Prim("null")) for m in plain):
+        found = [m for m in found if m != ir.Obj()]
+    return found[0] if len(found) == 1 else ir.Intersection(tuple(found))
 
 
 keys = st.lists(texts, min_size=1, max_size=2, unique=True).map(tuple)

@@ -26,6 +26,8 @@ from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
 _ANY_VALUE: Final = ir.Obj()
 """`{}`, which beside a primitive type means any value of it: editors offer the literals beside `string & {}`."""
+_WITH_NULL: Final = ir.ANYTHING | {ir.Prim("null")}
+"""The types of which `{}` leaves values out."""
 
 
 class TypeReader:
@@ -119,9 +121,7 @@ class TypeReader:
         for part in flatten(node, node.type):
             member = self.type(part)
             found += member.members if isinstance(member, ir.Intersection) else [member]
-        if any(
-            isinstance(part, ir.Prim | ir.Lit | ir.Template) and part not in ir.ANYTHING for part in found
-        ):
+        if any(isinstance(part, ir.Prim | ir.Lit | ir.Template) and part not in _WITH_NULL for part in found):
             found = [part for part in found if part != _ANY_VALUE]
         return found[0] if len(found) == 1 else ir.Intersection(tuple(found))
 
