@@ -157,7 +157,8 @@ def test_only_the_algorithms_of_the_author_are_accepted() -> None:
 
 
 def test_as_many_keys_as_the_limit_are_read() -> None:
-    assert verified(token(), {"keys": [*[{}] * (MAX_KEYS - 1), *public(KEY)["keys"]]})
+    others: list[dict[str, str]] = [{}] * (MAX_KEYS - 1)
+    assert verified(token(), {"keys": [*others, *public(KEY)["keys"]]})
 
 
 def test_the_client_is_named_by_either_claim() -> None:

@@ -220,7 +220,11 @@ def test_a_browser_that_runs_until_it_is_closed_holds_up_neither_login_nor_exit(
             super().join(0)
 
     monkeypatch.setattr("mcprev.oauth.loopback.threading.Thread", Thread)
-    monkeypatch.setattr("webbrowser.open", lambda _: closed.wait())
+
+    def wait(_url: str) -> bool:
+        return closed.wait()
+
+    monkeypatch.setattr("webbrowser.open", wait)
     assert loopback.open_browser(PAGE)
     closed.set()
 

@@ -27,7 +27,7 @@ class Calls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: Counter[str] = Counter()
         self._patch = monkeypatch
-        opened = Path.open
+        opened: Any = Path.open
 
         def counted(path: Path, *arguments: Any, **more: Any) -> Any:
             if path.is_relative_to(SCHEMA):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -45,7 +46,7 @@ def test_a_file_does_what_the_page_says(
         pytest.skip("the packages are missing: `make inputs`")
     package = re.sub(r"\W+", "_", name).strip("_") + "_types"
     (tmp_path / package).mkdir()  # before it is searched, or it counts as missing
-    monkeypatch.syspath_prepend(str(tmp_path / package))
+    monkeypatch.setattr(sys, "path", [str(tmp_path / package), *sys.path])
     described = json.loads((INSTALLED / name / "package.json").read_text(encoding="utf-8"))
     assert described["version"] == version
     assert result(INSTALLED / name / path, tmp_path, package) == expected

@@ -266,8 +266,6 @@ def test_the_index_lists_every_package_with_its_pin() -> None:
 
 
 def load_pins_of(revision: str) -> Any:
-    from support import SCHEMA
-
     return load_pins(FOLDER)[revision]
 
 

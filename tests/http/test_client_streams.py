@@ -123,9 +123,7 @@ def test_a_server_that_asks_for_no_delay_is_not_asked_ever_faster(
 ) -> None:
     cursor = ResumeState(retry=retry)
     assert [cursor.wait() for _ in waits] == waits
-    for _ in range(LIMIT):
-        last = cursor.wait()
-    assert last is None
+    assert [cursor.wait() for _ in range(LIMIT)][-1] is None
 
 
 @pytest.mark.parametrize("status", [405, 404, 400, 401, 500, 501, 200])
