@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcprev.client.tool_result import ToolResult as ToolResult
     from mcprev.convert import convert as convert
     from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
+    from mcprev.core.store import Record as Record, Records as Records
     from mcprev.errors import (
         AuthError as AuthError,
         AuthorizationDenied as AuthorizationDenied,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         SchemaError as SchemaError,
         ServersFailed as ServersFailed,
         SessionExpired as SessionExpired,
+        StoreError as StoreError,
         TaskCancelled as TaskCancelled,
         TokenRejected as TokenRejected,
         ToolError as ToolError,
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     )
     from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
+    from mcprev.stores.memory import MemoryRecords as MemoryRecords
     from mcprev.transports.http.client.authorization import (
         Authorization as Authorization,
         AuthorizedRequest as AuthorizedRequest,
@@ -147,7 +150,7 @@ _HOMES: Final = {
         "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
         "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
-        "ServersFailed", "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
+        "ServersFailed", "SessionExpired", "StoreError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
     "extras.connect_all": ("Clients", "ConnectOptions", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
@@ -161,6 +164,8 @@ _HOMES: Final = {
     "client.tasks": ("ClientTask",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
+    "stores.memory": ("MemoryRecords",),
+    "core.store": ("Record", "Records"),
     "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),
     "transports.http.client.target": ("http",),
     "transports.memory": ("memory",),

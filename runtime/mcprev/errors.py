@@ -38,6 +38,7 @@ McpError
 ├── ServersFailed                 some of several servers cannot be reached; carries the error of each by name
 ├── InputDeclined                 the user or a callback declined input that a server asked for
 ├── TaskCancelled                 a task was cancelled before it had a result
+├── StoreError                    a store cannot be reached, or has no room
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
 ├── RevisionError                 the revision table, a generated package or a step is not complete
 │   └── UndecidedStep             a conversion step is incomplete; carries the file to write
@@ -380,6 +381,10 @@ class InputDeclined(McpError):
 
 class TaskCancelled(McpError):
     """A task was cancelled before it had a result."""
+
+
+class StoreError(McpError):
+    """A store cannot be reached, or has no room for a record; the message says which, and what to do."""
 
 
 class SchemaError(McpError):
