@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
@@ -317,16 +318,18 @@ def test_a_missing_resource_is_an_error_and_never_empty(row: Revision) -> None:
 
 @req("RES-1", "PROM-2", everywhere=True)
 @given(
-    st.text("Aa0+/=_ \n\x00ü", max_size=9) | st.binary(max_size=9).map(lambda raw: b64encode(raw).decode())
+    st.text("Aa0+/=_ \n\x00ü", max_size=9) | st.binary(max_size=9).map(lambda raw: b64encode(raw).decode()),
+    st.sampled_from([4, 8, result_rules._PIECE]),
 )
-def test_base64_is_told_without_decoding_it(data: str) -> None:
-    """What is not told is decoded, which says what is wrong."""
+def test_base64_is_told_without_decoding_it(data: str, piece: int) -> None:
+    """What is not told is decoded, which says what is wrong. It is looked at in pieces."""
     try:
         binascii.a2b_base64(data, strict_mode=True)
         valid = True
     except ValueError:
         valid = False
-    told = result_rules._is_base64(data)
+    with mock.patch.object(result_rules, "_PIECE", piece):
+        told = result_rules._is_base64(data)
     assert told <= valid
     assert told or not valid or b64encode(binascii.a2b_base64(data)).decode() != data
 

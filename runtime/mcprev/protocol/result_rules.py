@@ -25,6 +25,8 @@ MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCom
 """The maximum number of completions in a result."""  # COMP-1
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_PIECE: Final = 64 * 1024
+"""How many characters of base64 are looked at together."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -65,8 +67,12 @@ def _is_base64(data: str) -> bool:
     """Return whether data is base64, without decoding it."""
     if len(data) % 4 or not data.isascii():
         return False
-    padding = data.encode().translate(None, _BASE64)
-    return padding in {b"", b"=", b"=="} and data.endswith(padding.decode())
+    for start in range(0, len(data), _PIECE):  # a copy of the whole costs more than looking at it
+        left = data[start : start + _PIECE].encode().translate(None, _BASE64)
+        if left:
+            is_last = start + _PIECE >= len(data)
+            return is_last and left in {b"=", b"=="} and data.endswith(left.decode())
+    return True
 
 
 def _check_block(block: object, path: str) -> None:
