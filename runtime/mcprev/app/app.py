@@ -48,7 +48,8 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
-        ("exact", "requires", "on_downgrade", "capabilities"), "pass it to the app that mounts it"
+        ("exact", "requires", "on_downgrade", "capabilities", "auth", "http"),
+        "pass it to the app that mounts it",
     ),
 }
 """Options that would have no effect in a mounted app, and what to do instead."""
@@ -89,8 +90,8 @@ class App:
           app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
           that block do not delay what else uses the event loop's executor, such as looking up host names.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
-          `requires`, `states`, `tasks`, `lifespan`, `middleware`, `on_downgrade`, `show_errors`, `ping_interval`,
-          `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
+          `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
+          `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options

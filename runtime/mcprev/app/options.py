@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mcprev.server.middleware import Middleware
     from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
+    from mcprev.transports.http.server.bearer import Bearer
+    from mcprev.transports.http.server.options import HttpOptions
 
 _OWN: Final = ("tags", "visible", "task", "ttl_ms", "cache_scope")
 """Options that are not sent to clients as members of the entry."""
@@ -56,6 +58,11 @@ class ServerOptions(TypedDict, total=False):
     several, entered in order. It runs once, from before the first request until after the last one."""
     middleware: Sequence[Middleware]
     """Functions `async def f(call, call_next)` around every call of a registered function, the first one outermost."""
+    auth: Bearer | None
+    """Requires and verifies tokens of HTTP clients. None: no tokens."""
+    http: HttpOptions | None
+    """The other options of serving over HTTP, such as `{"origins": ["https://app.example"], "drain": 10}`. They hold for
+    `run_http`, `asgi` and `mcprev serve`, whose own options replace them one by one."""
     on_downgrade: OnDowngrade | None
     """Called with each value that the revision of the client cannot represent; returns the value to send instead. None:
     the default replacements."""

@@ -8,8 +8,9 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import click
@@ -19,6 +20,7 @@ from mcprev.cli.table import CleanFormatter
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server
+    from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
 
 
@@ -47,15 +49,17 @@ def serve_command(
 ) -> None:
     """Serve an MCP server over stdio, or over HTTP with --http.
 
-    MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server or mcprev.App in it, or a function
-    without parameters that returns one.
+    MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server, a mcprev.App or the ASGI app of
+    one, or a function without parameters that returns one. Options replace those that the server was made with.
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
     if logging.lastResort is not None:  # prints what no handler takes, which can have text of peers
         logging.lastResort.setFormatter(CleanFormatter())
-    server = _find(target)
-    given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
+    server, app = _find(target)
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if value not in (None, ()) and value is not False
+    }
     if http is None:
         if given:
             raise click.UsageError("--path, --sse, --json, --origin, --host and --drain require --http")
@@ -63,7 +67,12 @@ def serve_command(
         return
     host, port = address(http)
     try:
-        server.run_http(host, port, **cast("HttpOptions", given))
+        if app is None:
+            server.run_http(host, port, **cast("HttpOptions", given))
+        else:
+            from mcprev.transports.http.server import running
+
+            running.run_http(type(app)(server, replace(app.settings, **given)), host, port)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -83,8 +92,8 @@ def address(text: str) -> tuple[str, int]:
     return parts.hostname or HOST, PORT if port is None else port
 
 
-def _find(target: str) -> Server:
-    """Return the server that a target names, or that the function returns which it names."""
+def _find(target: str) -> tuple[Server, AsgiApp | None]:
+    """Return the server that a target names, or that the function returns which it names, and its ASGI app if it is one."""
     from mcprev.server.server import Server
 
     module_name, _, name = target.rpartition(":")
@@ -100,12 +109,12 @@ def _find(target: str) -> Server:
     if not hasattr(found, "server") and not isinstance(found, Server) and callable(found):
         found = _made_by(found, f"'{name}' in {module_name}")
         name += "()"
-    found = getattr(found, "server", found)  # of an App
-    if not isinstance(found, Server):
+    server = getattr(found, "server", found)  # of an App
+    if not isinstance(server, Server):
         raise click.ClickException(
-            f"'{name}' in {module_name} is not a mcprev.Server or mcprev.App but a {type(found).__name__}"
+            f"'{name}' in {module_name} is not a mcprev.Server or mcprev.App but a {type(server).__name__}"
         )
-    return found
+    return server, cast("AsgiApp", found) if hasattr(found, "settings") else None
 
 
 def _made_by(factory: Callable[..., object], where: str) -> object:

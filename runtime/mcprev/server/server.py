@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev_types.latest import models
 
@@ -83,6 +84,8 @@ class Server:
         tasks: Tasks | None = None,
         lifespan: Lifespan | Sequence[Lifespan] = (),
         middleware: Sequence[Middleware] = (),
+        auth: Bearer | None = None,
+        http: HttpOptions | None = None,
         on_downgrade: OnDowngrade | None = None,
         validate: bool = True,
         show_errors: bool = False,
@@ -113,6 +116,9 @@ class Server:
         - `middleware` are functions `async def f(call, call_next)` around every call of the handler's methods, requests
           and notifications, the first one outermost. They are not called for the messages that the runtime serves
           itself: the handshake, pings, subscriptions and requests about tasks.
+        - `auth` requires and verifies tokens of HTTP clients, such as a `mcprev.Bearer`. `http` are the other options of
+          `asgi`, such as `{"origins": ["https://app.example"], "drain": 10}`. Both hold wherever the server is served over
+          HTTP: `run_http`, `serve_http`, `asgi` and `mcprev serve`, whose own options replace them one by one.
         - `on_downgrade(value, reason, revision)` is called with each value that the revision of the client cannot
           represent. It returns the value to send instead, or None for the default replacement. None: the defaults.
         - `validate` checks arguments and structured results of tools against the schemas in the handler's list of
@@ -126,8 +132,9 @@ class Server:
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
         Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of
-        `ServerHandler`. Raises `ValueError` for an unknown revision, and for a handler that overrides `discover` or
-        `subscriptions_listen`, which the runtime serves itself.
+        `ServerHandler`, and for an unknown name in `http`. Raises `ValueError` for an unknown revision, for invalid
+        options of HTTP, and for a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves
+        itself.
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
@@ -162,6 +169,8 @@ class Server:
 
             several = (lifespan,) if callable(lifespan) else lifespan
             self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
+        self.http: HttpOptions = _http_options(auth, http)
+        """The options of serving over HTTP, `auth` included."""
         self.on_downgrade = on_downgrade
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
         found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
@@ -242,8 +251,9 @@ class Server:
         endpoint too, and lifespan events need not be forwarded. Frameworks redirect a request to the mount path without
         a trailing slash; to avoid that, use `Route("/mcp", app)` or mount the app at the root.
 
-        No option is required; `mcprev.transports.http.server.options.HttpOptions` describes each in full. Times are in
-        seconds, sizes in bytes.
+        No option is required. Those that the server was made with hold unless they are passed here, one by one: `auth=None`
+        takes back its `auth`. `mcprev.transports.http.server.options.HttpOptions` describes each in full. Times
+        are in seconds, sizes in bytes.
 
         - `path` is the path of the endpoint, `/mcp` by default. `sse` serves HTTP+SSE too, the transport of 2024-11-05.
         - `auth` is a `mcprev.Bearer`, which requires and verifies tokens. `principal` is a function that returns the
@@ -263,13 +273,13 @@ class Server:
         - `max_connections` (10,000) and `drain` (30, the time to finish calls when the server stops) have an effect in
           `run_http` and `serve_http` only.
 
-        Raises `ValueError` for invalid options. See
+        Raises `ValueError` for invalid options and `TypeError` for unknown ones. See
         https://modelcontextprotocol.io/specification/latest/basic/transports.
         """
         from mcprev.transports.http.server.asgi import AsgiApp
-        from mcprev.transports.http.server.options import HttpSettings
+        from mcprev.transports.http.server.options import http_settings
 
-        return AsgiApp(self, HttpSettings(**options))
+        return AsgiApp(self, http_settings({**self.http, **options}))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.
@@ -377,3 +387,17 @@ class Server:
                 log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)
 
         connection.start(tell()).add_done_callback(lambda _: self._telling.discard(key))
+
+
+def _http_options(auth: Bearer | None, http: HttpOptions | None) -> HttpOptions:
+    """Return the options of HTTP that a server is made with. Raises `TypeError` and `ValueError` for wrong ones."""
+    options: HttpOptions = {} if http is None else {**http}
+    if auth is not None:
+        if "auth" in options:
+            raise ValueError("`auth` is there twice: pass it as `auth=` or in `http`, not both")
+        options["auth"] = auth
+    if options:
+        from mcprev.transports.http.server.options import http_settings
+
+        http_settings(options)
+    return options

@@ -28,7 +28,10 @@ def checked_principal(found: object) -> str | None:
 
 
 class HttpOptions(TypedDict, total=False):
-    """The keyword arguments of `Server.asgi`, `run_http` and `serve_http`; times are in seconds."""
+    """The keyword arguments of `Server.asgi`, `run_http` and `serve_http`, and `http=` of `Server` and `mcprev.App`.
+
+    Times are in seconds.
+    """
 
     path: str
     """The path of the endpoint, `/mcp` by default. If the app is mounted in another, the mount path works too."""
@@ -135,7 +138,9 @@ class HttpSettings:
             if not path.startswith("/"):
                 raise ValueError(f"the path '{path}' has to begin with a slash")
         if self.principal is not None and self.auth is not None:
-            raise ValueError("`principal` and `auth` exclude each other: a token has a principal")
+            raise ValueError(
+                "`principal` and `auth` exclude each other, as a token has a principal; pass None for the other one"
+            )
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
             raise ValueError(
                 f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"
@@ -147,3 +152,12 @@ class HttpSettings:
         if self.sse is True:
             return SSE_PATHS
         return self.sse or ()
+
+
+def http_settings(options: HttpOptions) -> HttpSettings:
+    """Return options with their defaults. Raises `TypeError` for unknown names and `ValueError` for wrong values."""
+    unknown = sorted(options.keys() - HttpOptions.__annotations__.keys())
+    if unknown:
+        names = ", ".join(HttpOptions.__annotations__)
+        raise TypeError(f"no option '{unknown[0]}' of HTTP; the options are {names}")
+    return HttpSettings(**options)
