@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         AuthorizedRequest as AuthorizedRequest,
     )
     from mcprev.transports.http.client.target import http as http
-    from mcprev.transports.http.server.access import Access as Access
+    from mcprev.transports.http.server.access import Access as Access, TokenRefused as TokenRefused
     from mcprev.transports.http.server.bearer import Bearer as Bearer
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
@@ -134,7 +134,7 @@ _HOMES: Final = {
     "extras.token_stores": ("DiskTokens", "KeyringTokens"),
     "oauth.loopback": ("Loopback",),
     "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
-    "transports.http.server.access": ("Access",),
+    "transports.http.server.access": ("Access", "TokenRefused"),
     "transports.http.server.bearer": ("Bearer",),
     "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),

@@ -12,6 +12,13 @@ from mcprev.errors import Json
 T = TypeVar("T")
 
 
+class TokenRefused(Exception):  # noqa: N818 - what it says of the token
+    """A verifier raises it for an invalid token, with the reason: the response is 401, and the client does not learn why.
+
+    The reason is for the server's log: it must not contain the token.
+    """
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Access:
     """The content of a valid token, which the `verify` function of a `Bearer` returns and handlers read as `ctx.access`."""

@@ -34,7 +34,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
-from mcprev.transports.http.server.access import Access, as_texts, of_type
+from mcprev.transports.http.server.access import Access, TokenRefused, as_texts, of_type
 from mcprev.transports.http.server.request import JSON_TYPE, Receive, Scope, Send
 from mcprev.transports.http.urls import (
     WELL_KNOWN,
@@ -104,8 +104,8 @@ class Bearer:
         """Set the verifier of tokens, the resource that they must be for, and the scopes that requests require.
 
         - `verify` is an async function, such as a `mcprev.JwtVerifier`. It gets a token, checks its signature or asks
-          its issuer, and returns an `Access`, or None for an invalid token. If it raises, or takes more than `timeout`
-          seconds (10 by default), the response is 503. The server itself then checks audience, expiry and scopes.
+          its issuer, and returns an `Access`; for an invalid token it raises `TokenRefused(reason)` or returns None. If
+          it raises anything else, or takes more than `timeout` seconds (10 by default), the response is 503. The server itself then checks audience, expiry and scopes.
         - `resource` is the URL of the endpoint as clients know it, or its origin if it has several endpoints. It must
           be in the audience of a token.
         - `authorization_servers` are the issuer URLs of the authorization servers whose tokens are accepted. Clients
@@ -242,6 +242,8 @@ class Bearer:
         try:
             found: object = await call_within(self._timeout, self._verify, token)
             return self._invalid("the token is not good") if found is None else of_type(found, Access)
+        except TokenRefused:
+            return self._invalid("the token is not good")
         except TimeoutError:
             _logger.warning("`verify` took too long, so a request is refused")
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
