@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access, TokenRefused as TokenRefused
     from mcprev.transports.http.server.bearer import Bearer as Bearer
+    from mcprev.transports.http.server.routes import Route as Route
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
@@ -136,6 +137,7 @@ _HOMES: Final = {
     "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access", "TokenRefused"),
     "transports.http.server.bearer": ("Bearer",),
+    "transports.http.server.routes": ("Route",),
     "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),
     "client.connect": ("connect",),

@@ -260,6 +260,7 @@ class Server:
           principal of a request from its ASGI scope, for apps that authenticate requests themselves.
         - `hosts` are the only accepted values of the header `Host`, and `origins` the accepted origins of web pages. By
           default, pages of this machine are accepted, and at loopback addresses only host names of this machine.
+        - `routes` are ASGI applications beside the endpoint, by exact path (`/health`) or prefix (`/admin/`).
         - `json_response`: True sends every response as JSON, False as an event stream if the client accepts one. None:
           JSON if the response is quick and no other message precedes it.
         - `sessions` and `get_stream` are True by default: `initialize` opens a session, which has a stream for messages

@@ -18,10 +18,11 @@ from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
-from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
+from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone, too_much
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
+from mcprev.transports.http.server.routes import RouteInfo, RouteTable
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -43,6 +44,12 @@ class AsgiApp:
         """The memory of all request bodies."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
+        self._routes = RouteTable(
+            settings.routes,
+            {} if settings.auth is None else settings.auth.routes,
+            taken={settings.path, *settings.sse_paths, *self._documents},
+            can_authenticate=settings.auth is not None or settings.principal is not None,
+        )
         self._endpoint = Endpoint(
             server.identity.revisions,
             sessions=settings.sessions,
@@ -53,7 +60,7 @@ class AsgiApp:
         self._watching = False
         """Whether the app waits for the signal that stops the server that runs it."""
         self._stopping: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the lifespan of the app."""
@@ -78,7 +85,7 @@ class AsgiApp:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._closed = self._watching = False
+                self._closed = self._draining = self._watching = False
                 try:
                     await self.start()
                 except Exception as error:  # noqa: BLE001 - the ASGI server is told, and ends
@@ -107,8 +114,11 @@ class AsgiApp:
         Calls in progress have `linger` seconds to finish; meanwhile clients can still answer the server's requests.
         """
         dispatcher = self._dispatcher
+        self._draining = True
+        served = asyncio.create_task(self._routes.finish(linger))
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
             await dispatcher.aclose(linger)
+        await served
         self._closed, self._dispatcher = True, None
         await self.stop()
 
@@ -163,12 +173,11 @@ class AsgiApp:
             return HttpError(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return stopped()
-        reject = self._origin_policy.refusal(headers, http_request.address)
-        if reject is not None:
-            return reject
         if place is not here:
             http_request.place = place
-        return None
+            if self._routes.at_any_host(place):
+                return None
+        return self._origin_policy.refusal(headers, http_request.address)
 
     async def _start_lifespan(self) -> HttpError | None:
         """Enter the lifespan for an app whose lifespan events nobody forwards; return the error response if it fails."""
@@ -181,6 +190,8 @@ class AsgiApp:
 
     async def _identify(self, find: Principal, http_request: HttpRequest) -> HttpError | None:
         """Set the principal of a request, or return 403 if `find` raises: None would mean an anonymous client."""  # HTTP-28
+        if self._routes.in_the_open(http_request.place):
+            return None
         try:
             http_request.principal = checked_principal(await call_within(IDENTIFY, find, http_request.scope))
         except Exception:
@@ -190,7 +201,7 @@ class AsgiApp:
 
     async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
         """Verify the token of a request; return the error response if it is refused. The metadata needs none."""  # AUTH-1
-        if http_request.place in self._documents:
+        if http_request.place in self._documents or self._routes.in_the_open(http_request.place):
             return None
         found = await auth.admit(http_request.headers, http_request.scope.get("query_string", b""))
         if isinstance(found, HttpError):
@@ -208,7 +219,9 @@ class AsgiApp:
         path = path.rstrip("/") or "/"
         if path == here:
             return here
-        return path if path in self.settings.sse_paths or path in self._documents else None
+        if path in self.settings.sse_paths or path in self._documents:
+            return path
+        return self._routes.find(path)
 
     async def _at_endpoint(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to the endpoint of Streamable HTTP."""
@@ -243,10 +256,12 @@ class AsgiApp:
         return await dispatcher.serve(request_class, session, http_request)
 
     async def _at_other_endpoint(self, http_request: HttpRequest) -> HttpError | None:
-        """Serve a request to one of the endpoints of HTTP+SSE, or for the metadata."""
+        """Serve a request to one of the endpoints of HTTP+SSE, for the metadata, or for a route."""
         if self._auth is not None and http_request.place in self._documents:
             await http_request.answer(*self._auth.document(http_request.verb))
             return None
+        if http_request.place not in self.settings.sse_paths:
+            return await self._at_route(http_request)
         dispatcher = self.dispatcher
         if http_request.place == self.settings.sse_paths[0]:
             return await dispatcher.open_sse(http_request)
@@ -259,6 +274,19 @@ class AsgiApp:
         http_request.share = BodyShare(self.budget, body)
         refused = self.budget.refusal(http_request.share)
         return refused or await dispatcher.take_sse(found, body, http_request)
+
+    async def _at_route(self, http_request: HttpRequest) -> HttpError | None:
+        """Serve a request for a route; its body counts towards the budget until the end of the response."""
+        body = await self._read(http_request)
+        if isinstance(body, HttpError):
+            return body
+        if not self.budget.take(len(body)):
+            return too_much()
+        try:
+            info = RouteInfo(not self._draining, http_request.principal, http_request.access)
+            return await self._routes.serve(http_request, body, info)
+        finally:
+            self.budget.held -= len(body)
 
     async def _read(self, http_request: HttpRequest) -> bytes | HttpError:
         timeout = asyncio.timeout(self.settings.body_timeout)

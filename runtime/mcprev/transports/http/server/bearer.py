@@ -35,7 +35,8 @@ from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.access import Access, TokenRefused, as_texts, of_type
-from mcprev.transports.http.server.request import JSON_TYPE, Receive, Scope, Send
+from mcprev.transports.http.server.request import JSON_TYPE, App, Receive, Scope, Send
+from mcprev.transports.http.server.routes import Route
 from mcprev.transports.http.urls import (
     WELL_KNOWN,
     canonical_resource,
@@ -144,6 +145,8 @@ class Bearer:
         self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path})
         """The paths of the metadata in an app that is not mounted in another."""
         self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
+        self.routes: Mapping[str, App | Route] = {}
+        """Routes that belong to the authentication, which an app serves beside its endpoint. None by default."""
         self.metadata_app: MetadataApp = MetadataApp(self)
         """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
 

@@ -21,7 +21,7 @@ from mcprev.transports.http.server.body_budget import (
     declares_too_much,
     too_large,
 )
-from mcprev.transports.http.server.request import Fields, HttpRequest
+from mcprev.transports.http.server.request import NO_BODY, Fields, HttpRequest
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
@@ -186,7 +186,8 @@ class Http11Request(HttpRequest):
         self.answered = True
         usual = self.complete and self.keep_alive and not http.stopping
         closing = b"" if usual else self._closing()
-        length = b"" if status == 204 else b"content-length: %d\r\n" % len(body)
+        none = status in NO_BODY or (not body and self.verb == "HEAD")
+        length = b"" if none else b"content-length: %d\r\n" % len(body)
         head = b"%b%b%b\r\n" % (_head(status, fields, tuple(http.state.default_headers)), closing, length)
         if self.verb == "HEAD":
             http.write(head)

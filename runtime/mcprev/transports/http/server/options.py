@@ -12,6 +12,8 @@ from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.bearer import Bearer
+    from mcprev.transports.http.server.request import App
+    from mcprev.transports.http.server.routes import Route
 
 PATH: Final = "/mcp"
 SSE_PATHS: Final = ("/sse", "/messages")
@@ -57,6 +59,11 @@ class HttpOptions(TypedDict, total=False):
     auth: Bearer | None
     """A `mcprev.Bearer`, which requires and verifies tokens. Its metadata is served below `/.well-known`, unless the
     app is mounted in another. None: no token is required. Excludes `principal`."""
+    routes: Mapping[str, App | Route]
+    """ASGI applications beside the endpoint, by exact path such as `/health`, or by prefix such as `/admin/`. They get
+    HTTP requests only, within `max_body` and `max_headers`, after the checks of `hosts` and `origins`; a
+    `mcprev.Route` says otherwise, or that a request needs authentication. What they raise is logged and answered with
+    500. None by default."""
     origins: Sequence[str]
     """The accepted origins of web pages, such as `https://app.example`, in addition to those of this machine; `*`
     accepts every page. It sends no CORS headers: wrap the app in `mcprev.cors` for those."""
@@ -116,6 +123,7 @@ class HttpSettings:
     sse: bool | tuple[str, str] = False
     principal: Principal | None = None
     auth: Bearer | None = None
+    routes: Mapping[str, App | Route] = field(default_factory=dict[str, "App | Route"])
     origins: Sequence[str] = ()
     hosts: Sequence[str] | None = None
     idle: float = 30 * 60.0

@@ -33,6 +33,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Response headers; names are in lower case."""
+NO_BODY: Final = frozenset({204, 304})
+"""The statuses of responses without content, and so without `Content-Length` (RFC 9110, section 8.6)."""
 JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
@@ -177,8 +179,8 @@ class AsgiRequest(HttpRequest):
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
-        # A response without content has no `Content-Length` (RFC 9110, section 8.6).
-        length = () if status == 204 else ((b"content-length", b"%d" % len(body)),)
+        none = status in NO_BODY or (not body and self.verb == "HEAD")
+        length = () if none else ((b"content-length", b"%d" % len(body)),)
         await self._send({"type": "http.response.start", "status": status, "headers": (*fields, *length)})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
