@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import sys
+import cProfile
 from collections.abc import Callable
-from types import FrameType
 from typing import Final
 
 import pytest
 
+from fuzz.fuzzing import in_time
 from linear import assert_linear
 from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
@@ -173,30 +173,20 @@ LARGE: Final = {
 }  # fmt: skip
 
 
-class Counter:
-    """Counts calls of Python functions; fails the test above a number."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, _frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            self.calls += 1
-            if self.calls > CALLS:
-                sys.setprofile(None)
-                pytest.fail(f"more than {CALLS} calls")
-
-
 def in_steps(work: Callable[[], object]) -> None:
     """Do some work that may end with an error at a place of the file; fail if it takes too many steps."""
     refused: SchemaError | None = None
-    sys.setprofile(Counter())
-    try:
-        work()
-    except SchemaError as error:
-        refused = error
-    finally:
-        sys.setprofile(None)
+    profile = cProfile.Profile(builtins=False)
+    with in_time():
+        profile.enable()
+        try:
+            work()
+        except SchemaError as error:
+            refused = error
+        finally:
+            profile.disable()
+    calls = sum(entry.callcount for entry in profile.getstats())
+    assert calls <= CALLS
     if refused:
         assert refused.path == "schema.ts"
         assert refused.line > 0
