@@ -59,12 +59,14 @@ test: setup
 upstream: setup
 	$(BIN)/pytest -n auto --dist worksteal -m upstream
 
-# `make test` tries a fixed number of cases in about a minute; this tries new ones, for `SECONDS` in each test, and
-# shows how many. A failure says which `SEED` runs its case again.
+# `make test` tries a fixed number of cases in half a minute; this tries new ones, for `SECONDS` in each test of
+# tests/fuzz, and shows how many; other tests that draw `sampled` cases try many times as many as in `make test`.
+# A failure says which `SEED` runs its case again.
 fuzz: SECONDS := 60
 fuzz: SEED := $(shell date +%s)
 fuzz: setup
-	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz -n auto -rP --show-capture=stdout
+	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz $$(grep -rl 'import.* sampled' tests) -n auto \
+	  --hypothesis-seed=$(SEED) -rP --show-capture=stdout
 
 # The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.
 SEEDS ?= 1

@@ -31,7 +31,7 @@ gc.disable()
 settings.register_profile(
     "mcprev",
     deadline=None,
-    derandomize=True,
+    derandomize="MCPREV_FUZZ_SECONDS" not in os.environ,
     database=None,
     max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

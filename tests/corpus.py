@@ -56,6 +56,8 @@ PROBES: Final[tuple[Json, ...]] = (
     {}, {"x": 1}, {"x": "y"}, {"type": "x"}, {"x": {}}, {"x": None},
 )  # fmt: skip
 """What is put in the place of a member to see whether it is taken."""
+FEW_PROBES: Final[tuple[Json, ...]] = (None, 1.5, "x", [[]], {})
+"""One of each kind."""
 UNKNOWN_CONTENT: Final[tuple[JsonObject, ...]] = (
     {"type": "x-future"},
     {"type": "x-future", "text": 1.0, "data": None, "_meta": [True], "nested": {"type": "text"}},
@@ -354,17 +356,22 @@ class Mutation:
 
 
 def mutations(corpus: Corpus, name: str) -> Iterator[Mutation]:
-    """Every member of a type dropped, and every probe put in its place, in the fullest example."""
+    """Every member of a type dropped, and every probe put in its place, in the fullest example.
+
+    What a type has from another one of the revision, a base or a member of a union, gets `FEW_PROBES`: every probe
+    is tried at the other one, whose declaration is the same in the schema and in the models.
+    """
     for type_ in corpus.schema.members(ir.Ref(name)):
         followed = corpus.schema.follow(type_)
         whole = corpus.sample(type_, full=True)
-        for probe in PROBES:
+        is_own = type_ == ir.Ref(name) or not isinstance(type_, ir.Ref)
+        for probe in PROBES if is_own else FEW_PROBES:
             yield Mutation(f"the whole = {probe!r}", type_, copy.deepcopy(probe), "")
         if not isinstance(followed, ir.Ref) or not isinstance(whole, dict):
             continue
         for f in corpus.schema.flat(followed.name).fields:
             rest = {k: v for k, v in whole.items() if k != f.name}
             yield Mutation(f"without {f.name}", type_, rest, f.name)
-            for probe in PROBES:
+            for probe in PROBES if f.declared_in == name else FEW_PROBES:
                 changed = {**rest, f.name: copy.deepcopy(probe)}
                 yield Mutation(f"{f.name} = {probe!r}", type_, changed, f.name)

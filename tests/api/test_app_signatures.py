@@ -24,6 +24,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 import mcprev
+from fuzz.fuzzing import sampled
 from linear import Text, assert_linear
 from mcprev.app import uri_templates
 from mcprev.app.results import ToolReturns
@@ -363,7 +364,7 @@ def test_only_types_whose_json_text_says_no_more_than_the_value_are_validated_as
 
 
 @req("TOOL-3", everywhere=True)
-@settings(max_examples=400)
+@settings(max_examples=sampled(150))
 @given(hint=st.sampled_from(AS_IT_IS), data=st.data())
 def test_arguments_that_are_validated_as_they_are_arrive_as_from_their_text(hint: Any, data: Any) -> None:
     odd = st.one_of(
@@ -477,7 +478,7 @@ def test_what_the_schema_allows_arrives_as_it_was(data: st.DataObject) -> None:
 
 
 @req("TOOL-3", everywhere=True)
-@settings(max_examples=300)
+@settings(max_examples=sampled(100))
 @given(hint=HINTS, value=ANYTHING)
 def test_what_arrives_is_what_the_schema_allows_and_nothing_else(hint: Any, value: Any) -> None:
     function = one(hint)

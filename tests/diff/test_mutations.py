@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from corpus import Corpus
 from diff.diffing import revision_from, without_prose
 from diff.mutations import Mutation, Object, Told, mutations
+from fuzz.fuzzing import sampled
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
 from mcprev_codegen.diff.comparison.view import View, view_of
@@ -43,7 +44,7 @@ def _apart(one: Mutation, other: Mutation) -> bool:
 
 
 @given(_some())
-@settings(max_examples=30)
+@settings(max_examples=sampled(12))
 def test_random_known_mutations_are_found_and_nothing_else(case: tuple[str, list[Mutation]]) -> None:
     name, chosen = case
     old, new = _mutated(name, chosen)
@@ -52,7 +53,7 @@ def test_random_known_mutations_are_found_and_nothing_else(case: tuple[str, list
 
 
 @given(_some())
-@settings(max_examples=10)
+@settings(max_examples=sampled(5))
 def test_the_way_back_from_random_mutations_has_the_mirrors(case: tuple[str, list[Mutation]]) -> None:
     name, chosen = case
     old, new = _mutated(name, chosen)

@@ -28,6 +28,8 @@ LIMIT: Final = 5.0
 """Seconds of processor time that a case may take, on a machine however loaded. Most take less than a millisecond."""
 LOOP_LIMIT: Final = 60.0
 """Seconds after which a case on an event loop hangs."""
+FACTOR: Final = 30
+"""How many times as many cases tests with `sampled` try in `make fuzz` as in `make test`."""
 SHOWN: Final = 4000
 """Characters of a failing case that are shown."""
 
@@ -44,6 +46,11 @@ def seeds(cases: int) -> Iterator[int]:
         return iter(range(first, first + cases))
     end = time.monotonic() + seconds
     return takewhile(lambda _: time.monotonic() < end, count(first))
+
+
+def sampled(cases: int) -> int:
+    """How many random cases a test outside this folder tries: these, or `FACTOR` times as many in `make fuzz`."""
+    return cases * (FACTOR if os.environ.get("MCPREV_FUZZ_SECONDS") else 1)
 
 
 def generator(seed: int) -> random.Random:

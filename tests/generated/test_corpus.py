@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from fuzz.fuzzing import sampled
 from corpus import Corpus, Judge, Mutation, mutations
 from losses import losses
 from mcprev_codegen import ir
@@ -117,7 +118,7 @@ def test_plain_examples_are_valid_by_upstreams_schema(revision: str, name: str) 
 
 @each_type
 def test_every_valid_value_round_trips_exactly(revision: str, name: str) -> None:
-    @settings(max_examples=8)
+    @settings(max_examples=sampled(3))
     @given(corpus_of(revision, open_=True).values(name))
     def check(value: Json) -> None:
         round_trips(revision, name, value)
@@ -130,7 +131,7 @@ def test_generated_values_are_valid_by_our_schema_and_upstreams(revision: str) -
     names = list(load(revision).schema.types)
     declared = load(revision).declared.types
 
-    @settings(max_examples=150)
+    @settings(max_examples=sampled(60))
     @given(st.sampled_from(names).flatmap(lambda n: st.tuples(st.just(n), corpus_of(revision).values(n))))
     def check(case: tuple[str, Json]) -> None:
         name, value = case
@@ -153,6 +154,18 @@ def test_a_mutated_message_is_accepted_only_where_the_schema_accepts_it(revision
             is_tolerated(revision, name, mutation)
         else:
             rejects(revision, name, mutation)
+
+
+@each_revision
+def test_every_probe_is_tried_for_each_member_where_it_is_declared(revision: str) -> None:
+    schema, members, declared = load(revision).schema, set[str](), set[str]()
+    for name in schema.types:
+        for type_ in map(schema.follow, schema.members(ir.Ref(name))):
+            for f in schema.flat(type_.name).fields if isinstance(type_, ir.Ref) else ():
+                members.add(f"{f.declared_in}.{f.name}: {f.field.type}")
+                if f.declared_in == name:
+                    declared.add(f"{name}.{f.name}: {f.field.type}")
+    assert members == declared
 
 
 def is_tolerated(revision: str, name: str, mutation: Mutation) -> None:
@@ -211,7 +224,7 @@ def damaged(draw: st.DrawFn, revision: str) -> tuple[str, Json, bool]:
 def test_damage_deep_inside_is_judged_as_the_schema_judges_it(revision: str) -> None:
     strict, lenient = judges(revision)
 
-    @settings(max_examples=300)
+    @settings(max_examples=sampled(100))
     @given(damaged(revision))
     def check(case: tuple[str, Json, bool]) -> None:
         name, value, null = case

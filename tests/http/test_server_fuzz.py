@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 import mcprev
 from api.authors import text
 from asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
+from fuzz.fuzzing import sampled
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.response_stream import ResponseStream
@@ -555,7 +556,7 @@ def play(script: tuple[dict[str, Any], list[Revision], list[Step]], then: Callab
     everywhere=True,
 )
 @settings(
-    max_examples=250,
+    max_examples=sampled(80),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
+from fuzz.fuzzing import sampled
 from mcprev.json_schema.bounds import canonical_json, pattern
 from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
 from requirements import req
@@ -69,7 +70,7 @@ SCHEMAS = st.recursive(st.sampled_from(NO_KEYWORDS), schemas, max_leaves=5)
 
 
 @req("TOOL-3", "JSCH-1", everywhere=True)
-@settings(max_examples=500)
+@settings(max_examples=sampled(150))
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=10))
 def test_it_means_what_the_library_says(schema: Any, values: list[Any]) -> None:
     """Making a schema takes longer than making a value: each is tried with several."""

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic_core import from_json
 
+from fuzz.fuzzing import sampled
 from linear import assert_linear
 from mcprev.errors import INVALID_REQUEST
 from mcprev.transports.http.server import body_budget
@@ -227,7 +228,7 @@ def refusal_of(data: bytes, values: int, names: int) -> str | None:
 
 
 @req("SEC-6", "BASE-1", "BASE-10", everywhere=True)
-@settings(max_examples=600)
+@settings(max_examples=sampled(200))
 @given(text=texts(), values=st.integers(1, 60), names=st.sampled_from([50, 1_000, 10**9]), data=st.data())
 def test_a_large_message_is_refused_for_what_the_bounds_say_and_nothing_else(
     text: str, values: int, names: int, data: st.DataObject
@@ -260,7 +261,7 @@ def test_a_large_message_is_refused_for_what_the_bounds_say_and_nothing_else(
 
 
 @req("HTTP-31", everywhere=True)
-@settings(max_examples=200)
+@settings(max_examples=sampled(70))
 @given(text=texts(), few=st.sampled_from([0, 10, 1000]))
 def test_a_large_body_weighs_no_less_than_by_its_parts_and_little_more(text: str, few: int) -> None:
     data = b'["' + b"x" * 64 + b'",' + text.encode() + b"]"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from corpus import Corpus, Judge
+from fuzz.fuzzing import sampled
 from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
@@ -468,7 +469,7 @@ def test_an_object_with_its_delta_applied_is_valid_next_door(here: str, there: s
     judge = Judge(load(there), lenient=False)
     vouched = 0
 
-    @settings(max_examples=150)
+    @settings(max_examples=sampled(50))
     @given(objects(here, there))
     def check(case: tuple[str, Json]) -> None:
         nonlocal vouched

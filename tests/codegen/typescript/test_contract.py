@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fuzz.fuzzing import sampled
 from mcprev_codegen import ir
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript.printer import print_inline, print_module, print_type
@@ -185,7 +186,7 @@ def test_the_reformatter_changes_a_file_and_keeps_its_words() -> None:
 def test_a_reformatted_file_gives_the_identical_ir(revision: str) -> None:
     """Prose included: a comment stays with what it stood at."""
 
-    @settings(max_examples=8)
+    @settings(max_examples=sampled(3))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         text = Reformatter(seeded(seed))(upstream_text(revision))
@@ -198,7 +199,7 @@ def test_a_reformatted_file_gives_the_identical_ir(revision: str) -> None:
 def test_a_reformatted_contract_gives_the_identical_ir(revision: str) -> None:
     source = (SCHEMA / revision / "schema.ts").read_text(encoding="utf-8")
 
-    @settings(max_examples=8)
+    @settings(max_examples=sampled(3))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         text = Reformatter(seeded(seed), noise=True)(source)
@@ -486,7 +487,7 @@ def modules(draw: st.DrawFn) -> ir.Module:
     return ir.Module(tuple(draw(st.permutations(decls))))
 
 
-@settings(max_examples=100)
+@settings(max_examples=sampled(30))
 @given(modules())
 def test_any_module_survives_printing(module: ir.Module) -> None:
     text = print_module(module)
@@ -495,7 +496,7 @@ def test_any_module_survives_printing(module: ir.Module) -> None:
         assert not isinstance(decl, ir.Alias) or "\n" not in print_inline(decl.type)
 
 
-@settings(max_examples=60)
+@settings(max_examples=sampled(20))
 @given(modules(), st.integers(0, 2**32))
 def test_any_module_survives_reformatting(module: ir.Module, seed: int) -> None:
     text = print_module(module)
