@@ -89,6 +89,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_logfinish() -> None:
+    """Freeze what outlives a test; not before its log is gone, which holds tasks and all that they refer to."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores: some tests wait, for processes and for time limits."""

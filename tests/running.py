@@ -121,7 +121,6 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT, has_both_ends: bo
             return runner.run(main())
     finally:
         gc.collect()
-        gc.freeze()  # what is alive now need not be looked at again after each test
         assert complaints == [], "\n".join(complaints)
 
 

@@ -123,7 +123,7 @@ def returning(value: object, names: str = "_") -> F:
 
     def returns(*_args: object, **_named: object) -> object:
         if isinstance(value, BaseException):
-            raise value
+            raise value.with_traceback(None)  # without the frames through which it was raised before
         return value
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
