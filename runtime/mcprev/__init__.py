@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         ToolError as ToolError,
         TransportError as TransportError,
     )
+    from mcprev.extras.any_verifier import AnyVerifier as AnyVerifier
     from mcprev.extras.connect_all import (
         Clients as Clients,
         ConnectOptions as ConnectOptions,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     )
     from mcprev.extras.cors import cors as cors
     from mcprev.extras.rate_limit import RateLimit as RateLimit
+    from mcprev.extras.static_tokens import StaticTokens as StaticTokens
     from mcprev.extras.telemetry import Telemetry as Telemetry
     from mcprev.extras.token_stores import (
         DiskTokens as DiskTokens,
@@ -138,6 +140,8 @@ _HOMES: Final = {
     "transports.http.server.access": ("Access", "TokenRefused"),
     "transports.http.server.bearer": ("Bearer",),
     "transports.http.server.routes": ("Route",),
+    "extras.static_tokens": ("StaticTokens",),
+    "extras.any_verifier": ("AnyVerifier",),
     "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),
     "client.connect": ("connect",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from sys import float_info
 from typing import TypeVar, cast
@@ -12,7 +13,7 @@ from mcprev.errors import Json
 T = TypeVar("T")
 
 
-class TokenRefused(Exception):  # noqa: N818 - what it says of the token
+class TokenRefused(Exception):
     """A verifier raises it for an invalid token, with the reason: the response is 401, and the client does not learn why.
 
     The reason is for the server's log: it must not contain the token.
@@ -33,6 +34,8 @@ class Access:
     """The OAuth client that the token was issued to; None if unknown."""
     expires: float | None
     """The expiry time in seconds since 1970; None if the token does not expire."""
+    audience_checked: bool
+    """Whether the verifier has found out that the token is for this server; if not, `audience` must name its resource."""
     claims: Mapping[str, Json] = field(compare=False, repr=False)
     """Further claims of the token, for handlers."""
 
@@ -44,12 +47,14 @@ class Access:
         scopes: str | Collection[str] = (),
         client_id: str | None = None,
         expires: float | None = None,
+        audience_checked: bool = False,
         claims: Mapping[str, Json] | None = None,
     ) -> None:
         """Set the content of a token.
 
         `audience` is one URL or several. `scopes` are a collection, or a string with spaces between scopes, as in
-        OAuth. `expires` is in seconds since 1970. Raises `TypeError` or `ValueError` for invalid values; if that
+        OAuth. `expires` is in seconds since 1970. `audience_checked` is True if the verifier itself has found out that the
+        token is for this server, by another name than its resource. Raises `TypeError` or `ValueError` for invalid values; if that
         happens in `verify`, the request is refused.
         """
         if not isinstance(cast("object", subject), str) or not subject:
@@ -64,7 +69,14 @@ class Access:
         put(self, "scopes", frozenset(as_texts(scopes.split() if isinstance(scopes, str) else scopes)))
         put(self, "client_id", client_id)
         put(self, "expires", expires)
+        put(self, "audience_checked", audience_checked is True)
         put(self, "claims", dict(claims or {}))
+
+    def with_subject(self, subject: str) -> Access:
+        """Return a copy with another subject."""
+        found = copy(self)
+        object.__setattr__(found, "subject", subject)
+        return found
 
 
 def as_texts(found: Iterable[str]) -> tuple[str, ...]:

@@ -93,8 +93,8 @@ class Bearer:
         self,
         verify: Verify,
         *,
-        resource: str,
-        authorization_servers: Sequence[str],
+        resource: str | None = None,
+        authorization_servers: Sequence[str] | None = None,
         scopes: Sequence[str] = (),
         needs: Needs | None = None,
         suffices: Suffices = _includes,
@@ -108,9 +108,10 @@ class Bearer:
           its issuer, and returns an `Access`; for an invalid token it raises `TokenRefused(reason)` or returns None. If
           it raises anything else, or takes more than `timeout` seconds (10 by default), the response is 503. The server itself then checks audience, expiry and scopes.
         - `resource` is the URL of the endpoint as clients know it, or its origin if it has several endpoints. It must
-          be in the audience of a token.
+          be in the audience of a token. Needed with an authorization server.
         - `authorization_servers` are the issuer URLs of the authorization servers whose tokens are accepted. Clients
-          read them in the metadata.
+          read them in the metadata. Default: the `issuers` of `verify`, such as those of a `mcprev.JwtVerifier`; if it
+          has none, as `mcprev.StaticTokens`, there is no metadata.
         - `scopes` are required for every request. None are by default.
         - `needs(method, params)` returns additional scopes for a request, or None. The params are JSON as the client
           sent it, not validated.
@@ -122,29 +123,34 @@ class Bearer:
         `needs` and `suffices` may be async. If one of them raises, takes too long or returns another type, the response
         is 503. Raises `ValueError` for an invalid URL or scope.
         """
+        named: Sequence[str] | None = getattr(verify, "issuers", None)
+        issuers = named if authorization_servers is None else authorization_servers
+        if issuers is None or isinstance(issuers, str) or not (issuers or authorization_servers is None):
+            raise ValueError("`authorization_servers` must be a list with at least one issuer URL")
+        for issuer in issuers:
+            check_issuer(issuer)
         parts = split_resource(resource)
-        if parts is None or "?" in resource:
+        if (parts is None or "?" in str(resource)) and (issuers or resource is not None):
             raise ValueError(
                 f"{mask_url(repr(resource))} is not a resource: pass an https or http URL with a host and no query"
             )
-        self.resource: str = in_lower_case(parts)
-        if not authorization_servers or isinstance(authorization_servers, str):
-            raise ValueError("`authorization_servers` must be a list with at least one issuer URL")
-        for issuer in authorization_servers:
-            check_issuer(issuer)
+        self.resource: str = "" if parts is None else in_lower_case(parts)
+        """The URL of the resource; empty without one."""
+        self._seen_at: Callable[[str | None], object] | None = getattr(verify, "seen_at", None)
         self._verify, self._needs, self._suffices = verify, needs, suffices
         self._scopes = _check_scopes(scopes)
         self._always = frozenset(self._scopes)
         self._timeout = timeout
         self.clock: Callable[[], float] = clock
-        self._canonical = canonical_resource(resource)
-        self.metadata_path: str = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
-        """The path of `metadata_url`."""
-        self.metadata_url: str = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
+        self._canonical = canonical_resource(self.resource)
+        path = "" if parts is None or not issuers else WELL_KNOWN + parts.path.removesuffix("/")
+        self.metadata_path: str = unquote(path)
+        """The path of `metadata_url`; empty if there is no metadata, because no authorization server is named."""
+        self.metadata_url: str = in_lower_case(parts._replace(path=path)) if parts and path else ""
         """The URL of the metadata, which challenges name unless the app is mounted in another."""
-        self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path})
+        self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path} if path else ())
         """The paths of the metadata in an app that is not mounted in another."""
-        self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
+        self._document = json.dumps(self._describe(issuers, about or {}) if path else {}).encode()
         self.routes: Mapping[str, App | Route] = {}
         """Routes that belong to the authentication, which an app serves beside its endpoint. None by default."""
         self.metadata_app: MetadataApp = MetadataApp(self)
@@ -195,16 +201,21 @@ class Bearer:
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token
+        if self._seen_at is not None:
+            self._seen_at(headers.text(b"host"))
         access = await self._verified(token)
         if isinstance(access, HttpError):
             return access
         if access.expires is not None and access.expires <= self.clock():
             return self._invalid("the token has expired")
-        if self.resource not in access.audience and self._canonical not in map(
-            canonical_resource, access.audience
-        ):
+        if not access.audience_checked and not self._is_for_us(access.audience):
             return self._invalid("the token is not for this server")
         return await self._short_of(access, self._always) or access
+
+    def _is_for_us(self, audience: Sequence[str]) -> bool:
+        """Return whether an audience names the resource; without a resource, none does."""
+        found = self.resource in audience or self._canonical in map(canonical_resource, audience)
+        return self.resource != "" and found
 
     async def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
         """Return the error response if a message, or a message of a batch, needs more scopes than `access` has."""
@@ -291,13 +302,14 @@ class Bearer:
         named = " ".join(scope for scope in scopes if _SCOPE.fullmatch(scope))
         said = {"error": error, "error_description": why} if error else {}
         said |= {"scope": named} if named else {}
-        said["resource_metadata"] = self.metadata_url
+        said |= {"resource_metadata": self.metadata_url} if self.metadata_url else {}
         challenge = ", ".join(f'{name}="{value}"' for name, value in said.items())
+        challenge = f"Bearer {challenge}".rstrip()
         return HttpError(
             status,
             InvalidRequest(f"{_WORDS[status]}: {why}"),
             message.id if isinstance(message, Request) else None,
-            headers=((b"www-authenticate", f"Bearer {challenge}".encode()),),
+            headers=((b"www-authenticate", challenge.encode()),),
         )
 
 

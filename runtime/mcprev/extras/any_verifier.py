@@ -1,0 +1,69 @@
+"""Several verifiers of bearer tokens as one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import cast
+
+from mcprev.callbacks import finished
+from mcprev.transports.http.server.access import Access, TokenRefused
+from mcprev.transports.http.server.bearer import Verify
+
+
+class AnyVerifier:
+    """Verifies tokens with the first of several verifiers that accepts them: `Bearer(AnyVerifier(first, second), ...)`.
+
+    If the verifiers have several issuers, the subject of a token becomes `subject@issuer`, because two issuers may
+    give the same name to different people. Subjects of verifiers without an issuer, such as functions, stay as they are.
+    """
+
+    def __init__(self, *verifiers: Verify) -> None:
+        """Set the verifiers, in the order of asking.
+
+        Raises `ValueError` for fewer than two, and for an `IntrospectionVerifier` without `issuer`.
+        """
+        if len(verifiers) < 2:
+            raise ValueError("pass at least two verifiers")
+        if any(getattr(each, "issuers", ()) is None for each in verifiers):
+            raise ValueError(
+                "an IntrospectionVerifier beside others needs its `issuer`, to tell subjects apart"
+            )
+        names = [getattr(each, "issuers", None) or () for each in verifiers]
+        self.issuers: tuple[str, ...] = tuple(dict.fromkeys(name for found in names for name in found))
+        """The issuers of all verifiers, which a `Bearer` names to clients."""
+        several = len({found[:1] for found in names}) > 1
+        self._verifiers = [
+            (verify, f"@{found[0]}" if several and found else "")
+            for verify, found in zip(verifiers, names, strict=True)
+        ]
+
+    def seen_at(self, host: str | None) -> None:
+        """Tell the verifiers under which name the server was reached."""
+        for verify, _ in self._verifiers:
+            seen_at = getattr(verify, "seen_at", None)
+            if seen_at is not None:
+                seen_at(host)
+
+    async def __call__(self, token: str) -> Access:
+        """Return the content of a token.
+
+        Raises `TokenRefused` with the reasons of all verifiers, or the error of one that could not decide.
+        """
+        reasons: list[str] = []
+        failure: Exception | None = None
+        for verify, suffix in self._verifiers:
+            try:
+                found: Access | None = await finished(
+                    cast("Awaitable[Access | None] | Access | None", verify(token))
+                )
+            except TokenRefused as refused:
+                reasons.append(str(refused))
+            except Exception as error:  # noqa: BLE001 - another verifier may know the token
+                failure = error
+            else:
+                if found is not None:
+                    return found.with_subject(f"{found.subject}{suffix}") if suffix else found
+                reasons.append("no reason given")
+        if failure is not None:
+            raise failure
+        raise TokenRefused("; ".join(reasons))
