@@ -6,7 +6,14 @@ import mcprev
 
 port = int(sys.argv[1])
 url = f"http://127.0.0.1:{port}/mcp"
-app = mcprev.App("demo", "1.0")
+
+
+async def verify(token: str) -> mcprev.Access | None:
+    return mcprev.Access("ann", audience=url) if token == "secret" else None
+
+
+auth = mcprev.Bearer(verify, resource=url, authorization_servers=["https://as.example"])
+app = mcprev.App("demo", "1.0", auth=auth)
 
 
 @app.tool
@@ -14,10 +21,4 @@ def who(ctx: mcprev.Context) -> str:
     return str(ctx.principal)
 
 
-async def verify(token: str) -> mcprev.Access | None:
-    return mcprev.Access("ann", audience=url) if token == "secret" else None
-
-
-app.run_http(
-    port=port, auth=mcprev.Bearer(verify, resource=url, authorization_servers=["https://as.example"])
-)
+app.run_http(port=port)

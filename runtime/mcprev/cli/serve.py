@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
 import logging
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
 
-from mcprev.callbacks import at_once
+from mcprev.cli.loading import Loaded, author_errors, load
 from mcprev.cli.table import CleanFormatter
 
-if TYPE_CHECKING:
-    from mcprev.server.server import Server
-    from mcprev.transports.http.server.asgi import AsgiApp
-    from mcprev.transports.http.server.options import HttpOptions
+_NO_AUTH: Final = {"auth": None, "principal": None}
+_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @click.command("serve")
-@click.argument("target", metavar="MODULE:SERVER")
+@click.argument("target", metavar="MODULE[:SERVER]")
+@click.argument("arguments", metavar="[-- ARGS...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP; HOST or PORT may be left out.")
 @click.option("--path", help="The path of the endpoint, /mcp by default.")
@@ -40,41 +33,79 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
+@click.option("--no-auth", is_flag=True, help="Serve without authentication, whatever the server has.")
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    help="What to log to stderr; info, with a line for each request over HTTP, by default; on stdio warning.",
+)
 def serve_command(
     *,
     target: str,
+    arguments: tuple[str, ...],
     stdio: bool,
     http: str | None,
+    no_auth: bool,
+    log_level: str | None,
     **options: object,  # named as those of `run_http`
 ) -> None:
     """Serve an MCP server over stdio, or over HTTP with --http.
 
     MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server, a mcprev.App or the ASGI app of
-    one, or a function without parameters that returns one. Options replace those that the server was made with.
+    one, or a function without parameters that returns one; it may be left out if the module has one server. Options
+    replace those that the server was made with. The module reads ARGS in sys.argv.
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
-    if logging.lastResort is not None:  # prints what no handler takes, which can have text of peers
-        logging.lastResort.setFormatter(CleanFormatter())
-    server, app = _find(target)
     given: dict[str, Any] = {
         name: value for name, value in options.items() if value not in (None, ()) and value is not False
     }
-    if http is None:
-        if given:
-            raise click.UsageError("--path, --sse, --json, --origin, --host and --drain require --http")
-        server.run_stdio()
+    if http is None and (given or no_auth):
+        names = "--path, --sse, --json, --origin, --host, --drain and --no-auth"
+        raise click.UsageError(f"{names} require --http")
+    where = None if http is None else address(http)
+    loaded = load(target, arguments)
+    _log(log_level or ("warning" if http is None else "info"), named=log_level is not None)
+    if where is None:
+        with author_errors():
+            loaded.server.run_stdio()
         return
-    host, port = address(http)
+    if no_auth:
+        given |= _NO_AUTH
     try:
-        if app is None:
-            server.run_http(host, port, **cast("HttpOptions", given))
-        else:
-            from mcprev.transports.http.server import running
-
-            running.run_http(type(app)(server, replace(app.settings, **given)), host, port)
+        with author_errors(but=(ImportError, OSError, ValueError)):
+            _serve_http(loaded, *where, given, checked=not no_auth)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, checked: bool) -> None:
+    from mcprev.cli.protection import protecting_line
+    from mcprev.transports.http.server import running
+    from mcprev.transports.http.server.asgi import AsgiApp
+
+    app = loaded.asgi or loaded.server.asgi()
+    settings = replace(app.settings, **given)
+    if checked and settings.auth is None and settings.principal is None:
+        line = protecting_line(loaded.modules)
+        if line is not None:
+            raise click.ClickException(
+                f"the server has no authentication here, but {line} sets some up, which this command does not run: pass it "
+                "as `auth=` to mcprev.App or mcprev.Server (`principal` in `http=`), where it holds for every way of "
+                "serving; or serve everybody with --no-auth"
+            )
+    running.run_http(AsgiApp(loaded.server, settings), host, port)
+
+
+def _log(level: str, *, named: bool) -> None:
+    """Log to stderr from a level on, unless the module logs to somewhere else itself."""
+    if not logging.root.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.root.addHandler(handler)
+        named = True
+    if named:
+        logging.getLogger("mcprev").setLevel(level.upper())
 
 
 def address(text: str) -> tuple[str, int]:
@@ -90,60 +121,3 @@ def address(text: str) -> tuple[str, int]:
     if parts.netloc != text:
         raise click.BadParameter(f"'{text}' is not HOST:PORT", param_hint="--http")
     return parts.hostname or HOST, PORT if port is None else port
-
-
-def _find(target: str) -> tuple[Server, AsgiApp | None]:
-    """Return the server that a target names, or that the function returns which it names, and its ASGI app if it is one."""
-    from mcprev.server.server import Server
-
-    module_name, _, name = target.rpartition(":")
-    if not module_name or not name:
-        raise click.UsageError(
-            f"'{target}' is not MODULE:SERVER, such as server.py:server or package.module:server"
-        )
-    found: object = _module(module_name)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-        if found is None:
-            raise click.ClickException(f"there is no '{name}' in {module_name}")
-    if not hasattr(found, "server") and not isinstance(found, Server) and callable(found):
-        found = _made_by(found, f"'{name}' in {module_name}")
-        name += "()"
-    server = getattr(found, "server", found)  # of an App
-    if not isinstance(server, Server):
-        raise click.ClickException(
-            f"'{name}' in {module_name} is not a mcprev.Server or mcprev.App but a {type(server).__name__}"
-        )
-    return server, cast("AsgiApp", found) if hasattr(found, "settings") else None
-
-
-def _made_by(factory: Callable[..., object], where: str) -> object:
-    """Return the server that a function makes. Raises `click.ClickException` for a function that cannot be called."""
-    try:
-        inspect.signature(factory).bind()
-    except TypeError as error:
-        raise click.ClickException(f"{where} cannot be called without arguments: {error}") from None
-    found = factory()
-    try:
-        return at_once(found, where)
-    except TypeError:
-        raise click.ClickException(f"{where} is async; make the server in a function that is not") from None
-
-
-def _module(name: str) -> object:
-    sys.path.insert(0, str(Path.cwd()))
-    if not name.endswith(".py"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
-                raise  # the module exists, but one of its imports does not
-            raise click.ClickException(f"there is no module '{name}'") from error
-    path = Path(name)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise click.ClickException(f"there is no file '{name}'")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module

@@ -1,0 +1,112 @@
+"""Finds authentication that a file has only where it serves itself, which `mcprev serve` does not run.
+
+A program such as `if __name__ == "__main__": app.run_http(auth=auth)` protects itself, and the same app, imported, does
+not. What is not run is read: the source of the modules of the server, of the `__main__` of their packages, and of the
+files beside them that import them.
+"""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from mcprev.cli.loading import INSTALLED
+
+_SERVES: Final = frozenset({"run_http", "serve_http", "asgi"})
+_AUTHENTICATES: Final = frozenset({"auth", "principal"})
+_BEARER: Final = "Bearer"
+_WORDS: Final = (*_AUTHENTICATES, _BEARER)
+_MAX_FILE: Final = 1024 * 1024
+_MAX_BESIDE: Final = 200
+"""The most files of a folder that are read."""
+
+
+def protecting_line(modules: Sequence[ModuleType]) -> str | None:
+    """Return the file and line of a call that authenticates clients of a server; None if there is none.
+
+    `modules` are those that were imported to load the server, its own first. Also found is a call whose options cannot be
+    told, such as `run_http(**options)` in a file that mentions `auth`.
+    """
+    for path in dict.fromkeys(_files(modules)):
+        tree = _parsed(path)
+        line = None if tree is None else _protecting(tree)
+        if line is not None:
+            return f"{path.name}:{line}"
+    return None
+
+
+def _files(modules: Sequence[ModuleType]) -> Iterator[Path]:
+    """Return the files to read."""
+    own = [path for path in map(_path, modules) if path is not None]
+    yield from own
+    for module, path in zip(modules[:1], own[:1], strict=False):
+        packages = module.__name__.count(".") + hasattr(module, "__path__")
+        for folder in list(path.parents)[:packages]:
+            yield folder / "__main__.py"
+        for beside in sorted(path.parent.glob("*.py"))[:_MAX_BESIDE]:
+            tree = _parsed(beside)
+            if tree is not None and module.__name__.rpartition(".")[2] in _imported(tree):
+                yield beside
+
+
+def _path(module: ModuleType) -> Path | None:
+    """Return the file of a module that its author wrote: no library, and not mcprev."""
+    name = getattr(module, "__file__", None)
+    if not isinstance(name, str) or not name.endswith(".py"):
+        return None
+    return None if name.startswith(INSTALLED) else Path(name).resolve()
+
+
+def _parsed(path: Path) -> ast.Module | None:
+    """Return the syntax tree of a file that mentions authentication; None for any other."""
+    try:
+        if path.stat().st_size > _MAX_FILE:
+            return None
+        with tokenize.open(path) as file:
+            text = file.read()
+        return ast.parse(text) if any(word in text for word in _WORDS) else None
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Return the last names of the modules that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name.rpartition(".")[2] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {(node.module or "").rpartition(".")[2], *(name.name for name in node.names)}
+    return found
+
+
+def _protecting(tree: ast.Module) -> int | None:
+    """Return the line of the first call that authenticates clients."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    lines = [call.lineno for call in calls if _name(call.func) == _BEARER or _serves_with_auth(call)]
+    return min(lines, default=None)
+
+
+def _serves_with_auth(call: ast.Call) -> bool:
+    """Return whether a call serves with authentication; also through `partial(app.run_http, auth=auth)`."""
+    if not any(_name(each) in _SERVES for each in (call.func, *call.args)):
+        return False
+    return any(
+        keyword.arg is None
+        or (
+            keyword.arg in _AUTHENTICATES
+            and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+        )
+        for keyword in call.keywords
+    )
+
+
+def _name(node: ast.expr) -> str | None:
+    """Return the last name of an expression, such as `run_http` of `app.run_http`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
