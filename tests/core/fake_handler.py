@@ -39,6 +39,9 @@ class FakeHandler:
         finally:
             self.running -= 1
 
+    def notified(self, _notified: NotificationReceived, _connection: Connection, /) -> bool:
+        return True
+
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         self.heard.append(notified)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
-from mcprev.client.subscriptions import Change, Subscription
+from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, McpError
 from mcprev_types.latest import dispatch
 
@@ -75,6 +75,11 @@ def _root(given: str | os.PathLike[str] | models.Root) -> models.Root:
 async def report_changes(client: Client, report: OnChange) -> None:
     """Report changes from now on. A server that cannot report them is no failure."""
     changes = client.listen(tools=True, prompts=True, resources=True)
+
+    async def report_next() -> None:
+        await finished(report(changes.take()))
+
+    changes.on_note = lambda: client.session.callbacks.put(report_next)
     try:
         await changes.__aenter__()
     except McpError as error:
@@ -82,17 +87,3 @@ async def report_changes(client: Client, report: OnChange) -> None:
     except BaseException:
         await client.aclose()
         raise
-    else:
-        client.session.start(_report(changes, report))
-
-
-async def _report(changes: Subscription, report: OnChange) -> None:
-    """Call `report` for each change, until the client or the server ends the subscription."""
-    try:
-        async for change in changes:
-            try:
-                await finished(report(change))
-            except Exception:
-                logger.exception("the callback for changes raised")
-    except McpError as error:
-        logger.debug("no more changes are reported: %s", error)

@@ -8,14 +8,15 @@ each Python call counts here.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from inspect import isawaitable
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from pydantic_core import ValidationError
 
+from mcprev.callbacks import finished
+from mcprev.client.callback_queue import CallbackQueue
 from mcprev.client.options import Options
 from mcprev.convert import PayloadKind, converter
 from mcprev.convert.ladder import failure
@@ -29,8 +30,6 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths
-
-_logger: Final = logging.getLogger("mcprev.client")
 
 
 class MethodPlan:
@@ -94,32 +93,25 @@ class MethodPlan:
         return out
 
 
-def listener(
-    options: Options, start: Callable[[Coroutine[Any, Any, None]], object]
-) -> Callable[[str, Mapping[str, Json]], None] | None:
+def listener(options: Options, callbacks: CallbackQueue) -> Callable[[str, Mapping[str, Json]], None] | None:
     """Return a callback for the progress notifications of a call; None without the option `progress`.
 
-    `start` runs what the user's callback leaves to be awaited.
+    The user's callback is called after the `callbacks` of earlier messages.
     """
     report_progress = options.get("progress")
     if report_progress is None:
         return None
 
     def report(method: str, params: Mapping[str, Json]) -> None:
-        if method != PROGRESS:
-            return
-        found = report_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-        if isawaitable(found):
-            start(_finish(found))
+        if method == PROGRESS:
+            callbacks.put(partial(called, params))
+
+    async def called(params: Mapping[str, Json]) -> None:
+        await finished(
+            report_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
+        )
 
     return report
-
-
-async def _finish(reporting: Awaitable[None]) -> None:
-    try:
-        await reporting
-    except Exception:
-        _logger.exception("a progress callback raised")
 
 
 @asynccontextmanager

@@ -226,7 +226,7 @@ class connect:  # noqa: N801 - called like a function
             raise
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             cache.introduced(opened.discovery, now())
-        settings = self._new_settings(handler.answer_input, opener.reopen)
+        settings = self._new_settings(handler.answer_input, opener.reopen, handler.callbacks)
         new_session = ClientSession if telemetry is None else telemetry.session
         client = handler.client = Client(new_session(settings, opened), opener.close, self.server_name)
         if self._on_change is not None:

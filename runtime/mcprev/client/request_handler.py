@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic import ValidationError
 from typing_extensions import override
 
+from mcprev.client.callback_queue import CallbackQueue
 from mcprev.client.subscriptions import change_in
 from mcprev.core import input_requests as asking
 from mcprev.core.capabilities import ClientCapabilities, overridden
@@ -80,6 +82,8 @@ class ClientRequestHandler:
         self._identity = identity
         self._handlers = HandlerTable(identity, wrap)
         self.client: Client | None = None
+        self.callbacks = CallbackQueue()
+        """Calls the handler for notifications, and the other callbacks of the client."""
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of the server."""
@@ -112,21 +116,27 @@ class ClientRequestHandler:
         if revision.sampling_tools:
             check_input_request(method, params, self._identity.capabilities(revision))
 
-    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
-        """Pass a notification to the subscriptions and to the handler."""
+    def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
+        """Pass a notification to the cache and the subscriptions, and to the handler after earlier ones."""
         client, revision = self.client, notified.revision
         if client is None:
-            return
+            return False
         change = change_in(notified.method, notified.params or {})
         if change is not None:
             client.session.server_cache.changed(change.what, change.uri)
         if revision.handshake and notified.method in SUBSCRIBABLE:
             for listener in tuple(client.session.listeners):
                 listener(notified.method, notified.params or {})
-        if notified.method not in self._identity.received(revision) or self._is_too_low(client, notified):
-            return
+        if notified.method in self._identity.received(revision) and not self._is_too_low(client, notified):
+            self.callbacks.put(partial(self.handle_notification, notified, connection))
+        return False
+
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
+        """Pass a notification to the handler."""
+        client = self.client
+        assert client is not None, "`notified` is called first"
         try:
-            method_binding = self._handlers[revision, notified.method]
+            method_binding = self._handlers[notified.revision, notified.method]
             await method_binding.stub(
                 ClientContext(connection, None, client), method_binding.params(notified.params, None)
             )

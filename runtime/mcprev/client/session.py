@@ -19,15 +19,17 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from typing_extensions import Unpack
 
+from mcprev.client.callback_queue import CallbackQueue
 from mcprev.client.calls import MethodPlan, listener, until
 from mcprev.client.options import KNOWN, Options, caller_meta, unknown_option
 from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
+from mcprev.core.limits import LINGER
 from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import AuthError, ConnectionLost, Json, McpError, SessionExpired
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.negotiation.steps import Plan
@@ -70,6 +72,7 @@ class ClientSettings:
     answer_input: InputAnswerer
     reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]]
     """Returns another connection in place of a lost one."""
+    callbacks: CallbackQueue
 
 
 class ClientSession:
@@ -80,6 +83,7 @@ class ClientSession:
         self.identity: ClientCapabilities = settings.identity
         self.server_cache: ServerCache = settings.server_cache
         self.answer_input: InputAnswerer = settings.answer_input
+        self.callbacks: CallbackQueue = settings.callbacks
         self.listeners: dict[Listener, tuple[str, ...]] = {}
         """Subscriptions of a handshake session, whose notifications belong to no stream, with their resources."""
         self._log_level: str | None = None
@@ -134,11 +138,13 @@ class ClientSession:
     ) -> dict[str, Json]:
         """Send a request and return its result, both in the latest revision unless `raw`; `end` is its deadline.
 
+        The callbacks of messages that came before the result are called before it is returned, see `CallbackQueue`.
         A lost connection is replaced first. The request is sent once more if the session expired, and once
         if the stream of its answer broke and the method or the caller allows a repetition: a server that was
         restarted causes both.
         """  # HTTP-23, HTTPM-7
-        progress = listener(options, self.start) if options else None
+        callbacks = self.callbacks
+        progress = listener(options, callbacks) if options else None
         repeated: tuple[bool, ...] = ()
         while True:
             # The replacement may be lost too, so loop.
@@ -147,7 +153,10 @@ class ClientSession:
             try:
                 if raw or params is None:
                     call = self.open(method, params, options, end)
-                    return await self.connection.wait(call, progress)
+                    result = await self.connection.wait(call, progress)
+                    if callbacks.runner is not None:
+                        await callbacks.settled()
+                    return result
                 meta = self._meta(options) if options or self._log_level is not None else _NOTHING
                 if "log_level" in options:
                     await self._set_level_of(options)
@@ -156,7 +165,13 @@ class ClientSession:
                     plan = self._plans[method] = MethodPlan(method, self.protocol, self.identity)
                 call = self.open(method, plan.params(params, meta), options, end)
                 result = await self.connection.wait(call, progress)
+                if callbacks.runner is not None:
+                    await callbacks.settled()
                 return result if plan.up is None else plan.up(result)
+            except RpcError:
+                if callbacks.runner is not None:
+                    await callbacks.settled()
+                raise
             except ConnectionLost as error:
                 expired = isinstance(error, SessionExpired)
                 safe = error.in_flight and (error.retry_safe or options.get("retry", False))
@@ -309,6 +324,7 @@ class ClientSession:
         if self._replacing is not None and not self._replacing.done():
             self._replacing.cancel()
             await asyncio.wait({self._replacing})
+        await self.callbacks.aclose(LINGER)
         await self.connection.aclose()
         for task in self._tasks:
             task.cancel()

@@ -8,7 +8,7 @@ set, and a slow reader misses none. A subscription outlives its connection: it i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -67,6 +67,8 @@ class Subscription:
     def __init__(self, session: ClientSession, wanted: Mapping[str, Json]) -> None:
         self.honoured: Mapping[str, Json] = wanted
         """The part of the requested changes that the server reports, as JSON; before `async with`, all of them."""
+        self.on_note: Callable[[], bool] | None = None
+        """Called for each change that is to be delivered and does not wait yet; False drops the change."""
         self._session = session
         self._wanted = {"notifications": dict(wanted)}
         self._tasks = frozenset(task_ids(wanted))
@@ -104,6 +106,10 @@ class Subscription:
                 raise self._end
             self._news.clear()
             await self._news.wait()
+        return self.take()
+
+    def take(self) -> Change:
+        """Return the first change that waits, and remove it."""
         change = next(iter(self._waiting))
         del self._waiting[change]
         return change
@@ -243,7 +249,8 @@ class Subscription:
 
     def _note(self, change: Change) -> None:
         if len(self._waiting) < WAITING or change.uri in (None, *self.uris):
-            self._waiting[change] = None
+            if change in self._waiting or self.on_note is None or self.on_note():
+                self._waiting[change] = None
             self._news.set()
 
     def _finish(self, end: Exception) -> None:

@@ -180,6 +180,8 @@ class Connection:
     # -- requests of the peer -----------------------------------------------------------------------------
 
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
+        if isinstance(event, NotificationReceived) and not self._request_handler.notified(event, self):
+            return
         if event.origin is not None and (share := share_of(event)):
             share.hold()
         if len(self._tasks) < self._max_handlers:

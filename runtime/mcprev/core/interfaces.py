@@ -21,6 +21,12 @@ class RequestHandler(Protocol[Connection_contra]):
         """Answer a request."""
         ...
 
+    def notified(self, notified: NotificationReceived, connection: Connection_contra, /) -> bool:
+        """Take a notification, in the order of the wire; return whether `handle_notification` is to be called for it,
+        in a task of its own.
+        """
+        ...
+
     async def handle_notification(
         self, notified: NotificationReceived, connection: Connection_contra, /
     ) -> None:

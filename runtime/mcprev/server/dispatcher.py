@@ -267,6 +267,10 @@ class RequestDispatcher:
             principal=principal_of(incoming),
         )
 
+    def notified(self, _notified: NotificationReceived, _connection: Connection, /) -> bool:
+        """Have every notification handled in a task of its own."""
+        return True
+
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass a notification to the handler; a connection calls this for each notification."""
         try:
