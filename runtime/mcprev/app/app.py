@@ -54,6 +54,7 @@ _LOST: Final = {
 }
 """Options that would have no effect in a mounted app, and what to do instead."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
 
@@ -204,6 +205,11 @@ class App:
             several += app._lifespans()  # noqa: SLF001 - another app
         return tuple(dict.fromkeys(several))
 
+    @property
+    def registry(self) -> Registry:
+        """The functions of the app by the names that clients use, for what builds on it, such as `mcprev.transforms`."""
+        return self._registered
+
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout, and block until it disconnects; see `Server.run_stdio`."""
         self.server.run_stdio()
@@ -246,8 +252,8 @@ class App:
         Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and
         the model reads only that the tool failed, unless the app has `show_errors=True`.
 
-        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible` and `task`; see
-        `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or return type without a JSON Schema, and
+        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task` and
+        `version`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or return type without a JSON Schema, and
         `ValueError` for an invalid or duplicate name.
         """
 
@@ -258,6 +264,12 @@ class App:
                 raise ValueError(
                     f"{read.title}(): '{said['name']}' is not a valid tool name; pass name= with 1 to 128 characters of A-Z, a-z, 0-9, _, - and ."
                 )
+            if "version" in own:
+                if _VERSION.fullmatch(str(own["version"])) is None:
+                    read.refuse(
+                        f"the version {own['version']!r:.40} is not numbers joined by dots or dashes; write '2' or '1.10'"
+                    )
+                said["name"] += f"@{own['version']}"
             task = Support(own["task"]) if "task" in own else None
             returns = ToolReturns(said["name"], read)
             output = returns.schema
@@ -428,6 +440,10 @@ class App:
         for name, instead in _LOST.items():
             if app._options.get(name):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
+        if app._registered.reflects:
+            raise ValueError(
+                "the mounted app has tools that list or call its other functions; add these to the app that mounts it"
+            )
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
             raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")
         tasks = self._task_settings([app])

@@ -12,7 +12,7 @@ from contextlib import suppress
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from mcprev.app.registry import KINDS, Entry, Prompt, Registry, Resource, ResourceTemplate
+from mcprev.app.registry import KINDS, Entry, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
 from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal
@@ -43,9 +43,18 @@ class Handler(ServerHandler):
 class Tools(Handler):
     """Serves tools."""
 
+    lists_all = False
+    """Whether tools are listed that clients are to search for."""
+
     async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """Return a page of the tools."""
-        found, cursor = await _page(self._there.tools, ctx, params)
+        tools: Mapping[str, RegisteredTool] = self._there.tools
+        if self._there.versions:
+            tools = await self._there.newest(ctx)
+        listed = self._there.listed_tools
+        if listed is not None and not self.lists_all:
+            tools = {name: tool for name, tool in tools.items() if name in listed}
+        found, cursor = await _page(tools, ctx, params)
         wraps = ctx.request.revision.structured_objects
         return models.ListToolsResult(
             tools=[tool.returns.wrapped_tool(tool.listed) if wraps else tool.listed for tool in found],
@@ -57,10 +66,12 @@ class Tools(Handler):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Validate the arguments and call a tool."""
         tool = self._there.tools.get(params.name)
-        if tool is None or (tool.checks and not await tool.shown(ctx)):
+        if tool is None or tool.checks:
+            tool = await self._there.tool(params.name, ctx)
+        if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
         if tool.around and self._inside is not None:
-            return await _through(tool, self._inside.call_tool, ctx, params)
+            return await _through(tool, self._inside.call_tool, "tools/call", ctx, params)
         try:
             arguments = tool.function.read(params.arguments or {})
         except ArgumentError as error:
@@ -95,7 +106,7 @@ class Resources(Handler):
         """Read the resource at a URI."""
         entry, arguments = await self._find(params.uri, ctx)
         if entry.around and self._inside is not None:
-            return await _through(entry, self._inside.read_resource, ctx, params)
+            return await _through(entry, self._inside.read_resource, "resources/read", ctx, params)
         value = await entry.function(ctx, arguments)
         # Contents that only some clients see must not be cached for all.
         cache = {**entry.cache, "cache_scope": "private"} if entry.checks else entry.cache
@@ -159,7 +170,7 @@ class Prompts(Handler):
         if prompt is None or not await prompt.shown(ctx):
             raise InvalidParams(f"Unknown prompt: {params.name:.100}")
         if prompt.around and self._inside is not None:
-            return await _through(prompt, self._inside.get_prompt, ctx, params)
+            return await _through(prompt, self._inside.get_prompt, "prompts/get", ctx, params)
         try:
             arguments = prompt.function.read_texts(params.arguments or {})
         except ArgumentError as error:
@@ -183,7 +194,7 @@ class Completions(Handler):
         if entry is None or not await entry.shown(ctx) or name not in entry.function.names:
             raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
         if entry.around and self._inside is not None:
-            return await _through(entry, self._inside.complete, ctx, params)
+            return await _through(entry, self._inside.complete, "completion/complete", ctx, params)
         function = self._there.completions.get((key, name))
         if function is None:
             return completion_of([])
@@ -202,9 +213,14 @@ HANDLERS: Final[Mapping[str, type[Handler]]] = {
 """The class that serves each kind."""
 
 
-async def _through(entry: Entry, serve: Callable[[Context, P], Awaitable[R]], ctx: Context, params: P) -> R:
-    """Serve a call inside the middleware of the mounted apps that its entry comes from."""
-    result: R = await wrap(entry.around, ctx.request.method, serve)(ctx, params)
+async def _through(
+    entry: Entry, serve: Callable[[Context, P], Awaitable[R]], method: str, ctx: Context, params: P
+) -> R:
+    """Serve a call inside the middleware of the mounted apps that its entry comes from.
+
+    The method is that of the call, which a tool makes where it reads a resource or gets a prompt.
+    """
+    result: R = await wrap(entry.around, method, serve)(ctx, params)
     return result
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
 
-_OWN: Final = ("tags", "visible", "task", "ttl_ms", "cache_scope")
+_OWN: Final = ("tags", "visible", "task", "version", "ttl_ms", "cache_scope")
 """Options that are not sent to clients as members of the entry."""
 
 
@@ -105,6 +105,9 @@ class ToolOptions(EntryOptions, total=False):
     task: Literal["optional", "required"]
     """`optional`: clients can call the tool as a task. `required`: they must. Default: as `mcprev.Tasks` says, or
     never."""
+    version: str
+    """A version of the tool: numbers joined by dots or dashes, such as `2` or `2026-01-31`. Clients see the newest
+    under the plain name, and call any as `name@version`. Default: the tool has no versions."""
 
 
 class ResourceOptions(EntryOptions, total=False):

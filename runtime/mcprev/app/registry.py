@@ -37,6 +37,10 @@ KINDS: Final[Mapping[str, Changed | None]] = {
 LISTED: Final = tuple(kind for kind, changed in KINDS.items() if changed is not None)
 """The kinds that clients can list; their functions are in an `Entry`."""
 MAX_TOOL_NAME: Final = 128
+VERSION: Final = "mcprev/version"
+"""The member of the `_meta` of a listed tool that has its version, if it has versions."""
+VERSIONS: Final = "mcprev/versions"
+"""The same for all versions, the newest first. Each is called as `name@version`."""
 _SCHEME: Final = "^([^:]*:(?://)?)"
 """The part of a URI that precedes a prefix."""
 
@@ -102,6 +106,8 @@ class Prompt(Entry):
     listed: models.Prompt
 
 
+Derive: TypeAlias = Callable[[RegisteredTool], RegisteredTool]
+"""Makes a tool of another one."""
 _SHOWN: Final = WeakKeyDictionary[Context, dict[Entry, bool]]()
 """The entries that the clients of requests see or do not see, as far as it was asked."""
 
@@ -131,6 +137,16 @@ class Registry:
     """Notifies clients of a changed list."""
     outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
     """Where this registry is mounted, with the prefix there."""
+    versions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The keys `name@version` of tools in service that have versions, by name, the newest version first."""
+    derived: dict[str, dict[str, Derive]] = field(default_factory=dict[str, "dict[str, Derive]"])
+    """The tools that are made of others: by the key of the original, the new keys and how they are made."""
+    replaced: dict[str, RegisteredTool | None] = field(default_factory=dict[str, "RegisteredTool | None"])
+    """The originals that clients do not see, because other tools take their place; None while one is out of service."""
+    listed_tools: frozenset[str] | None = None
+    """The names of the tools that are listed, where clients search for the others; None to list all of them."""
+    reflects: bool = False
+    """Whether a tool lists or calls other functions of this registry, which it then must be served by itself."""
 
     def of(self, kind: str) -> dict[Any, Any]:
         """Return the functions of a kind, one of `KINDS`."""
@@ -144,7 +160,8 @@ class Registry:
 
     def knows(self, kind: str, key: Key) -> bool:
         """Return whether something is registered, in service or not."""
-        return key in self.of(kind) or (kind, key) in self.disabled
+        away = (kind, key) in self.disabled or (kind == "tools" and key in self.replaced)
+        return away or key in self.of(kind)
 
     def checks(
         self, tags: frozenset[str], own: Callable[[Context], object] | None = None
@@ -158,60 +175,124 @@ class Registry:
     def every_tool(self) -> dict[str, RegisteredTool]:
         """Return the tools by name, in service or not."""
         away = {str(name): tool for (kind, name), tool in self.disabled.items() if kind == "tools"}
-        return {**away, **self.tools}
+        replaced = {name: tool for name, tool in self.replaced.items() if tool is not None}
+        return {**replaced, **away, **self.tools}
 
     def check_tasks(self, app: str) -> None:
         """Raise `ValueError` if `tasks` names a tool that is not registered; `app` is the name of the app."""
         tools = self.every_tool()
-        for name in self.tasks.keys() - tools.keys():
+        for name in self.tasks.keys() - tools.keys() - {name.partition("@")[0] for name in tools}:
             hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
             raise ValueError(f"`tasks` names '{name}', which is not a tool of the app '{app}'{hint}")
 
     def task_support(self, name: object) -> Support:
         """Return whether a tool in service can run as a task."""
         tool = self.tools.get(name) if isinstance(name, str) else None
+        if tool is None and isinstance(name, str) and name in self.versions:
+            tool = self.tools[self.versions[name][0]]  # all versions have the same
         if tool is None:
             return Support.FORBIDDEN
-        return tool.task or self.tasks.get(tool.listed.name, Support.FORBIDDEN)
+        return tool.task or self.tasks.get(tool.listed.name.partition("@")[0], Support.FORBIDDEN)
+
+    async def tool(self, name: str, ctx: Context) -> RegisteredTool | None:
+        """Return the tool that the client of a request calls, of several versions the newest that it sees; None for none."""
+        for key in (name, *self.versions.get(name, ())) if self.versions else (name,):
+            tool = self.tools.get(key)
+            if tool is not None and (not tool.checks or await tool.shown(ctx)):
+                return tool
+        return None
+
+    async def newest(self, ctx: Context) -> dict[str, RegisteredTool]:
+        """Return the tools that the client of a request sees; of several versions the newest, under the plain name."""
+        found: dict[str, RegisteredTool] = {}
+        for key, tool in tuple(self.tools.items()):
+            if not await tool.shown(ctx):
+                continue
+            name, _, version = key.partition("@")
+            if version:
+                keys = [each for each in self.versions[name] if await self.tools[each].shown(ctx)]
+                meta = {
+                    VERSION: keys[0].partition("@")[2],
+                    VERSIONS: [each.partition("@")[2] for each in keys],
+                }
+                tool = self.tools[keys[0]]
+                meta = {**(tool.listed.meta or {}), **meta}
+                tool = replace(
+                    tool, listed=tool.listed.model_copy(update={"name": name, "meta": meta}), checks=()
+                )
+            found[name] = tool
+        return found
 
     async def sees_tool(self, name: object, ctx: Context) -> bool:
         """Return whether the client of a request sees a tool."""
-        tool = self.tools.get(name) if isinstance(name, str) else None
-        return tool is not None and await tool.shown(ctx)
+        return isinstance(name, str) and await self.tool(name, ctx) is not None
 
     # -- changes -------------------------------------------------------------------------------------------
 
     def add(self, kind: str, key: Key, entry: Entry | Function) -> None:
         """Add a function. Raises `ValueError` for a name that exists, `LocalProtocolError` for a new kind."""
         if isinstance(entry, RegisteredTool) and entry.task is None:
-            entry = replace(entry, task=self.tasks.get(str(key)))
+            entry = replace(entry, task=self.tasks.get(str(key).partition("@")[0]))
         self.check_addable(kind, key, getattr(entry, "task", None))
         self.set_entry(kind, key, entry)
 
+    def derive(self, name: str, key: str, derive: Derive, *, keep: bool) -> None:
+        """Add a tool that is made of another one, and is in service as long as that is; `keep` keeps the original, too.
+
+        Raises as `add`, and `ValueError` if the original is not registered or was replaced under its own name before.
+        """
+        tool = self.replaced.get(name) or self.tools.get(name)
+        if tool is None:
+            hint = f"; name a version, such as '{self.versions[name][0]}'" if name in self.versions else ""
+            raise ValueError(f"'{name}' is not in service{hint or did_you_mean(name, self.tools)}")
+        if keep and key == name:
+            raise ValueError(f"'{name}' cannot be kept beside a tool of the same name; pass another name")
+        if key in self.derived.get(name, ()) or (not keep and name in self.replaced):
+            raise ValueError(f"'{name}' is replaced already; say all changes at once, or pass keep=True")
+        if key != name:
+            self.check_addable("tools", key, tool.task)
+        made = derive(tool)
+        self.derived.setdefault(name, {})[key] = derive
+        if not keep:
+            self.replaced[name] = tool
+            if key != name:
+                self._drop("tools", name, forget=True)
+        (self._put if key == name else self.set_entry)("tools", key, made)
+
     def remove(self, kind: str, key: str) -> None:
         """Remove an entry and its completions. Raises `ValueError` if there is none."""
+        several = self._keys_of(key) if kind == "tools" else [key]
+        if several != [key]:
+            for each in several:
+                self.remove(kind, each)
+            return
         if not self.knows(kind, key):
             raise ValueError(f"'{key}' is not registered")
         for completion in [completion for completion in self.completions if completion[0] == key]:
             self.discard("completions", completion, forget=True)
         self.discard(kind, key, forget=True)
+        for original, made in self.derived.items():
+            if original != key:
+                made.pop(key, None)
 
     def disable(self, names: Collection[str], tags: Collection[str]) -> None:
         """Take entries out of service. Raises `ValueError` for a name that is not registered."""
-        self._check_known(names)
+        names = self._check_known(names)
         for kind in LISTED:
             for key, entry in tuple(self.of(kind).items()):
                 if key in names or entry.tags.intersection(tags):
-                    self.discard(kind, key, forget=False)
+                    (self._drop if self._in_place(kind, key) else self.discard)(kind, key, forget=False)
                     self.disabled[kind, key] = entry
 
     def enable(self, names: Collection[str], tags: Collection[str]) -> None:
         """Put entries back into service. Raises `ValueError` for a name that is not registered."""
-        self._check_known(names)
+        names = self._check_known(names)
         for (kind, key), entry in tuple(self.disabled.items()):
             if key in names or entry.tags.intersection(tags):
+                if self._in_place(kind, key) and self.replaced[str(key)] is None:
+                    continue  # what it is made of is out of service
                 del self.disabled[kind, key]
-                self.set_entry(kind, key, entry)
+                (self._put if self._in_place(kind, key) else self.set_entry)(kind, key, entry)
 
     def mount(self, inner: Registry, prefix: str | None) -> None:
         """Take over all that another registry has and will have. Raises as `add`, before anything is changed."""
@@ -240,15 +321,27 @@ class Registry:
             return of, key[1]
         return prefixed(kind, prefix, key)
 
-    def _check_known(self, names: Collection[str]) -> None:
-        for name in names:
+    def _check_known(self, names: Collection[str]) -> list[str]:
+        """Return the keys of entries; a tool with versions has several. Raises `ValueError` for an unknown name."""
+        found = [key for name in names for key in self._keys_of(name)]
+        for name in found:
             if not any(self.knows(kind, name) for kind in LISTED):
                 raise ValueError(f"'{name}' is not registered")
+        return found
+
+    def _keys_of(self, name: str) -> list[str]:
+        """Return the keys of the versions of a tool, of the tools that replace it, or the name itself."""
+        versions = [key for key in self.every_tool() if key.startswith(f"{name}@")]
+        if name in self.replaced and name not in self.derived.get(name, ()):
+            versions += [key for made in self.derived.get(name, ()) for key in self._keys_of(made)]
+        return versions or [name]
 
     def check_addable(self, kind: str, key: Key, task: Support | None) -> None:
         """Raise the error of `add` for what cannot be added here, or where this is mounted; `task` is as of a tool."""
         if self.knows(kind, key):
             raise ValueError(f"{key!r} is registered already")
+        if kind == "tools":
+            self._check_versions(str(key), task)
         if self.served is not None and kind not in self.served:
             raise LocalProtocolError(
                 f"{key!r} is the first of the {kind}, but the server was created already. Clients learn on connecting which kinds exist: "
@@ -261,12 +354,36 @@ class Registry:
         for outer, prefix in self.outer:
             outer.check_addable(kind, self.key_within(kind, prefix, key), task)
 
+    def _check_versions(self, key: str, task: Support | None) -> None:
+        name, _, version = key.partition("@")
+        tools = self.every_tool()
+        if not version:
+            if name in self.versions or any(each.startswith(f"{name}@") for each in self.replaced):
+                raise ValueError(f"'{name}' has versions already; pass version= for this one, too")
+            return
+        if name in tools:
+            raise ValueError(f"'{name}' is registered without a version; pass version= for that one, too")
+        others = [tool for each, tool in tools.items() if each.startswith(f"{name}@")]
+        if any(tool.task is not task for tool in others):
+            raise ValueError(f"the versions of '{name}' have different `task`; say the same of each")
+
     def set_entry(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
-        """Put an entry into service here and where this is mounted."""
+        """Put an entry into service here and where this is mounted, and with it the tools that are made of it."""
+        made = self.derived.get(str(key), {}) if kind == "tools" else {}
+        for name, derive in made.items():
+            (self._put if name == key else self.set_entry)(kind, name, derive(entry))
+        if kind == "tools" and key in self.replaced:
+            self.replaced[str(key)] = entry
+        else:
+            self._put(kind, key, entry)
+
+    def _put(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
         if (kind, key) in self.disabled:
             self.disabled[kind, key] = entry  # it changed where it comes from, and stays out of service here
             return
         self.of(kind)[key] = entry
+        if kind == "tools":
+            self._index(str(key))
         self._notify(kind)
         for outer, prefix in self.outer:
             outer.set_mounted(self, prefix, kind, key, entry)
@@ -290,17 +407,49 @@ class Registry:
 
     def discard(self, kind: str, key: Key, *, forget: bool) -> None:
         """Remove an entry here and where this is mounted; one that is disabled stays so unless it is forgotten."""
+        if kind == "tools":
+            for name in self.derived.get(str(key), ()):
+                if name != key:
+                    self.discard(kind, name, forget=forget)
+            if key in self.replaced:
+                self.replaced[str(key)] = None
+        self._drop(kind, key, forget=forget)
+
+    def _in_place(self, kind: str, key: Key) -> bool:
+        """Return whether a tool is made of one that had the same name."""
+        return kind == "tools" and key in self.derived.get(str(key), ())
+
+    def _drop(self, kind: str, key: Key, *, forget: bool) -> None:
         for outer, prefix in self.outer:
             outer.discard(kind, self.key_within(kind, prefix, key), forget=forget)
         if forget:
             self.disabled.pop((kind, key), None)
         if self.of(kind).pop(key, None) is not None:
+            if kind == "tools":
+                self._index(str(key))
             self._notify(kind)
+
+    def _index(self, key: str) -> None:
+        """Order the versions of a tool again, after one of them came or went."""
+        name, _, version = key.partition("@")
+        if not version:
+            return
+        keys = sorted(
+            (each for each in self.tools if each.startswith(f"{name}@")), key=version_of, reverse=True
+        )
+        self.versions[name] = keys
+        if not keys:
+            del self.versions[name]
 
     def _notify(self, kind: str) -> None:
         what = KINDS[kind]
         if self.on_changed is not None and what is not None:
             self.on_changed(what)
+
+
+def version_of(key: str) -> tuple[int, ...]:
+    """Return what orders the versions of a tool, of its key `name@version`: the numbers in the version."""
+    return tuple(int(part) for part in re.split("[.-]", key.partition("@")[2]))
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:
