@@ -20,7 +20,15 @@ from mcprev.app.options import (
     check_variables,
     read_options,
 )
-from mcprev.app.registry import Prompt, RegisteredTool, Registry, Resource, ResourceTemplate, Visible
+from mcprev.app.registry import (
+    TOOL_NAME,
+    Prompt,
+    RegisteredTool,
+    Registry,
+    Resource,
+    ResourceTemplate,
+    Visible,
+)
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -53,7 +61,6 @@ _LOST: Final = {
     ),
 }
 """Options that would have no effect in a mounted app, and what to do instead."""
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
@@ -260,7 +267,7 @@ class App:
         def register(function: F) -> F:
             read = Function(function, self._executor)
             said, own = read_options(read, options, ToolOptions)
-            if _TOOL_NAME.fullmatch(said["name"]) is None:
+            if TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(
                     f"{read.title}(): '{said['name']}' is not a valid tool name; pass name= with 1 to 128 characters of A-Z, a-z, 0-9, _, - and ."
                 )

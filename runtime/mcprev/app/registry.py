@@ -37,6 +37,7 @@ KINDS: Final[Mapping[str, Changed | None]] = {
 LISTED: Final = tuple(kind for kind, changed in KINDS.items() if changed is not None)
 """The kinds that clients can list; their functions are in an `Entry`."""
 MAX_TOOL_NAME: Final = 128
+TOOL_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
 VERSION: Final = "mcprev/version"
 """The member of the `_meta` of a listed tool that has its version, if it has versions."""
 VERSIONS: Final = "mcprev/versions"
@@ -211,16 +212,13 @@ class Registry:
             name, _, version = key.partition("@")
             if version:
                 keys = [each for each in self.versions[name] if await self.tools[each].shown(ctx)]
-                meta = {
-                    VERSION: keys[0].partition("@")[2],
-                    VERSIONS: [each.partition("@")[2] for each in keys],
-                }
-                tool = self.tools[keys[0]]
-                meta = {**(tool.listed.meta or {}), **meta}
-                tool = replace(
-                    tool, listed=tool.listed.model_copy(update={"name": name, "meta": meta}), checks=()
-                )
-            found[name] = tool
+                versions = [each.partition("@")[2] for each in keys]
+                best = self.tools[keys[0]]
+                meta = {**(best.listed.meta or {}), VERSION: versions[0], VERSIONS: versions}
+                listed = best.listed.model_copy(update={"name": name, "meta": meta})
+                found[name] = replace(best, listed=listed, checks=())
+            else:
+                found[name] = tool
         return found
 
     async def sees_tool(self, name: object, ctx: Context) -> bool:

@@ -1,0 +1,93 @@
+"""Resources and prompts as tools, for clients that know only tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from mcprev.app.app import App
+from mcprev.errors import InvalidParams, Json, ResourceNotFound, ToolError
+from mcprev.protocol.uris import check_uri
+from mcprev.server.context import Context
+from mcprev.transforms.requests import ask, every, reflecting
+from mcprev_types.latest import models
+
+_READS: Final = models.ToolAnnotations(read_only_hint=True)
+
+
+def resources_as_tools(app: App) -> None:
+    """Add the tools `list_resources` and `read_resource`, which list and read what the client of a request sees.
+
+    Texts are text content, images and audio are such, and other data is an embedded resource. The middleware of the app runs
+    for the tool, and for the request that it stands for. Raises `ValueError` for an app that is mounted, and for a name that
+    exists already.
+    """
+    registry = reflecting(app)
+
+    async def list_resources(ctx: Context) -> dict[str, Any]:
+        """List the resources, and the templates of the URIs of further resources, for `read_resource`."""
+        resources = await every(registry, ctx, "resources/list", "resources")
+        templates = await every(registry, ctx, "resources/templates/list", "resourceTemplates")
+        return {"resources": resources, "resourceTemplates": templates}
+
+    async def read_resource(
+        uri: Annotated[str, Field(description="The URI of a resource, or one of a template.")], ctx: Context
+    ) -> models.CallToolResult | models.InputRequiredResult:
+        """Read a resource by its URI; `list_resources` lists them."""
+        try:
+            check_uri(uri)
+            found = await ask(registry, ctx, "resources/read", {"uri": uri})
+        except (ResourceNotFound, InvalidParams) as error:
+            raise ToolError(f"{error}: {uri:.200}") from None
+        if isinstance(found, models.InputRequiredResult):
+            return found
+        return models.CallToolResult(content=[_block(part) for part in found.contents])
+
+    app.tool(list_resources, annotations=_READS)
+    app.tool(read_resource, annotations=_READS)
+
+
+def prompts_as_tools(app: App) -> None:
+    """Add the tools `list_prompts` and `get_prompt`, which list and fill in the prompts that the client of a request sees.
+
+    The middleware of the app runs for the tool, and for the request that it stands for. Raises `ValueError` for an app that
+    is mounted, and for a name that exists already.
+    """
+    registry = reflecting(app)
+
+    async def list_prompts(ctx: Context) -> list[dict[str, Any]]:
+        """List the prompts and their arguments, for `get_prompt`."""
+        return await every(registry, ctx, "prompts/list", "prompts")
+
+    async def get_prompt(
+        name: Annotated[str, Field(description="The name of a prompt.")],
+        ctx: Context,
+        arguments: Annotated[dict[str, str] | None, Field(description="Its arguments.")] = None,
+    ) -> dict[str, Any] | models.InputRequiredResult:
+        """Get the messages of a prompt with its arguments filled in; `list_prompts` lists them."""
+        params: Mapping[str, Json] = {"name": name, "arguments": arguments or {}}
+        try:
+            found = await ask(registry, ctx, "prompts/get", params)
+        except InvalidParams as error:
+            raise ToolError(str(error)) from None
+        if isinstance(found, models.InputRequiredResult):
+            return found
+        told: dict[str, Any] = found.to_wire()
+        return {name: told[name] for name in ("description", "messages") if name in told}
+
+    app.tool(list_prompts, annotations=_READS)
+    app.tool(get_prompt, annotations=_READS)
+
+
+def _block(part: Any) -> models.ContentBlock:  # noqa: ANN401 - of several models
+    """Return the contents of a resource as content of a tool."""
+    if isinstance(part, models.TextResourceContents):
+        return models.TextContent(text=part.text)
+    kind = str(part.mime_type or "")
+    if kind.startswith("image/"):
+        return models.ImageContent(data=part.blob, mime_type=kind)
+    if kind.startswith("audio/"):
+        return models.AudioContent(data=part.blob, mime_type=kind)
+    return models.EmbeddedResource(resource=part)

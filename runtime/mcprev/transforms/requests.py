@@ -1,0 +1,79 @@
+"""Requests that a tool makes of the functions of its own app, as if the client had made them.
+
+The middleware of the app runs around each, so that what it refuses by a name or URI is refused here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, cast
+
+from mcprev.app.app import App
+from mcprev.app.handlers import Handler, Prompts, Resources, Tools
+from mcprev.app.registry import Registry
+from mcprev.errors import Json
+from mcprev.server.context import Context
+from mcprev.server.middleware import HandlerResult, wrap
+from mcprev_types.latest import models
+
+R = TypeVar("R")
+INPUT_REQUIRED: Final = "input_required"
+
+
+class AllTools(Tools):
+    """Lists the tools that clients search for, too."""
+
+    lists_all = True
+
+
+_SERVED: Final[Mapping[str, tuple[type[Handler], str, type[Any], type[Any]]]] = {
+    "tools/list": (AllTools, "list_tools", models.PaginatedRequestParams, models.ListToolsResult),
+    "tools/call": (Tools, "call_tool", models.CallToolRequestParams, models.CallToolResult),
+    "resources/list": (Resources, "list_resources", models.PaginatedRequestParams, models.ListResourcesResult),
+    "resources/templates/list": (
+        Resources, "list_resource_templates", models.PaginatedRequestParams, models.ListResourceTemplatesResult,
+    ),
+    "resources/read": (Resources, "read_resource", models.ReadResourceRequestParams, models.ReadResourceResult),
+    "prompts/list": (Prompts, "list_prompts", models.PaginatedRequestParams, models.ListPromptsResult),
+    "prompts/get": (Prompts, "get_prompt", models.GetPromptRequestParams, models.GetPromptResult),
+}  # fmt: skip
+"""The class and the name of the method that serves each request, and the types of its params and its result."""
+
+
+def result_of(found: HandlerResult, kind: type[R]) -> R | models.InputRequiredResult:
+    """Return the result of a call as a model; middleware may have made it of JSON."""
+    if not isinstance(found, Mapping):
+        return cast("R", found)
+    made: Any = models.InputRequiredResult if found.get("resultType") == INPUT_REQUIRED else kind
+    return cast("R", made.from_wire(dict(found)))
+
+
+async def ask(
+    registry: Registry, ctx: Context, method: str, params: Mapping[str, Json]
+) -> Any:  # noqa: ANN401 - of its method
+    """Return the result of a request for an app: its model, or `InputRequiredResult`. Raises the errors of the request."""
+    handler, name, given, kind = _SERVED[method]
+    serve = wrap(registry.middleware, method, getattr(handler(registry), name))
+    return result_of(await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}})), kind)
+
+
+async def every(registry: Registry, ctx: Context, method: str, member: str) -> list[dict[str, Json]]:
+    """Return all that the client of a request sees of a list, as JSON."""
+    found, params = list[dict[str, Json]](), dict[str, Json]()
+    while True:
+        page = (await ask(registry, ctx, method, params)).to_wire()
+        found += page[member]
+        if page.get("nextCursor") is None:
+            return found
+        if page["nextCursor"] == params.get("cursor"):
+            raise RuntimeError(f"middleware answers '{method}' with a list that does not end")
+        params = {"cursor": page["nextCursor"]}
+
+
+def reflecting(app: App) -> Registry:
+    """Return the functions of an app that gets tools which list or call the others. Raises `ValueError` if it is mounted."""
+    registry = app.registry
+    if registry.outer:
+        raise ValueError("the app is mounted in another one; add these tools to the app that mounts it")
+    registry.reflects = True
+    return registry

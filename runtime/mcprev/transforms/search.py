@@ -1,0 +1,122 @@
+"""A search for tools: clients list two tools, one that finds the others and one that calls them (BM25)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from mcprev.app.app import App
+from mcprev.errors import Json, ToolError, did_you_mean
+from mcprev.json_schema.bounds import OBJECT
+from mcprev.protocol.tasks import Support
+from mcprev.server.context import Context
+from mcprev.transforms.requests import ask, every, reflecting
+from mcprev_types.latest import models
+
+SEARCH: Final = "search_tools"
+CALL: Final = "call_tool"
+MAX_QUERY: Final = 1_000
+"""The maximum number of characters of a query."""
+_SATURATION: Final = 1.5
+_LENGTH: Final = 0.75
+"""The usual parameters of BM25: how much repeated words count, and how much long texts count less."""
+_NAME_WEIGHT: Final = 3
+"""How often the words of a tool's name and title are counted."""
+_WORDS: Final = re.compile(r"[^\W\d_]+|\d+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHOWN: Final = ("name", "title", "description", "inputSchema", "annotations")
+
+
+def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -> None:
+    """List only the tools `search_tools` and `call_tool`, by which a model finds and calls all the others.
+
+    - `limit` is the number of tools that a search returns if the model does not say, and from 1 to 50.
+    - `always` are the names of registered tools that are listed as well.
+
+    A search returns the tools that the client of the request sees, the best first. Calls by `call_tool` are validated and
+    answered as those of the tool itself, and middleware of the app runs for both: for `call_tool`, and for the tool that it
+    calls. A tool can still be called by its own name. Raises `ValueError` for an unknown name in `always`, another limit, an
+    app that is mounted, and a name that exists already.
+    """
+    if not 1 <= limit <= 50:
+        raise ValueError(f"the limit of a search is {limit}; use 1 to 50")
+    known = {*app.registry.every_tool(), *app.registry.versions}
+    for name in always:
+        if name not in known:
+            raise ValueError(f"'{name}' in `always` is not registered{did_you_mean(name, known)}")
+    registry = reflecting(app)
+
+    async def search_tools(
+        query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
+        ctx: Context,
+        limit: Annotated[int, Field(description="The maximum number of tools.", ge=1, le=50)] = limit,
+    ) -> list[dict[str, Any]]:
+        """Find tools by words about what they do. Call what is found with `call_tool`."""
+        tools = [
+            tool
+            for tool in await every(registry, ctx, "tools/list", "tools")
+            if tool["name"] not in {SEARCH, CALL}
+        ]
+        ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
+        return [{key: tools[index][key] for key in _SHOWN if key in tools[index]} for index in ranks[:limit]]
+
+    async def call_tool(
+        name: Annotated[str, Field(description="The name of a tool that `search_tools` returned.")],
+        ctx: Context,
+        arguments: Annotated[
+            dict[str, Any] | None, Field(description="Its arguments, as its inputSchema says.")
+        ] = None,
+    ) -> models.CallToolResult | models.InputRequiredResult:
+        """Call a tool that was found with `search_tools`."""
+        if name in {SEARCH, CALL} or not await registry.sees_tool(name, ctx):
+            raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH}")
+        if registry.task_support(name) is Support.REQUIRED and ctx.running is None:
+            raise ToolError(f"the tool '{name}' runs as a task only; call {CALL} as a task")
+        result: models.CallToolResult | models.InputRequiredResult = await ask(
+            registry, ctx, "tools/call", {"name": name, "arguments": arguments or {}}
+        )
+        return result
+
+    app.tool(search_tools, annotations=models.ToolAnnotations(read_only_hint=True))
+    if registry.tasks or any(tool.task for tool in registry.every_tool().values()):
+        app.tool(call_tool, task="optional")
+    else:
+        app.tool(call_tool)
+    registry.listed_tools = frozenset({SEARCH, CALL, *always})
+
+
+def _text(tool: Mapping[str, Json]) -> str:
+    """Return the words of a tool: its name and title several times, its description, and its arguments."""
+    names = [tool["name"], tool.get("title", "")] * _NAME_WEIGHT
+    for name, argument in tool["inputSchema"].get("properties", {}).items():
+        names += [name, str(argument.get("description", ""))] if isinstance(argument, OBJECT) else [name]
+    return " ".join([*names, tool.get("description") or ""])
+
+
+@lru_cache(maxsize=4096)
+def _terms(text: str) -> Counter[str]:
+    """Return the words of a text in lower case, without the `s` of a plural, with their numbers."""
+    words = _WORDS.findall(_CAMEL.sub(" ", text))
+    folded = (word.casefold() for word in words)
+    return Counter(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in folded)
+
+
+def _ranks(query: str, documents: Sequence[Counter[str]]) -> list[int]:
+    """Return the indices of the documents that have a word of the query, by BM25, the best first."""
+    lengths = [document.total() for document in documents]
+    mean = sum(lengths) / max(len(lengths), 1) or 1
+    scores = [0.0] * len(documents)
+    for word in _terms(query):
+        having = [index for index, document in enumerate(documents) if word in document]
+        weight = math.log(1 + (len(documents) - len(having) + 0.5) / (len(having) + 0.5))
+        for index in having:
+            count, length = documents[index][word], 1 - _LENGTH + _LENGTH * lengths[index] / mean
+            scores[index] += weight * count * (_SATURATION + 1) / (count + _SATURATION * length)
+    found = [index for index, score in enumerate(scores) if score > 0]
+    return sorted(found, key=lambda index: -scores[index])
