@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 T = TypeVar("T")
-SIZES: Final = (128, 256, 512)
+SIZES: Final = (64, 128, 256)
 """The sizes that inputs are made of, each twice the one before."""
 GROWTH: Final = 2.2
 """How much the steps may grow where the size doubles; those of a quadratic parser grow to four times as many."""

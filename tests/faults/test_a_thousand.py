@@ -22,7 +22,7 @@ from running import run
 
 THOUSAND = 1000
 MEMORY = 20_000
-"""Bytes that a hundred connections may seem to keep, in caches of the interpreter: less than one of them takes."""
+"""Bytes that fifty connections may seem to keep, in caches of the interpreter: less than one of them takes."""
 
 
 class Author(mcprev.ServerHandler):
@@ -73,14 +73,14 @@ def test_a_thousand_over_memory(row: Revision) -> None:
         await some(20)
         drop_cancelled_timers()
         before, count = ours(), THOUSAND // len(DEFAULT)
-        await some(count // 2)
+        await some(3 * count // 4)
         tracemalloc.start()
         try:
             await some(20)
             drop_cancelled_timers()
             gc.collect()
             held, _ = tracemalloc.get_traced_memory()
-            await some(count // 2)
+            await some(count // 4)
             drop_cancelled_timers()
             gc.collect()
             size = tracemalloc.get_traced_memory()[0] - held

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
 from mcprev.errors import McpError
 from mcprev.oauth import discovery
@@ -111,7 +112,7 @@ STARTS: Final = (
 
 
 @pytest.mark.parametrize("what", CHECKS)
-@settings(max_examples=25)
+@settings(max_examples=sampled(10))
 @given(
     start=st.sampled_from(STARTS),
     again=st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map("".join),

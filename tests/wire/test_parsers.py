@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 import mcprev
 from auth.test_client_discovery import place
+from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
 from mcprev.app import openapi_calls
 from mcprev.errors import AuthError
@@ -107,7 +108,7 @@ STARTS = ("", "a/b", "Bearer ", 'a/b;a="', "=?base64?", "https://a.example/", "d
 
 
 @pytest.mark.parametrize("what", READERS)
-@settings(max_examples=25)
+@settings(max_examples=sampled(10))
 @given(
     start=st.sampled_from(STARTS),
     again=st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map("".join),
