@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 
+from typing_extensions import override
+
 from mcprev import auth_profiles
 from mcprev.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, RevisionError
 from mcprev_types import index
@@ -49,7 +51,7 @@ class TaskSupport(StrEnum):
     EXTENSION = "extension"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Revision:
     """One row of the table. There is one object per row; rows compare by identity.
 
@@ -113,6 +115,10 @@ class Revision:
             )
         object.__setattr__(self, "version", REVISIONS[self.name].protocol_version)
         object.__setattr__(self, "era", Era(REVISIONS[self.name].era))
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Revision {self.name}>"
 
     @property
     def package(self) -> str:

@@ -272,13 +272,14 @@ def test_the_command_serves_on_stdio_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nothing"], "is not MODULE:SERVER"),
+        (["nothing"], "there is no module 'nothing'"),
+        (["nothing:"], "is not MODULE:SERVER"),
         (["no.such.module:x"], "there is no module"),
         (["no_such.py:x"], "there is no file"),
         (["mcprev:nothing"], "there is no 'nothing'"),
         (["mcprev:__version__"], "not a mcprev.Server or mcprev.App but a str"),
         (["x:y", "--stdio", "--http", "1"], "not both"),
-        (["mcprev.server:SERVER", "--path", "/x"], "there is no"),
+        (["mcprev.server:SERVER", "--path", "/x"], "require --http"),
         ([f"{SERVER}:x"], "there is no 'x'"),
     ],
 )

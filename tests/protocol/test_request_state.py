@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
@@ -38,7 +40,7 @@ def refused(states: RequestStateSealer, token: object, **changed: Any) -> None:
     with pytest.raises(InvalidParams) as caught:
         states.open(token, **request(**changed))
     assert caught.value.to_wire() == {
-        "code": INVALID_PARAMS, "message": "requestState is not valid for this request",
+        "code": INVALID_PARAMS, "message": "requestState is not valid for this request; make the call again from its beginning",
     }  # fmt: skip
     assert caught.value.__cause__ is None
 
@@ -256,3 +258,65 @@ def test_mrtr_4_every_key_is_compared_in_constant_time(monkeypatch: pytest.Monke
     monkeypatch.setattr("hmac.compare_digest", compare)
     assert states.open(token, **REQUEST) == "x"
     assert len(compared) == 3
+
+
+ANOTHER_REQUEST = "it was made for another request: its method, params or audience differ"
+
+
+@pytest.mark.parametrize(
+    ("change", "why", "level"),
+    [
+        ({"principal": "bob"}, "it was made for another principal", logging.INFO),
+        ({"principal": None}, "it was made for another principal", logging.INFO),
+        ({"params": {"name": "other"}}, ANOTHER_REQUEST, logging.INFO),
+        ({"method": "prompts/get"}, ANOTHER_REQUEST, logging.INFO),
+        ({"audience": "another service"}, ANOTHER_REQUEST, logging.INFO),
+        ({"now": 2000.0}, "it has expired, 600 s after it was sealed (`lifetime`)", logging.INFO),
+        ({"keys": [OTHER]}, "it is sealed with a key that this process does not have", logging.WARNING),
+        ({"keys": [OTHER, KEY], "principal": "bob"}, "it was made for another principal", logging.INFO),
+        ({"at": -2}, "it was changed on its way", logging.INFO),
+        ({"at": 0}, "it was changed on its way", logging.INFO),
+        ({"token": "é"}, "it is not base64", logging.INFO),
+        ({"token": ""}, "it is sealed with a key that this process does not have", logging.WARNING),
+        ({"token": 5}, "it is no string, or too long", logging.INFO),
+    ],
+)
+def test_why_a_state_is_refused_stands_in_the_log_alone(
+    change: dict[str, Any], why: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mcprev.server")
+    bound: dict[str, Any] = {
+        "method": "tools/call",
+        "params": {"name": "x"},
+        "principal": "ann",
+        "now": 1000.0,
+    }
+    token: Any = RequestStateSealer([KEY]).seal("secret payload", **bound)
+    if "at" in change:
+        at = change["at"]
+        token = token[:at] + ("A" if token[at] != "A" else "B") + token[at:][1:]
+    elif "token" in change:
+        token = change["token"]
+    opener = RequestStateSealer(change.get("keys", [KEY]), audience=change.get("audience", ""))
+    bound |= {name: value for name, value in change.items() if name in bound}
+    with pytest.raises(InvalidParams) as caught:
+        opener.open(token, **bound)
+    assert (
+        caught.value.message
+        == "requestState is not valid for this request; make the call again from its beginning"
+    )
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"a request state is refused: {why}")
+    assert record.levelno == level
+    if level == logging.WARNING:
+        assert "the same keys: states=mcprev.RequestStateSealer([key])" in record.getMessage()
+    assert "payload" not in record.getMessage()
+
+
+def test_the_tags_of_a_state_name_nobody() -> None:
+    bound: dict[str, Any] = {"method": "tools/call", "params": None, "now": 1000.0}
+    sealed = [
+        RequestStateSealer([key]).seal(1, principal=who, **bound) for key in (KEY, OTHER) for who in "ab"
+    ]
+    tags = [urlsafe_b64decode(token + "==")[32:50] for token in sealed]
+    assert [len({tag[start : start + 6] for tag in tags}) for start in (0, 6, 12)] == [2, 4, 2]

@@ -406,3 +406,61 @@ def test_fifty_connects_leave_nothing() -> None:
         assert descriptors() <= before
 
     run(main(), limit=60)
+
+
+TALKER = """
+import sys
+sys.stderr.buffer.write({wrote!r})
+sys.stderr.flush()
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrote", "lines"),
+    [
+        (b"one\ntwo\r\n", ["one", "two"]),
+        (b"Traceback:\n\tline 1\nno end", ["Traceback:", "\tline 1", "no end"]),
+        (b"\x1b[31mred\xff\n", ["\\x1b[31mred�"]),
+        (b"https://me:hidden@x.example/\n", ["https://...@x.example/"]),
+        (b"x" * 20_000, ["x" * 8192, "..."]),
+    ],
+    ids=["lines", "no end", "control", "secret", "long"],
+)
+def test_what_a_server_writes_to_stderr_reaches_the_log_of_its_client(
+    wrote: bytes, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mcprev.client.stderr")
+
+    async def main() -> None:
+        target = mcprev.stdio(sys.executable, "-c", TALKER.format(wrote=wrote))
+        with pytest.raises(NegotiationError):
+            async with mcprev.connect(target):
+                pass
+
+    run(main())
+    told = [r.getMessage() for r in caplog.records if r.name == "mcprev.client.stderr"]
+    starts = [line.removeprefix(f"{sys.executable}: ") for line in told]
+    if lines[-1] == "...":  # pieces as they came, each within what is kept, and nothing twice
+        assert 0 < len("".join(starts)) <= len(wrote)
+        assert all(set(line) == {"x"} and len(line) <= 8192 for line in starts)
+    else:
+        assert starts == lines or starts == lines * (
+            len(starts) // len(lines)
+        )  # the process was started again
+    assert {r.levelname for r in caplog.records if r.name == "mcprev.client.stderr"} == {"INFO"}
+
+
+def test_a_function_for_stderr_gets_it_instead_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mcprev.client.stderr")
+    found = bytearray()
+
+    async def main() -> None:
+        target = mcprev.stdio(sys.executable, "-c", TALKER.format(wrote=b"one\n"), stderr=found.extend)
+        with pytest.raises(NegotiationError):
+            async with mcprev.connect(target):
+                pass
+
+    run(main())
+    assert found.startswith(b"one\n")
+    assert not [r for r in caplog.records if r.name == "mcprev.client.stderr"]

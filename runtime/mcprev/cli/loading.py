@@ -231,11 +231,11 @@ def _noting_runs() -> Iterator[list[AsgiApp]]:
         del make
 
     instead = ((running, run_http), (pipes, run_stdio))
-    before = [getattr(module, function.__name__) for module, function in instead]
-    for module, function in instead:
-        setattr(module, function.__name__, function)
+    before = [(module, each.__name__, getattr(module, each.__name__)) for module, each in instead]
+    for module, each in instead:
+        setattr(module, each.__name__, each)
     try:
         yield noted
     finally:
-        for (module, function), original in zip(instead, before, strict=True):
-            setattr(module, function.__name__, original)
+        for module, name, original in before:
+            setattr(module, name, original)

@@ -2,8 +2,9 @@
 
 The client is not trusted. A state is accepted only with a valid HMAC-SHA256, before it expires, and for the request it
 was made for: the same method, params (without the members that a retry adds), principal and audience. A token is the
-URL-safe base64 of the MAC and of `{"expires", "payload"}`; the other signed values come from the retry itself and are
-not in the token. The client can read the payload: it is signed, not encrypted. Replays within the lifetime are not
+URL-safe base64 of the MAC, of three tags and of `{"expires", "payload"}`; the other signed values come from the retry
+itself and are not in the token. The tags only tell the server's log why a token is refused: its key, its principal, or the
+rest of its request. The client can read the payload: it is signed, not encrypted. Replays within the lifetime are not
 detected, because that needs storage shared by all processes.
 
 Time is passed in as seconds since the epoch, because another process may open the state.
@@ -33,10 +34,13 @@ SKEW: Final = 60.0
 KEY_BYTES: Final = 32
 """The minimum length of a key in bytes: the size of the hash, below which guessing gets cheaper."""
 
+TAG_BYTES: Final = 6
+"""The length of a tag, long enough for a log."""
+
 _USE: Final = "mcprev requestState 1"
 """Part of the signed data, so that the MAC is not valid for another purpose with the same key."""
 _ADDED_BY_RETRY: Final = frozenset({"inputResponses", "requestState", "_meta"})
-_REFUSED: Final = "requestState is not valid for this request"
+_REFUSED: Final = "requestState is not valid for this request; make the call again from its beginning"
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 """The canonical JSON of a value: sorted members, no white space, ASCII only, which covers lone surrogates."""
 _COMPARED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -95,10 +99,10 @@ class RequestStateSealer:
             body = _canonical({"expires": math.ceil(now + self._lifetime), "payload": payload})
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the payload of a request state is not JSON: {error}") from error
+        key = (self._keys or _process_keys())[0]
+        body = b"".join(self._tags(key, method, params, principal)) + body
         signed = self._signed(body, method, params, principal)
-        token = (
-            urlsafe_b64encode(_mac((self._keys or _process_keys())[0], signed) + body).rstrip(b"=").decode()
-        )
+        token = urlsafe_b64encode(_mac(key, signed) + body).rstrip(b"=").decode()
         if len(token) > self._limit:
             raise ValueError(f"a request state of {len(token)} characters is over the limit of {self._limit}")
         return token
@@ -112,13 +116,13 @@ class RequestStateSealer:
         principal: str | None,
         now: float,
     ) -> Json:
-        """Return the payload. Raises `InvalidParams`, with the same message for every reason."""
+        """Return the payload. Raises `InvalidParams`, with the same message for every reason; the reason is logged."""
         if not isinstance(token, str) or len(token) > self._limit:
-            raise InvalidParams(_REFUSED)
+            raise _refused("it is no string, or too long")
         try:
             sealed = urlsafe_b64decode(token.encode("ascii") + b"==")
         except ValueError:
-            raise InvalidParams(_REFUSED) from None
+            raise _refused("it is not base64") from None
         mac, body = sealed[:KEY_BYTES], sealed[KEY_BYTES:]
         signed = self._signed(body, method, params, principal)
         # Every key is tried, so that the duration does not reveal which one matches.
@@ -126,11 +130,38 @@ class RequestStateSealer:
         # Decoding ignores characters outside the alphabet and surplus bits; only the exact encoding is accepted.
         is_canonical = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
         if not any(matches) or not is_canonical:
-            raise InvalidParams(_REFUSED)
-        state = json.loads(body)  # written by `seal`: the MAC is valid
+            raise self._mismatch(body, method, params, principal)
+        state = json.loads(body[3 * TAG_BYTES :])  # written by `seal`: the MAC is valid
         if not now < state["expires"] <= now + self._lifetime + SKEW:
-            raise InvalidParams(_REFUSED)  # expired, or the clock was set back: its age is unknown
+            # If the clock was set back, its age is unknown.
+            raise _refused(f"it has expired, {self._lifetime:g} s after it was sealed (`lifetime`)")
         return state["payload"]
+
+    def _tags(
+        self, key: bytes, method: str, params: Mapping[str, Json] | None, principal: str | None
+    ) -> tuple[bytes, ...]:
+        """Return what tells a key, a principal and the rest of a request from others, without naming them."""
+        parts = ("key", principal, [self._audience, method, params_digest(params)])
+        return tuple(_mac(key, b"tag %b" % _canonical(part))[:TAG_BYTES] for part in parts)
+
+    def _mismatch(
+        self, body: bytes, method: str, params: Mapping[str, Json] | None, principal: str | None
+    ) -> InvalidParams:
+        """Return the error for a state without a valid MAC, and log what differs as far as its tags tell."""
+        told = tuple(body[start : start + TAG_BYTES] for start in range(0, 3 * TAG_BYTES, TAG_BYTES))
+        for key in self._keys or _process_keys():
+            own = self._tags(key, method, params, principal)
+            if own[0] == told[0]:
+                if own[1] != told[1]:
+                    return _refused("it was made for another principal")
+                if own[2] != told[2]:
+                    return _refused("it was made for another request: its method, params or audience differ")
+                return _refused("it was changed on its way")
+        return _refused(
+            "it is sealed with a key that this process does not have; if another process made it, give all of them the same "
+            "keys: states=mcprev.RequestStateSealer([key])",
+            logging.WARNING,
+        )
 
     def _signed(
         self, body: bytes, method: str, params: Mapping[str, Json] | None, principal: str | None
@@ -144,6 +175,12 @@ class RequestStateSealer:
             "use": _USE,
         }
         return b"[%b,%b]" % (_canonical(binding), body)
+
+
+def _refused(why: str, level: int = logging.INFO) -> InvalidParams:
+    """Return the error for a client, which does not learn why; the server's log does."""
+    _log.log(level, "a request state is refused: %s", why)
+    return InvalidParams(_REFUSED)
 
 
 def params_digest(params: Mapping[str, Json] | None) -> str:

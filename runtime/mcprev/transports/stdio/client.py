@@ -37,6 +37,7 @@ GRACE: Final = 2.0
 TAIL: Final = 8 * 1024
 """The number of bytes of stderr that are kept."""
 logger: Final = logging.getLogger("mcprev.client")
+_output: Final = logging.getLogger("mcprev.client.stderr")
 _STDERR: Final = 2
 _EXIT_WAIT: Final = 0.5
 """Seconds to wait for the last output and the exit code of a process that is ending."""
@@ -66,8 +67,8 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         - `env` is added to the variables that the process inherits: HOME, LANG, LC_ALL, LC_CTYPE, LOGNAME, PATH, SHELL,
           TERM, TMPDIR, TZ and USER, and no others.
         - `cwd` is the working directory of the process. None: that of this process.
-        - `stderr` is a function that is called with each chunk of bytes that the process writes to stderr. None:
-          they are not shown; the last 8 KiB are part of `ProcessExited`.
+        - `stderr` is a function that is called with each chunk of bytes that the process writes to stderr. None: each
+          line is logged by the logger `mcprev.client.stderr` at INFO. The last 8 KiB are part of `ProcessExited`.
         - `grace` is the time in seconds that the process has to exit after stdin is closed, and again after SIGTERM: 2
           by default.
         """
@@ -159,6 +160,8 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         self._command = command
         self._on_stderr = stderr
         self._tail = bytearray()
+        self._line = b""
+        """The beginning of a line of stderr whose end has not arrived."""
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._exit_timer: asyncio.TimerHandle | None = None
@@ -187,11 +190,25 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
             return
         self._tail += cast("bytes", data)
         del self._tail[:-TAIL]
-        if self._on_stderr is not None:
+        if self._on_stderr is None:
+            if _output.isEnabledFor(logging.INFO):
+                self._log_lines(cast("bytes", data))
+        else:
             try:
                 at_once(self._on_stderr(cast("bytes", data)), "`stderr`")
             except Exception:
                 logger.exception("what reads the server's stderr raised")
+
+    def _log_lines(self, data: bytes, *, ended: bool = False) -> None:
+        """Log the lines that are complete, or longer than what is kept."""
+        *lines, rest = (self._line + data).split(b"\n")
+        if rest and (ended or len(rest) > TAIL):
+            lines, rest = [*lines, rest], b""
+        self._line = rest
+        for line in lines:
+            text = mask_text(line[:TAIL].decode(errors="replace").rstrip("\r"))
+            clean = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
+            _output.info("%s: %s", mask_text(self._command), clean)
 
     @override
     def pause_writing(self) -> None:
@@ -225,6 +242,8 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         """Report the end of the connection, which hears of the first one only."""
         if self._exit_timer is not None:
             self._exit_timer.cancel()
+        if self._line:
+            self._log_lines(b"", ended=True)
         self.connection.connection_lost(self._lost_error())
 
     def _lost_error(self) -> ConnectionLost:

@@ -79,6 +79,10 @@ _NO_AUTH: Final = (
     "the server wants a token that it accepts: give `mcprev.http` the `auth`, such as `mcprev.OAuth()`, "
     "or an `Authorization` among its `headers`"
 )
+_REFUSED: Final = (
+    "the server refuses the `Authorization` among the `headers`, which may have expired or be for another server; its log may "
+    "say why. Replace it, or give `mcprev.http` the `auth`, such as `mcprev.OAuth()`"
+)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 """Characters that a header value must not contain."""
@@ -253,7 +257,8 @@ class HttpSession:
             found.http_status = response.status
         if response.status == _UNAUTHORIZED and self.auth is None:
             said = f"HTTP {_UNAUTHORIZED}: {found}" if isinstance(found, RpcError) else found
-            rejected = TokenRejected(f"{said}; {_NO_AUTH}")
+            refused = 'error="invalid_token"' in response.headers.get("WWW-Authenticate", "")
+            rejected = TokenRejected(f"{said}; {_REFUSED if refused else _NO_AUTH}")
             rejected.__cause__ = found
             return rejected
         return found

@@ -236,6 +236,7 @@ class AsgiApp:
             if self.budget.held > self.budget.limit:
                 return self.budget.refusal(http_request.share)
             message = parse(body, batch=True)
+            http_request.method = getattr(message, "method", None)
             del body  # free the memory: the request may take long
             if self._auth is not None and http_request.access is not None:
                 reject = await self._auth.at(http_request.root).covers(http_request.access, message)

@@ -43,6 +43,7 @@ from mcprev.transports.http.urls import (
     check_issuer,
     in_lower_case,
     mask_url,
+    printable,
     split_resource,
 )
 from mcprev.wire.headers import Headers
@@ -55,6 +56,7 @@ MAX_AGE: Final = 3600
 OFFLINE: Final = "offline_access"
 """A scope for authorization servers only; no resource requires it."""  # AUTH-18
 
+_NOT_GOOD: Final = "the token is not good"
 Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _KEY: Final = b"authorization"
 _CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)(?: ++(.*))?")
@@ -207,9 +209,16 @@ class Bearer:
         if isinstance(access, HttpError):
             return access
         if access.expires is not None and access.expires <= self.clock():
-            return self._invalid("the token has expired")
+            seconds = self.clock() - access.expires
+            return self._invalid("the token has expired", f"it expired {seconds:.0f} s ago")
         if not access.audience_checked and not self._is_for_us(access.audience):
-            return self._invalid("the token is not for this server")
+            audience = ", ".join(access.audience) or "missing"
+            ours = (
+                f"not {self.resource}"
+                if self.resource
+                else "and the server has no `resource` to compare it with"
+            )
+            return self._invalid("the token is not for this server", f"its audience is {audience}, {ours}")
         return await self._short_of(access, self._always) or access
 
     def _is_for_us(self, audience: Sequence[str]) -> bool:
@@ -255,9 +264,11 @@ class Bearer:
     async def _verified(self, token: str) -> Access | HttpError:
         try:
             found: object = await call_within(self._timeout, self._verify, token)
-            return self._invalid("the token is not good") if found is None else of_type(found, Access)
-        except TokenRefused:
-            return self._invalid("the token is not good")
+            if found is None:
+                return self._invalid(_NOT_GOOD, "`verify` returned None")
+            return of_type(found, Access)
+        except TokenRefused as error:
+            return self._invalid(_NOT_GOOD, str(error).replace(token, "(the token)"))
         except TimeoutError:
             _logger.warning("`verify` took too long, so a request is refused")
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
@@ -279,6 +290,8 @@ class Bearer:
             return _unsure(message)
         if enough:
             return None
+        missing = ", ".join(sorted(needed - access.scopes)) or "more than it has"
+        _logger.info("a token is refused: it lacks the scopes %s", printable(missing))
         more = sorted(needed - self._always) + sorted(access.scopes - needed - {OFFLINE})
         return self._refusal(
             403, "the token has too few scopes", "insufficient_scope", (*self._scopes, *more), message
@@ -287,7 +300,9 @@ class Bearer:
     def _malformed(self, why: str) -> HttpError:
         return self._refusal(400, why, "invalid_request")
 
-    def _invalid(self, why: str) -> HttpError:
+    def _invalid(self, why: str, reason: str) -> HttpError:
+        """Return the error response for an invalid token; the reason is for the log of the server only."""
+        _logger.info("a token is refused: %s", printable(reason))
         return self._refusal(401, why, "invalid_token", self._scopes)
 
     def _refusal(

@@ -52,6 +52,8 @@ class HttpRequest:
     """The path that the app is mounted at."""
     address: str | None = None
     """The local address at which the request arrived; None if unknown."""
+    method: str | None = None
+    """The method of the message in its body, once that was parsed."""
     principal: str | None = None
     """The principal, set by the server's authentication."""
     access: Access | None = None

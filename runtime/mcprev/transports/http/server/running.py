@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,8 @@ from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
+from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.server.access_log import access, log_access
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -46,7 +49,7 @@ def run_http(app: AsgiApp, host: str, port: int) -> None:
 async def _serve_alone(server: HttpServer, listening: socket.socket, guard: threading.Timer) -> None:
     try:
         with reduced_collection():
-            await _serve(server, listening, None)
+            await _serve(server, listening, None, alone=True)
     finally:
         if threading.current_thread() is threading.main_thread():
             guard.start()
@@ -61,19 +64,51 @@ async def serve_http(
         await _serve(server, listening, ready)
 
 
-async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
+async def _serve(
+    server: HttpServer,
+    listening: socket.socket,
+    ready: Callable[[int], object] | None,
+    *,
+    alone: bool = False,
+) -> None:
     try:
         await server.app.start()
+        report(server.app, listening, alone=alone)
         await _serve_started(server, listening, ready)
     finally:
         await server.app.stop()
+
+
+def report(app: AsgiApp, listening: socket.socket, *, alone: bool) -> None:
+    """Log where the server listens and whom it lets in; `alone` in the process, print what nothing would log."""
+    host, port = listening.getsockname()[:2]
+    settings = app.settings
+    where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    sse = "".join(f", {where}{path}" for path in settings.sse_paths[:1])
+    names = ", ".join(revision.name for revision in app.server.identity.revisions)
+    by = (
+        "bearer tokens"
+        if settings.auth is not None
+        else "`principal`" if settings.principal is not None else None
+    )
+    text = f"listening at {where}{settings.path}{sse}; revisions: {names}; authentication: {by or 'none'}"
+    if alone and not (_logger.isEnabledFor(logging.INFO) and _logger.hasHandlers()):
+        with contextlib.suppress(OSError, AttributeError):
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+    _logger.info("%s", text)
+    if by is None and not is_loopback(host):
+        _logger.warning(
+            "the server listens at %s without authentication: everybody who reaches that address can use it; pass `auth`, or "
+            "listen at 127.0.0.1",
+            host,
+        )
 
 
 async def _serve_started(
     server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None
 ) -> None:
     port = listening.getsockname()[1]
-    _logger.info("listening at %s", listening.getsockname())
     if ready is not None:
         at_once(ready(port), "`ready`")
     serving = asyncio.create_task(server.serve([listening]))
@@ -104,6 +139,8 @@ def _server(app: AsgiApp) -> HttpServer:
 
     from mcprev.transports.http.server.uvicorn_server import HttpServer
 
+    if access.isEnabledFor(logging.INFO):
+        log_access(app)
     front = None
     http: str | type[asyncio.Protocol] = "h11"
     if find_spec("httptools") is not None:
@@ -112,7 +149,7 @@ def _server(app: AsgiApp) -> HttpServer:
         front = Http11Server(app)
         http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))
 
-    # The app logs what matters; an access log would cost as much as a response.
+    # The app logs what matters; uvicorn's access log would cost as much as a response.
     config = uvicorn.Config(
         app,
         http=http,
