@@ -86,6 +86,7 @@ class App:
         *,
         visible: Visible | None = None,
         executor: Executor | None = None,
+        lenient_arguments: bool = False,
         **options: Unpack[ServerOptions],
     ) -> None:
         """Set the name and version that clients see, and the options.
@@ -97,11 +98,14 @@ class App:
         - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
           app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
           that block do not delay what else uses the event loop's executor, such as looking up host names.
+        - `lenient_arguments=True` converts arguments of tools to their types where pydantic's lax mode does, as models
+          often send them: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, and JSON text is the object or list
+          that it holds. False: an argument of another type than the schema's is refused.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
           `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
           `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
         """
-        self._executor = executor
+        self._executor, self._lenient = executor, lenient_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")
         self._registered = Registry(
@@ -259,13 +263,14 @@ class App:
         Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and
         the model reads only that the tool failed, unless the app has `show_errors=True`.
 
-        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task` and
-        `version`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or return type without a JSON Schema, and
-        `ValueError` for an invalid or duplicate name.
+        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`,
+        `version` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
+        return type without a JSON Schema, and `ValueError` for an invalid or duplicate name.
         """
 
         def register(function: F) -> F:
-            read = Function(function, self._executor)
+            lenient = options.get("lenient_arguments", self._lenient)
+            read = Function(function, self._executor, lenient=lenient)
             said, own = read_options(read, options, ToolOptions)
             if TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(

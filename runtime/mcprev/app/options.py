@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
 
-_OWN: Final = ("tags", "visible", "task", "version", "ttl_ms", "cache_scope")
+_OWN: Final = ("tags", "visible", "task", "version", "lenient_arguments", "ttl_ms", "cache_scope")
 """Options that are not sent to clients as members of the entry."""
 
 
@@ -108,6 +108,8 @@ class ToolOptions(EntryOptions, total=False):
     version: str
     """A version of the tool: numbers joined by dots or dashes, such as `2` or `2026-01-31`. Clients see the newest
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
+    lenient_arguments: bool
+    """True converts arguments of other types, as `App` describes. Default: as the app says."""
 
 
 class ResourceOptions(EntryOptions, total=False):

@@ -39,6 +39,7 @@ from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
 from mcprev.transports.exiting import RUNNING
+from mcprev.wire.bounds import check_values
 
 if TYPE_CHECKING:
     from mcprev.json_schema.bounds import ValidationIssue
@@ -75,13 +76,13 @@ class ArgumentError(Exception):
 class Function:
     """A user's function: its parameters, its return annotation, and how to call it."""
 
-    def __init__(self, function: Work, executor: Executor | None = None) -> None:
-        """Read the signature. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
+    def __init__(self, function: Work, executor: Executor | None = None, *, lenient: bool = False) -> None:
+        """Read the signature; `lenient` arguments are converted to their types if that loses nothing. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
         if not callable(function):
             raise TypeError(f"{function!r} is not a function; pass options by keyword, as in name='...'")
         named = innermost(function)
         inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
-        self._function, self._executor = function, executor
+        self._function, self._executor, self._lenient = function, executor, lenient
         self.name: Final = getattr(named, "__name__", type(named).__name__)
         self.title: Final = getattr(inner, "__qualname__", repr(function))
         """The name of the function in error messages."""
@@ -130,6 +131,11 @@ class Function:
                     return self._strict(
                         {name: _whole(item) if name in wrong else item for name, item in given.items()}
                     )
+                if self._lenient:
+                    with suppress(ValidationError):
+                        return self._lax(
+                            {name: structure(item) if name in wrong else item for name, item in given.items()}
+                        )
                 raise
         except ValidationError as error:
             raise ArgumentError(_complaints(error)) from None
@@ -146,6 +152,11 @@ class Function:
         # Numbers beyond a double become null, as on the wire.
         text = to_json(given, inf_nan_mode="null")
         return cast("dict[str, Any]", validator.validate_json(text, strict=True))
+
+    def _lax(self, given: Mapping[str, Json]) -> dict[str, Any]:
+        """Convert arguments as pydantic does in its lax mode: `"1"` is 1 for an `int`, and `"true"` is True."""
+        text = to_json(given, inf_nan_mode="null")
+        return cast("dict[str, Any]", self._adapter.validator.validate_json(text, strict=False))
 
     def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Validate and convert string arguments, as of prompts and URIs. Raises `ArgumentError`."""
@@ -289,6 +300,17 @@ def _is_plain(schema: Any) -> bool:  # noqa: ANN401 - a core schema of pydantic
     """Return whether a parsed JSON value that is valid, and its JSON text, are always converted to the same value."""
     parts = _PLAIN.get(schema["type"])
     return parts is not None and all(part in schema and _is_plain(schema[part]) for part in parts)
+
+
+def structure(value: Json) -> Json:
+    """Return the object or list that a string holds as JSON text; any other value unchanged."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            check_values(value.encode(errors="replace"))
+            found: Json = json.loads(value)
+            if isinstance(found, dict | list):
+                return cast("Json", found)
+    return value
 
 
 def _complaints(error: ValidationError) -> list[ValidationIssue]:

@@ -6,9 +6,10 @@ Imported with the first call of a tool, because it needs the models.
 from __future__ import annotations
 
 import json
-from typing import TypeVar, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from mcprev.core.method_binding import first
 from mcprev.core.tool_schemas import WRAPPER
@@ -20,8 +21,23 @@ from mcprev_types.latest import models
 T = TypeVar("T")
 
 
+def _parsed(text: str) -> Json:
+    """Return the JSON value of a text; None for any other text."""
+    try:
+        check_values(text.encode(errors="replace"))
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 class ToolResult(models.CallToolResult):
     """The result of `Client.call_tool`: a `CallToolResult` of the latest revision, with its text and its data."""
+
+    if TYPE_CHECKING:
+        is_error: bool  # pyright: ignore[reportIncompatibleVariableOverride,reportGeneralTypeIssues]
+        """Whether the tool failed."""
+    else:
+        is_error: bool | None = Field(default=False, exclude_if=lambda value: value is None)
 
     @property
     def text(self) -> str:
@@ -30,14 +46,22 @@ class ToolResult(models.CallToolResult):
 
     @property
     def data(self) -> Json:
-        """The structured content; without one, as at revisions that have none, the text parsed as JSON, or None."""
-        if self.structured_content is not ABSENT:
-            return self.structured_content
-        try:
-            check_values(self.text.encode(errors="replace"))
-            return json.loads(self.text)
-        except (ValueError, RecursionError):
-            return None
+        """The structured content; without one, as at revisions that have none, the text parsed as JSON, or None.
+
+        The value of a tool that returns no object is the same at every revision: `[1, 2]`, although some revisions send
+        it as `{"result": [1, 2]}`. `structured_content` is what was sent.
+        """
+        sent = self.structured_content
+        if sent is ABSENT:
+            return _parsed(self.text)
+        if not isinstance(sent, dict) or cast("dict[str, Json]", sent).keys() != {WRAPPER}:
+            return sent
+        # The text is that of the value itself if a server put it in an object.
+        inner: Json = cast("dict[str, Json]", sent)[WRAPPER]
+        told = _parsed(self.text)
+        if told == sent or (isinstance(inner, dict) and told != inner):
+            return sent
+        return inner
 
     def read(self, type_: type[T], where: str = "") -> T:
         """Return the data as a type that pydantic validates, such as a model or `list[int]`.
@@ -48,17 +72,16 @@ class ToolResult(models.CallToolResult):
         """
         if self.is_error:
             raise ToolError(self.text or "the tool failed and does not say why")
-        adapter, data = TypeAdapter(type_), self.data
+        adapter, data, sent = TypeAdapter(type_), self.data, self.structured_content
         if type_ is str and self.structured_content is ABSENT:
             data = self.text
         try:
             return adapter.validate_python(data)
         except ValidationError as error:
-            if isinstance(data, dict) and data.keys() == {WRAPPER}:
-                try:
-                    return adapter.validate_python(cast("dict[str, Json]", data)[WRAPPER])
-                except ValidationError:
-                    pass  # the error of the whole says more
+            if isinstance(sent, dict) and cast("dict[str, Json]", sent).keys() == {WRAPPER}:
+                for other in (sent, cast("dict[str, Json]", sent)[WRAPPER]):
+                    with suppress(ValidationError):  # the error of the data says more
+                        return adapter.validate_python(other)
             name = getattr(type_, "__name__", str(type_))
             text = (
                 f"{where}the data of the result is not of type {name}: {first(error, cast('object', data))}"
