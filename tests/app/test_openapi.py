@@ -162,7 +162,19 @@ def test_schemas_of_3_0_become_json_schema(schema: Any, expected: Any) -> None:
         ({"200": body(REF)}, PET | {"$defs": {"Pet": PET}}),
         ({"201": body({"properties": {"a": TEXT}})}, {"type": "object", "properties": {"a": TEXT}}),
         ({"2XX": body({"type": "object"})}, {"type": "object"}),
-        ({"200": body({"type": "array"})}, None),
+        ({"200": body({"type": "array"})}, {"type": "array"}),
+        ({"200": body({**TEXT, "nullable": True})}, {"type": ["string", "null"]}),
+        ({"200": body({})}, None),
+        ({"200": body(REF), "201": body(REF)}, PET | {"$defs": {"Pet": PET}}),
+        (
+            {"200": body({"type": "object"}), "201": body({"properties": {"a": TEXT}})},
+            {
+                "type": "object",
+                "anyOf": [{"type": "object"}, {"type": "object", "properties": {"a": TEXT}}],
+            },
+        ),
+        ({"200": body(TEXT), "201": body(NUMBER)}, {"anyOf": [TEXT, NUMBER]}),
+        ({"200": body({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}})}, None),
         ({"200": body(REF), "204": {"description": "none"}}, None),
         ({"200": {"content": {"text/plain": {}}}}, None),
         ({"404": body(REF)}, None),
@@ -886,7 +898,8 @@ def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> N
     result = call({"responses": {"200": body(output)}}, {})
     assert (
         text_of(result)
-        == "POST /x answered what its document does not allow: answer.target is not of type integer"
+        == "POST /x answered what its document does not allow: answer.target is not of type integer. The request succeeded; its "
+        'answer follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
     )
     result = call({"parameters": [parameter("q", schema=NUMBER)]}, {"q": "a"})
     assert result.is_error

@@ -19,6 +19,7 @@ from mcprev.transforms import (
     tools_by_search,
     transform_tool,
 )
+from mcprev.transforms.tools import Wrapper
 from mcprev_types.latest import models
 from running import run
 
@@ -191,16 +192,17 @@ def test_a_function_around_the_original_changes_its_result(revision: str) -> Non
     app = shop()
 
     async def count(call: ToolCall) -> dict[str, int]:
-        first = await call()
-        second = await call({**call.arguments, "q": "scarf"})
+        first: Any = await call()
+        second: Any = await call({**call.arguments, "q": "scarf"})
         assert first.structured_content == [{"name": "hat 3 nobody None"}]
-        return {"found": len(first.structured_content) + len(second.structured_content or ())}
+        return {"found": len(first.structured_content) + len(second.structured_content)}
 
     async def wrong(call: ToolCall) -> str:
         await call({"q": 5})
         return ""
 
-    for name, wrap in (("count", count), ("same", lambda call: call()), ("wrong", wrong)):
+    wraps: dict[str, Wrapper] = {"count": count, "same": lambda call: call(), "wrong": wrong}
+    for name, wrap in wraps.items():
         transform_tool(app, "find", name=name, wrap=wrap, keep=True, arguments={"q": Argument(name="text")})
 
     async def main() -> None:

@@ -6,14 +6,24 @@ the document.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
-from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation, plain_name
+from mcprev.app.openapi_calls import (
+    JSON_TYPE,
+    SEPARATORS,
+    TOKEN,
+    Argument,
+    Backend,
+    HttpSession,
+    Operation,
+    plain_name,
+)
 from mcprev.app.openapi_document import (
     Document,
     Schemas,
@@ -24,7 +34,8 @@ from mcprev.app.openapi_document import (
     refuse,
     text_at,
 )
-from mcprev.app.registry import MAX_TOOL_NAME, RegisteredTool
+from mcprev.app.openapi_routes import OpenApiRoute, is_readable, resource_of
+from mcprev.app.registry import MAX_TOOL_NAME, Entry, RegisteredTool
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.callbacks import at_once, decision
@@ -32,9 +43,6 @@ from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema
 from mcprev_types.latest import models
-
-if TYPE_CHECKING:
-    import aiohttp
 
 _ANNOTATIONS: Final[Mapping[str, models.ToolAnnotations | None]] = {
     "get": models.ToolAnnotations(read_only_hint=True),
@@ -44,6 +52,8 @@ _ANNOTATIONS: Final[Mapping[str, models.ToolAnnotations | None]] = {
     **dict.fromkeys(("post", "patch", "options", "trace")),
 }
 """The methods of operations, and what they say of a tool."""
+_logger: Final = logging.getLogger("mcprev.server")
+_MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9.+-]{1,127}/[A-Za-z0-9.+-]{1,127}")
 _PATH: Final = re.compile(r"/[^\x00-\x20\x7f-\U0010ffff?#\\]*")
 _NOT_ARGUMENTS: Final = frozenset(
     {
@@ -99,11 +109,15 @@ class Api:
         self,
         document: Mapping[str, Json] | str | Path,
         base_url: str | None = None,
-        session: aiohttp.ClientSession | None = None,
+        session: HttpSession | None = None,
         headers: Mapping[str, str] | None = None,
         select: Select | None = None,
+        routes: Sequence[OpenApiRoute] = (),
+        *,
+        output_schemas: bool = True,
     ) -> None:
         """Read the document. Raises `ValueError`."""
+        self._routes, self._output_schemas = routes, output_schemas
         self.document: Document = Document(load_document(document))
         self._select = select
         self._based = base_url is not None
@@ -128,8 +142,8 @@ class Api:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def tools(self) -> Iterator[RegisteredTool]:
-        """Yield the tools of the selected operations. Raises `ValueError`."""
+    def entries(self) -> Iterator[tuple[str, str, Entry]]:
+        """Yield the kind, the name or URI, and the entry of each selected operation. Raises `ValueError`."""
         found = list(self._operations())
         ids = Counter(str(operation.get("operationId")) for _, _, operation, _, _ in found)
         used: set[str] = set()
@@ -150,9 +164,11 @@ class Api:
                 name, number = f"{base[: MAX_TOOL_NAME - 5]}_{number}", number + 1
             used.add(name)
             try:
-                yield self._tool(name, method, path, operation, item, at)
+                found_entry = self._entry(name, method, path, operation, item, at)
             except RecursionError:
                 refuse(at, "nests too deeply; leave it out with `select`")
+            if found_entry is not None:
+                yield found_entry
         if not used:
             refuse("#/paths", "has no operation that is selected; add one, or select others")
 
@@ -167,9 +183,16 @@ class Api:
                 if method in item:
                     yield method, path, object_at(item[method], below(at, method)), item, below(at, method)
 
-    def _tool(
+    def _entry(
         self, name: str, method: str, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
-    ) -> RegisteredTool:
+    ) -> tuple[str, str, Entry] | None:
+        tags = frozenset(tag for tag in array_at(operation.get("tags", []), at) if isinstance(tag, str))
+        if (
+            self._route(method, path, tags, readable=False)
+            == "exclude"
+            == self._route(method, path, tags, readable=True)
+        ):
+            return None  # and may be one that cannot be used
         if not self._based and ("servers" in operation or "servers" in item):
             refuse(at, "has servers of its own; pass `base_url`, or leave the operation out with `select`")
         schemas = Schemas(self.document, "readOnly")
@@ -197,10 +220,13 @@ class Api:
         if sum(argument.more for argument in named.values()) > 1:  # whose members would meet
             named = {key: replace(argument, more=False) for key, argument in named.items()}
         called = Operation(self._backend, method, path, named, body=body, keys=self._keys())
-        output = None if method == "head" else self._output(operation, at)
         check = _compiled(schema, at)
-        if output is not None:
-            called.answer = _compiled(output, below(at, "responses"))
+        to = self._route(method, path, tags, readable=is_readable(method, named))
+        if to == "exclude":
+            return None
+        output = None
+        if to == "tool" and method != "head" and self._output_schemas:
+            output, called.answer = self._checked_output(operation, at)
         texts = [operation.get(member) for member in ("summary", "description")]
         listed = models.Tool(
             name=name,
@@ -211,10 +237,28 @@ class Api:
             annotations=_ANNOTATIONS[method],
         )
         function = _Called(called, check)
-        tags = frozenset(tag for tag in array_at(operation.get("tags", []), at) if isinstance(tag, str))
-        return RegisteredTool(
-            listed=listed, function=function, returns=ToolReturns(name, function), tags=tags
+        returns = ToolReturns(name, function, output)
+        tool = RegisteredTool(listed=listed, function=function, returns=returns, tags=tags)
+        if to == "tool":
+            return "tools", name, tool
+        return resource_of(tool, called, check, path, named, self._media_type(operation, at), at)
+
+    def _media_type(self, operation: dict[str, Json], at: str) -> str | None:
+        """Return the media type of the successful response; None if there are several or none."""
+        at = below(at, "responses")
+        found = set[str]()
+        for code, node in object_at(operation.get("responses", {}), at).items():
+            if code.startswith("2"):
+                response, place = self.document.resolve(node, below(at, code))
+                found.update(object_at(response.get("content", {}), below(place, "content")))
+        [only, *others] = found or [""]
+        return None if others or _MEDIA_TYPE.fullmatch(only) is None else only
+
+    def _route(self, method: str, path: str, tags: Collection[str], *, readable: bool) -> str:
+        matching = (
+            route.to for route in self._routes if route.matches(method, path, tags, readable=readable)
         )
+        return next(matching, "tool")
 
     def _parameters(
         self, schemas: Schemas, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
@@ -324,24 +368,40 @@ class Api:
             schema["description"] = body["description"]
         return [Argument("body", "body", schema, required)], False
 
+    def _checked_output(
+        self, operation: dict[str, Json], at: str
+    ) -> tuple[dict[str, Json] | None, Validator | None]:
+        """Return the schema of the successful answers, and its check; None for both if it cannot be used."""
+        try:
+            output = self._output(operation, at)
+            return output, None if output is None else _compiled(output, below(at, "responses"))
+        except ValueError as error:  # the tool works without it
+            _logger.warning("a tool has no output schema: %s", error)
+            return None, None
+
     def _output(self, operation: dict[str, Json], at: str) -> dict[str, Json] | None:
-        """Return the schema of the only successful response, if it is an object of JSON."""
+        """Return the schema of the successful responses, if all of them are JSON. Raises `ValueError`."""
         at = below(at, "responses")
         responses = object_at(operation.get("responses", {}), at)
-        codes = [code for code in responses if code.startswith("2")]
-        if len(codes) != 1:
-            return None
-        response, at = self.document.resolve(responses[codes[0]], below(at, codes[0]))
-        found = self._json_content(response, at)
-        if found is None or not isinstance(found[0], OBJECT):
-            return None
-        target, at = self.document.resolve(*found)
-        schemas = Schemas(self.document, "writeOnly")
-        if "type" not in target and "properties" in target:
-            target = {"type": "object", **target}
-        if target.get("type") != "object" or target.get("nullable") is True:
-            return None
-        return schemas.finish(schemas.convert(target, at))
+        schemas, found = Schemas(self.document, "writeOnly"), list[dict[str, Json]]()
+        for code in responses:
+            if not code.startswith("2"):
+                continue
+            response, place = self.document.resolve(responses[code], below(at, code))
+            content = self._json_content(response, place)
+            if content is None or not isinstance(content[0], OBJECT) or not content[0]:
+                return None
+            target, place = self.document.resolve(*content)
+            if "type" not in target and "properties" in target:
+                target = {"type": "object", **target}
+            schema = schemas.convert(target, place)
+            found += [schema] if schema and schema not in found else []
+        if len(found) < 2:
+            return schemas.finish(found[0]) if found else None
+        same: dict[str, Json] = (
+            {"type": "object"} if all(each.get("type") == "object" for each in found) else {}
+        )
+        return schemas.finish({**same, "anyOf": found})
 
 
 def _refuse_content(at: str) -> NoReturn:

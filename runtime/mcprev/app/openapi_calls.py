@@ -8,18 +8,19 @@ model reads no credentials of the requests.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote
 
 from pydantic_core import from_json
 
 from mcprev.app.openapi_secrets import Secrets, credentials
 from mcprev.errors import Json, MissingExtra, ToolError
-from mcprev.json_schema.bounds import LIST, OBJECT, Validator
+from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue, Validator
 from mcprev.json_schema.validation import describe
 from mcprev_types.latest import models
 
@@ -29,6 +30,11 @@ try:
 except ImportError as _error:
     raise MissingExtra("calling the API of an OpenAPI document", "aiohttp", "http") from _error
 
+if TYPE_CHECKING:
+    from mcprev.app.openapi_asgi import AsgiResponse, AsgiSession
+
+HttpSession: TypeAlias = "aiohttp.ClientSession | AsgiSession"
+_logger: Final = logging.getLogger("mcprev.server")
 TIMEOUT: Final = aiohttp.ClientTimeout(total=30)
 MAX_BODY: Final = 1024 * 1024
 """The maximum size of an answer in bytes, after decompression."""
@@ -49,6 +55,14 @@ _BRACKETS: Final = re.compile(r"[\[\]\x00-\x1f\x7f]")
 _FREE_NAME: Final = re.compile(r"[_.-]*+[A-Za-z0-9][A-Za-z0-9_.-]*+")
 """A name of a parameter that no document declares, and that every server reads alike."""
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
+
+
+class ApiError(ToolError):
+    """The API answered with a status that is no success."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +248,7 @@ def _header(name: str, text: str) -> str:
 class Backend:
     """Where the API is, and how requests are sent."""
 
-    def __init__(
-        self, base_url: str, session: aiohttp.ClientSession | None, headers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, base_url: str, session: HttpSession | None, headers: Mapping[str, str]) -> None:
         """Set the URL, the session (default: a new one each time) and the headers. Raises `ValueError`."""
         self.base_url: str = base_url
         self.headers: Mapping[str, str] = headers
@@ -274,6 +286,8 @@ class Backend:
         found = {*credentials(self.headers)}
         try:
             return await self._send(operation, method, url, headers, content, given, found)
+        except ApiError as error:
+            raise ApiError(Secrets(found).hide(str(error)), error.status) from None
         except ToolError as error:
             raise ToolError(Secrets(found).hide(str(error))) from None
 
@@ -317,7 +331,7 @@ class Backend:
             raise ToolError(f"{name} failed: {type(error).__name__}; the API cannot be reached") from None
 
     async def _result(
-        self, operation: Operation, response: aiohttp.ClientResponse, secrets: Secrets
+        self, operation: Operation, response: aiohttp.ClientResponse | AsgiResponse, secrets: Secrets
     ) -> models.CallToolResult:
         name, body, failed = operation.__name__, bytearray(), not 200 <= response.status < 300
         async for chunk in response.content.iter_chunked(65_536):
@@ -335,19 +349,25 @@ class Backend:
             raise ToolError(f"{name} answered {kind}, which is no text") from None
         text = _without(secrets, text, kind)
         if failed:
-            raise ToolError(f"{name} answered {response.status}: {text[:MAX_EXCERPT]}".rstrip(": "))
+            found = f"{name} answered {response.status}: {text[:MAX_EXCERPT]}".rstrip(": ")
+            raise ApiError(found, response.status)
         value: Json = None
-        if text and JSON_TYPE.fullmatch(kind):
+        is_json = bool(text) and JSON_TYPE.fullmatch(kind) is not None
+        if is_json:
             try:
                 value = from_json(text, allow_inf_nan=False)
             except ValueError:
                 raise ToolError(f"{name} answered JSON that cannot be read") from None
         if operation.answer is not None:
-            found = operation.answer(value)
-            if found:
-                raise ToolError(
-                    f"{name} answered what its document does not allow: {describe(found, 'answer')}"
-                )
+            wrong: list[ValidationIssue] = operation.answer(value) if is_json else [((), "is no JSON")]
+            if not wrong:
+                return models.CallToolResult(content=[], structured_content=value)
+            # A result without its structured content has to be an error; the answer is not lost, and the model told why.
+            why = f"{name} answered what its document does not allow: {describe(wrong, 'answer')}"
+            _logger.warning("%s; mend the document, or pass output_schemas=False", why)
+            blocks = [models.TextContent(text=f"{why}. The request succeeded; its answer follows.")]
+            blocks += [models.TextContent(text=text)] if text else []
+            return models.CallToolResult(content=[*blocks], is_error=True)
         if isinstance(value, OBJECT):
             return models.CallToolResult(content=[], structured_content=value)
         return models.CallToolResult(content=[models.TextContent(text=text)] if text else [])

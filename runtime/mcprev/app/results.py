@@ -57,10 +57,13 @@ BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
 class ToolReturns:
     """The return type of one tool: content, or data with a schema."""
 
-    def __init__(self, name: str, function: Function) -> None:
-        """Read the annotation. Raises `TypeError` for a type without a schema."""
+    def __init__(self, name: str, function: Function, schema: Schema | None = None) -> None:
+        """Read the annotation. Raises `TypeError` for a type without a schema.
+
+        A `schema` is that of the data in the results that the function makes, and checks itself.
+        """
         self._name = name
-        self.schema: Schema | None = None
+        self.schema: Schema | None = schema
         """JSON Schema of the data; None for a tool that returns content."""
         self._data: TypeAdapter[Any] | None = None
         members = _members(function.returns)
@@ -79,7 +82,7 @@ class ToolReturns:
         """Whether the annotation may admit content among data, as `list` does."""
         self._wraps = self.schema is not None and self.schema.get("type") != "object"
         # Simple schemas are checked; for others, trust pydantic, which wrote the schema.
-        plain = self.schema is not None and compile_plain(self.schema) is not None
+        plain = schema is None and self.schema is not None and compile_plain(self.schema) is not None
         self._schemas = Schemas(name, None, self.schema if plain else None)
 
     def wrapped_tool(self, tool: models.Tool) -> models.Tool:
