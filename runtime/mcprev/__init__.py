@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
+    from mcprev.app.routes import RouteRequest as RouteRequest
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.app.openapi_routes import OpenApiRoute as OpenApiRoute
     from mcprev.client.client import Client as Client
@@ -130,6 +131,7 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "app.app": ("App",),
+    "app.routes": ("RouteRequest",),
     "app.dependencies": ("Depends", "FromLifespan"),
     "app.openapi_routes": ("OpenApiRoute",),
     "extras.cors": ("cors",),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
+from mcprev.app.bound_middleware import bind, keepers
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.options import (
     EntryOptions,
@@ -30,6 +31,7 @@ from mcprev.app.registry import (
     Visible,
 )
 from mcprev.app.results import ToolReturns
+from mcprev.app.routes import Routed
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev.errors import LocalProtocolError
@@ -67,7 +69,7 @@ _VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
 
-class App:
+class App(Routed):
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
@@ -107,6 +109,7 @@ class App:
           `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
           `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
         """
+        super().__init__()
         self._executor, self._lenient = executor, lenient_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")
@@ -116,6 +119,7 @@ class App:
             middleware=tuple(options.get("middleware", ())),
         )
         self._mounted: list[App] = []
+        bind(self._registered)
 
     @classmethod
     def from_openapi(
@@ -246,6 +250,8 @@ class App:
             registered.runs_tasks = True
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
+        server.forget += keepers(registered)
+        server.routes = self.all_routes
         return server
 
     def _tasks(self) -> Tasks | None:
@@ -535,3 +541,4 @@ class App:
             )
         self._registered.mount(app._registered, prefix)
         self._mounted.append(app)
+        self._inner_routes.append((app, prefix))

@@ -152,6 +152,19 @@ def guard_of(there: Registry, uri: str) -> Callable[[Context], Awaitable[bool]] 
     return sees
 
 
+def entries_of(there: Registry, method: str, params: object) -> list[Entry]:
+    """Return what can serve a call with these params, for middleware that decides by it."""
+    name: Any = getattr(params, "name", None)
+    uri = getattr(params, "uri", None)
+    found: dict[str, list[Entry | None]] = {
+        "tools/call": [there.tools.get(key) for key in (name, *there.versions.get(name, ()))],
+        "prompts/get": [there.prompts.get(name)],
+    }
+    if method == "resources/read" and isinstance(uri, str):
+        found[method] = [entry for entry, _ in _matching(there.resources, there.templates, uri)]
+    return [entry for entry in found.get(method, ()) if entry is not None]
+
+
 class Prompts(Handler):
     """Serves prompts."""
 

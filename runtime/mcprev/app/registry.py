@@ -148,6 +148,8 @@ class Registry:
     """The names of the tools that are listed, where clients search for the others; None to list all of them."""
     reflects: bool = False
     """Whether a tool lists or calls other functions of this registry, which it then must be served by itself."""
+    inner: list[Registry] = field(default_factory=list["Registry"])
+    """The registries that are mounted in this one."""
 
     def of(self, kind: str) -> dict[Any, Any]:
         """Return the functions of a kind, one of `KINDS`."""
@@ -300,6 +302,7 @@ class Registry:
         for kind, key, entry in found:
             self.check_addable(kind, inner.key_within(kind, prefix, key), getattr(entry, "task", None))
         inner.outer.append((self, prefix))
+        self.inner.append(inner)
         for kind, key, entry in found:
             self.set_mounted(inner, prefix, kind, key, entry)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, cast
+
+from typing_extensions import TypeVar
 
 from mcprev.callbacks import finished
 from mcprev.core.method_binding import Stub
@@ -13,9 +15,11 @@ from mcprev.errors import Json
 from mcprev.server.context import Context
 from mcprev_types import Model
 
+P_co = TypeVar("P_co", bound=Model | None, default=Model | None, covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class HandlerCall:
+class HandlerCall(Generic[P_co]):
     """One call of a handler's method, as middleware receives it.
 
     It is immutable: `dataclasses.replace(call, params=...)` returns a changed copy to pass to `call_next`.
@@ -25,7 +29,7 @@ class HandlerCall:
     """The context of the request; its `request_id` is None for a notification."""
     method: str
     """The MCP method, such as `tools/call`."""
-    params: Model | None
+    params: P_co
     """The params as a model of the latest revision, or of the client's revision for a handler in `exact`."""
 
 
@@ -37,15 +41,31 @@ Middleware: TypeAlias = Callable[[HandlerCall, CallNext], Awaitable[HandlerResul
 """An async function `f(call, call_next)` that returns the result of a call: its own, or that of `await call_next(call)`."""
 
 
+class PerMethod(Protocol):
+    """A middleware that says for each method whether it stands around its calls, and how."""
+
+    def for_method(self, method: str, /) -> Middleware | None:
+        """Return the middleware for a method; None if calls of it do not pass."""
+        ...
+
+
+def _for_method(middleware: Middleware, method: str) -> Middleware | None:
+    chooses: Any = getattr(middleware, "for_method", None)
+    return middleware if chooses is None else cast("PerMethod", middleware).for_method(method)
+
+
 def wrap(middleware: Sequence[Middleware], method: str, stub: Stub) -> Stub:
     """Return a handler's method with the middleware around it, the first one outermost."""
+    chosen = [found for each in middleware if (found := _for_method(each, method)) is not None]
+    if not chosen:
+        return stub
 
     async def handler(call: HandlerCall) -> HandlerResult:
         found: HandlerResult = await stub(call.ctx, call.params)
         return found
 
     first: CallNext = handler
-    for each in reversed(middleware):
+    for each in reversed(chosen):
         first = partial(_link, each, first)
 
     async def served(ctx: Context, params: Model | None) -> HandlerResult:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
 from mcprev.core.capabilities import ServerCapabilities, checked_handler, introduction, overridden, spoken
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
+    from mcprev.transports.http.server.routes import Route
     from mcprev_types.latest import models
 
 ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
@@ -176,6 +177,12 @@ class Server:
         found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
         self.observer: Observer | None = next(found, None)
         """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
+        several = cast("Sequence[Any]", middleware)
+        self._watching = [each.connected for each in several if hasattr(each, "connected")]
+        self.forget: list[Callable[[Changed, str | None], object]] = [
+            each.changed for each in several if hasattr(each, "changed")
+        ]
+        """Told of each change, because they keep results, such as `mcprev.middleware.Caching`."""
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:
             from mcprev.server.middleware import wrap
@@ -191,6 +198,8 @@ class Server:
             show_errors=show_errors,
         )
         """Serves the requests of every connection."""
+        self.routes: Callable[[], Mapping[str, Route]] = dict
+        """Returns the routes of the app, which are served beside those of the options."""
         self._max_line = max_line
         self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
@@ -220,8 +229,8 @@ class Server:
         Transports call this for connections that `connection` has not made.
         """
         self._connections.add(connection)
-        if self.observer is not None:
-            self.observer.connected(connection)
+        for connected in self._watching:
+            connected(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
             connection.start(keep_pinging(connection, session, self._ping_interval))
@@ -280,7 +289,7 @@ class Server:
         from mcprev.transports.http.server.asgi import AsgiApp
         from mcprev.transports.http.server.options import http_settings
 
-        return AsgiApp(self, http_settings({**self.http, **options}))
+        return AsgiApp(self, http_settings({**self.http, **options}), self.routes())
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.
@@ -352,6 +361,8 @@ class Server:
             raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
         if kind is Changed.TOOLS:
             self.request_handler.tools.forget()
+        for forget in self.forget:
+            forget(kind, uri)
         check = None if uri is None else self.guard(uri)
         for connection in tuple(self._connections):
             protocol = cast("ServerProtocol", connection.protocol)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.callbacks import call_within
@@ -22,7 +23,7 @@ from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, Cli
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
-from mcprev.transports.http.server.routes import RouteInfo, RouteTable
+from mcprev.transports.http.server.routes import Route, RouteInfo, RouteTable
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -36,7 +37,9 @@ logger: Final = logging.getLogger("mcprev.transport.http")
 class AsgiApp:
     """A server as an ASGI app, for any ASGI server or to be mounted in another app; see `Server.asgi`."""
 
-    def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
+    def __init__(
+        self, server: ServerApp[Connection], settings: HttpSettings, routes: Mapping[str, Route] | None = None
+    ) -> None:
         self.server = server
         self.settings = settings
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
@@ -45,6 +48,7 @@ class AsgiApp:
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
         self._routes = RouteTable(
+            routes or {},
             settings.routes,
             {} if settings.auth is None else settings.auth.routes,
             taken={settings.path, *settings.sse_paths, *self._documents},

@@ -1,0 +1,37 @@
+"""What middleware of an app learns of it: the entry that a call is for, and changes after which kept results are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from mcprev.app.handlers import entries_of
+from mcprev.app.registry import Registry
+from mcprev.protocol.subscriptions import Changed
+
+
+def bind(registry: Registry) -> None:
+    """Let middleware find entries. Raises `ValueError` for a middleware with such a need that another app has."""
+    for each in cast("tuple[Any, ...]", registry.middleware):
+        if hasattr(each, "entries"):
+            if each.entries is not None:
+                raise ValueError(
+                    f"the {type(each).__name__} is that of another app already; make one for each"
+                )
+            each.entries = partial(entries_of, registry)
+
+
+def keepers(registry: Registry) -> list[Callable[[Changed, str | None], None]]:
+    """Return what to call at a change, for the middleware of mounted apps. Their names differ, so they forget whole kinds."""
+    found: list[Callable[[Changed, str | None], None]] = []
+    for inner in registry.inner:
+        several = cast("tuple[Any, ...]", inner.middleware)
+        found += [partial(_forget_kind, each.changed) for each in several if hasattr(each, "changed")]
+        found += keepers(inner)
+    return found
+
+
+def _forget_kind(changed: Callable[[Changed], object], kind: Changed, uri: str | None) -> None:
+    del uri
+    changed(kind)

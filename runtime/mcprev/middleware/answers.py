@@ -1,0 +1,106 @@
+"""Middleware about what a call ends with: the size of results, and errors that are told in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias, cast
+
+from pydantic_core import to_json
+
+from mcprev.errors import InternalError, Json, McpError, RpcError, ToolError
+from mcprev.middleware.records import wire_of
+from mcprev.protocol.mrtr import input_requests_of
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev_types import Model
+
+LIMITED: Final = ("tools/call", "resources/read", "prompts/get")
+_CALL: Final = "tools/call"
+
+
+class SizeLimit:
+    """Bounds the size of results: `App(..., middleware=[SizeLimit(100_000, truncate=True)])`."""
+
+    def __init__(self, max_bytes: int, *, truncate: bool = False, methods: Collection[str] = LIMITED) -> None:
+        """Set the maximum size of a result as JSON in bytes.
+
+        A larger one is an error: a `ToolError` for a tool, which its model reads, and `InternalError` for any other
+        method. `truncate` shortens the text blocks of a tool's result instead, the last one first, and says so in the
+        text; a result with other content or structured content that is too large is an error still. Raises `ValueError` for
+        a limit below 256 bytes.
+        """
+        if max_bytes < 256:
+            raise ValueError("a limit below 256 bytes leaves no room for a result")
+        self._most, self._truncate, self._methods = max_bytes, truncate, frozenset(methods)
+
+    def for_method(self, method: str) -> SizeLimit | None:
+        """Return itself for a method whose results are bounded."""
+        return self if method in self._methods else None
+
+    async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        """Pass a call on. Raises `ToolError` or `InternalError` for a result that is too large."""
+        result = await call_next(call)
+        wire = wire_of(result)
+        size = len(to_json(wire, fallback=str))
+        if size <= self._most:
+            return result
+        if self._truncate and call.method == _CALL and self._shorten(cast("dict[str, Json]", wire), size):
+            return type(result).from_wire(wire) if isinstance(result, Model) else cast("HandlerResult", wire)
+        text = f"the result has {size} bytes, more than the {self._most} that are allowed; ask for less"
+        raise ToolError(text) if call.method == _CALL else InternalError(text)
+
+    def _shorten(self, wire: dict[str, Json], size: int) -> bool:
+        """Shorten the text blocks of a result in place; return whether it is small enough then."""
+        if "structuredContent" in wire:
+            return False
+        blocks = cast("list[dict[str, Json]]", wire["content"] or [])
+        note = f"\n[shortened: the result had {size} bytes, of which {self._most} are allowed]"
+        for block in reversed(blocks):
+            if block.get("type") != "text":
+                continue
+            text = str(block["text"])
+            over = len(to_json(wire, fallback=str)) - self._most + len(note) + 2
+            low, high = 0, len(text)
+            while low < high:  # the longest beginning whose removal of the rest is enough
+                middle = (low + high + 1) // 2
+                if len(to_json(text[middle:], fallback=str)) - 2 >= over:
+                    low = middle
+                else:
+                    high = middle - 1
+            block["text"] = text[:low] + note
+            if len(to_json(wire, fallback=str)) <= self._most:
+                return True
+            block["text"] = ""
+        return False
+
+
+Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception]
+"""What a mapped error becomes: a text, a type that gets the text of the error, or what a function returns."""
+
+
+class ErrorMapping:
+    """Turns exceptions of handlers into errors that clients read: `ErrorMapping({KeyError: "there is no such item"})`."""
+
+    def __init__(self, table: Mapping[type[Exception], Told]) -> None:
+        """Set what each type of exception becomes; the nearest base class of an exception decides.
+
+        - A string is the text of a `ToolError` for a tool, and of an `InternalError` for any other method.
+        - A type of error, such as `mcprev.ResourceNotFound`, is raised with the text of the exception: clients read it.
+        - A function gets the exception and returns the one to raise instead.
+
+        Errors that are `ToolError` or `RpcError` already, and cancellations, stay as they are.
+        """
+        self._table = dict(table)
+
+    async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        """Pass a call on. Raises what the table says."""
+        try:
+            return await call_next(call)
+        except Exception as error:
+            if isinstance(error, RpcError | ToolError) or input_requests_of(error) is not None:
+                raise
+            told = next((self._table[base] for base in type(error).__mro__ if base in self._table), None)
+            if told is None:
+                raise
+            if isinstance(told, str):
+                raise (ToolError if call.method == _CALL else InternalError)(told) from error
+            raise (told(str(error)) if isinstance(told, type) else told(error)) from error

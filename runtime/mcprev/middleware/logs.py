@@ -1,0 +1,148 @@
+"""Middleware that logs calls, and middleware that times them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic_core import to_json
+
+from mcprev.errors import Json
+from mcprev.json_schema.redaction import Redactor
+from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, wire_of
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+
+MAX_PAYLOAD: Final = 2_000
+"""The default limit of a logged payload, in characters."""
+SLOW: Final = 1.0
+TIMED: Final = 1_000
+"""The maximum number of names that are timed one by one; all others are timed together."""
+_OTHER: Final = "(others)"
+
+
+def shown_payload(value: Json, most: int) -> str:
+    """Return a JSON value as text with its secrets masked, of at most `most` characters and a mark of what is left out."""
+    text = json.dumps(Redactor().json(value), ensure_ascii=True, default=str)
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def described(record: CallRecord) -> dict[str, Json]:
+    """Return the members of a record that say who called what, and how it ended."""
+    call, ctx = record.call, record.call.ctx
+    found: dict[str, Json] = {
+        "method": call.method,
+        "name": entry_name(call),
+        "client": client_name(ctx),
+        "principal": ctx.principal,
+        "request_id": ctx.request_id,
+        "outcome": record.outcome,
+        "error": None if record.error is None else type(record.error).__name__,
+        "seconds": round(record.seconds, 6),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class Logging:
+    """Logs each call when it has ended: `App(..., middleware=[Logging()])`."""
+
+    def __init__(
+        self,
+        logger: str | logging.Logger = "mcprev.calls",
+        *,
+        level: int = logging.INFO,
+        methods: Collection[str] | None = None,
+        payloads: bool = False,
+        max_payload: int = MAX_PAYLOAD,
+        as_json: bool = False,
+    ) -> None:
+        """Set the logger, its name or itself, and what it gets.
+
+        - `level` is the level of calls that end well; those that fail are warnings, and errors are errors.
+        - `methods` are the methods to log. None: all of them.
+        - `payloads` adds params and results, with secrets masked, each of at most `max_payload` characters.
+        - `as_json` makes the message one JSON object. Default: `key=value` pairs. The attribute `mcp` of the log record
+          holds the members either way.
+        """
+        self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+        self._level, self._methods = level, None if methods is None else frozenset(methods)
+        self._payloads, self._most, self._as_json = payloads, max_payload, as_json
+
+    def for_method(self, method: str) -> Logging | None:
+        """Return itself for a method that is logged."""
+        return self if self._methods is None or method in self._methods else None
+
+    async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        """Pass a call on and log it."""
+        return await recorded(call, call_next, self._log)
+
+    def _log(self, record: CallRecord) -> None:
+        failed = {"error": logging.ERROR, "refused": logging.WARNING, "tool_error": logging.WARNING}
+        level = failed.get(record.outcome, self._level)
+        if not self._logger.isEnabledFor(level):
+            return
+        members, result = described(record), wire_of(record.result)
+        if result is not None:
+            members["bytes"] = len(to_json(result, fallback=str))
+        if self._payloads:
+            members["params"] = shown_payload(wire_of(record.call.params), self._most)
+            if result is not None:
+                members["result"] = shown_payload(result, self._most)
+        text = json.dumps(members) if self._as_json else _pairs(members)
+        self._logger.log(level, "%s", text, extra={"mcp": members})
+
+
+def _pairs(members: Mapping[str, Json]) -> str:
+    """Return members as `key=value`; quotes keep foreign text in its place."""
+    return " ".join(
+        f"{name}={value if isinstance(value, str) and _is_plain(value) else json.dumps(value)}"
+        for name, value in members.items()
+    )
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and not set(text) & set(' "=\\') and text != ""
+
+
+@dataclass(slots=True)
+class Times:
+    """How long the calls of one name took, in seconds."""
+
+    calls: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean of all calls."""
+        return self.total / self.calls if self.calls else 0.0
+
+
+class Timing:
+    """Times calls and warns of slow ones: `timing = Timing(slow=0.5)`, later `timing.times`."""
+
+    def __init__(self, *, slow: float | None = SLOW, logger: str | logging.Logger = "mcprev.calls") -> None:
+        """Set the seconds from which on a call is slow, which is logged as a warning. None: no call is."""
+        self._slow = slow
+        self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+        self.times: dict[tuple[str, str | None], Times] = {}
+        """The times by method, and by name of a tool or prompt or URI; at most 1,000 are told apart."""
+
+    async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        """Pass a call on and time it."""
+        return await recorded(call, call_next, self._time)
+
+    def _time(self, record: CallRecord) -> None:
+        call, name, seconds = record.call, entry_name(record.call), record.seconds
+        if record.outcome == "refused" or (
+            (call.method, name) not in self.times and len(self.times) >= TIMED
+        ):
+            name = None if name is None else _OTHER  # a peer may name any number of things that there are not
+        times = self.times.setdefault((call.method, name), Times())
+        times.calls += 1
+        times.total += seconds
+        times.longest = max(times.longest, seconds)
+        if self._slow is not None and seconds >= self._slow:
+            self._logger.warning("slow call: %s", _pairs(described(record)))

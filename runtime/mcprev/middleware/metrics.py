@@ -1,0 +1,85 @@
+"""Middleware that counts calls for Prometheus; the library `prometheus-client` keeps and writes the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.core.connection import Connection
+from mcprev.errors import MissingExtra
+from mcprev.middleware.records import CallRecord, entry_name, recorded
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from mcprev.transports.http.server.request import App
+
+TOLD_APART: Final = 200
+"""The default number of names of tools and prompts that are told apart."""
+OTHER: Final = "other"
+BUCKETS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
+"""The bounds of the buckets of durations, in seconds."""
+
+
+class Metrics:
+    """Counts calls and connections: `metrics = Metrics()`, `App(..., middleware=[metrics])`, `app.route("/metrics", metrics.app)`."""
+
+    def __init__(self, *, registry: CollectorRegistry | None = None, max_names: int = TOLD_APART) -> None:
+        """Set where the numbers are kept. None: a registry of their own.
+
+        A peer may name any number of tools: only the first `max_names` names of calls that a handler has served are
+        told apart, all others count as `other`. Raises `mcprev.errors.MissingExtra` if `prometheus-client` is not
+        installed (`pip install 'mcprev[metrics]'`).
+        """
+        try:
+            import prometheus_client as prometheus
+        except ImportError as error:
+            raise MissingExtra("metrics", "prometheus-client", "metrics") from error
+        self.registry: CollectorRegistry = registry or prometheus.CollectorRegistry()
+        """The registry that holds the numbers; others may be added to it."""
+        labels = ("method", "name", "outcome")
+        self._calls = prometheus.Counter("mcp_calls", "Calls that have ended", labels, registry=self.registry)
+        self._seconds = prometheus.Histogram(
+            "mcp_call_duration_seconds",
+            "Durations of calls",
+            labels[:2],
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
+        self._refused = prometheus.Counter(
+            "mcp_refused_requests",
+            "Requests answered with an error",
+            ("method", "code"),
+            registry=self.registry,
+        )
+        self._running = prometheus.Gauge("mcp_calls_in_progress", "Calls in progress", registry=self.registry)
+        self._sessions = prometheus.Gauge(
+            "mcp_connections", "Open connections and sessions", registry=self.registry
+        )
+        self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(self.registry))
+        """The ASGI application that writes the numbers."""
+        self._names: set[str] = set()
+        self._max_names = max_names
+
+    async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        """Count a call and pass it on."""
+        with self._running.track_inprogress():
+            return await recorded(call, call_next, self._ended)
+
+    def connected(self, connection: Connection) -> None:
+        """Count a connection while it is open; the server calls this."""
+        self._sessions.inc()
+        connection.closed.add_done_callback(lambda _: self._sessions.dec())
+
+    def _ended(self, record: CallRecord) -> None:
+        call = record.call
+        name = (entry_name(call) or "") if call.method in {"tools/call", "prompts/get"} else ""
+        if name and name not in self._names:
+            if record.outcome != "refused" and len(self._names) < self._max_names:
+                self._names.add(name)
+            else:
+                name = OTHER
+        self._calls.labels(call.method, name, record.outcome).inc()
+        self._seconds.labels(call.method, name).observe(record.seconds)
+        if record.outcome == "refused":
+            self._refused.labels(call.method, str(getattr(record.error, "code", ""))).inc()

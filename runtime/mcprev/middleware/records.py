@@ -1,0 +1,106 @@
+"""What middleware records of a call: who called what, how long it took and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from mcprev.errors import Json, RpcError, ToolError
+from mcprev.protocol.mrtr import input_requests_of
+from mcprev.server.context import Context
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.meta_keys import CLIENT_INFO
+from mcprev_types import Model
+
+MOST: Final = 256
+"""The maximum number of characters of a name that is recorded."""
+_NAMES: Final = ("name", "uri")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call that has ended."""
+
+    call: HandlerCall
+    """The call."""
+    seconds: float
+    """How long it took."""
+    outcome: str
+    """`ok`, `tool_error`, `input_required`, `cancelled`, `refused` (the error of a protocol) or `error`."""
+    error: BaseException | None
+    """What it raised; None if it returned a result."""
+    result: HandlerResult
+    """What it returned."""
+
+
+def entry_name(call: HandlerCall) -> str | None:
+    """Return the name of the tool or prompt, or the URI of the resource, that a call is for; None for other methods."""
+    found = (getattr(call.params, name, None) for name in _NAMES)
+    return next((name[:MOST] for name in found if isinstance(name, str)), None)
+
+
+def client_name(ctx: Context) -> str | None:
+    """Return the name that the client says it has."""
+    info: object = ctx.stamp.get(CLIENT_INFO)
+    name = (
+        cast("Mapping[str, object]", info).get("name")
+        if isinstance(info, Mapping)
+        else getattr(info, "name", None)
+    )
+    return name[:MOST] if isinstance(name, str) else None
+
+
+def wire_of(value: HandlerResult) -> Json:
+    """Return params or a result as JSON."""
+    if isinstance(value, Model):
+        return value.to_wire()
+    return None if value is None else dict(value)
+
+
+def is_failed(result: HandlerResult) -> bool:
+    """Return whether the result of a tool says that the tool failed."""
+    return _member(result, "is_error", "isError") is True
+
+
+def asks(result: HandlerResult) -> bool:
+    """Return whether a result asks for input instead of answering."""
+    return _member(result, "result_type", "resultType") not in {None, "complete"}
+
+
+def _member(result: HandlerResult, name: str, wire: str) -> object:
+    return result.get(wire) if isinstance(result, Mapping) else getattr(result, name, None)
+
+
+async def recorded(
+    call: HandlerCall, call_next: CallNext, report: Callable[[CallRecord], object]
+) -> HandlerResult:
+    """Pass a call on, and report it when it has ended, however it did; return its result or raise its error."""
+    if (
+        call.ctx.request.method != call.method
+    ):  # the server itself lists its tools, to check the headers of a call
+        return await call_next(call)
+    started = time.perf_counter()
+    error: BaseException | None = None
+    result: HandlerResult = None
+    try:
+        result = await call_next(call)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        report(CallRecord(call, time.perf_counter() - started, _outcome(error, result), error, result))
+    return result
+
+
+def _outcome(error: BaseException | None, result: HandlerResult) -> str:
+    if error is None:
+        return "tool_error" if is_failed(result) else "input_required" if asks(result) else "ok"
+    if input_requests_of(error) is not None:
+        return "input_required"
+    if isinstance(error, ToolError):
+        return "tool_error"
+    if isinstance(error, RpcError):
+        return "refused"
+    return "error" if isinstance(error, Exception) else "cancelled"
