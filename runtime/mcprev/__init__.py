@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
-    from mcprev.app.routes import RouteRequest as RouteRequest
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.app.openapi_routes import OpenApiRoute as OpenApiRoute
+    from mcprev.app.routes import RouteRequest as RouteRequest
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.options import Options as Options

