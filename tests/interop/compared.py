@@ -40,6 +40,8 @@ TITLES: Final = {
     "mount": "an app mounted in another app",
     "lifespan": "a lifespan: an object that is open while the server runs",
     "middleware": "middleware around tool calls",
+    "caching": "results of a tool that are kept",
+    "custom_route": "an HTTP route beside the endpoint",
     "dependency": "a dependency that clients do not see",
     "bearer_auth": "bearer tokens over HTTP, with a verifier of one's own",
     "client_stdio": "a client over stdio",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, Final
 
+import aiohttp
 import pytest
 
 import mcprev
@@ -118,6 +119,11 @@ async def mount(client: mcprev.Client, logs: list[object]) -> None:
 @check
 async def lifespan(client: mcprev.Client, logs: list[object]) -> None:
     assert await text_of(client, "age", name="ann") == "44"
+
+
+@check
+async def caching(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "number") == await text_of(client, "number") == "1"
 
 
 @check
@@ -251,6 +257,25 @@ def test_tokens_are_required(line: str, library: str, port: int) -> None:
 
 
 @req("BASE-5", at=D)
+@pytest.mark.parametrize(("line", "library"), programs("custom_route"))
+def test_a_route_answers(line: str, library: str, port: int) -> None:
+    async def main() -> None:
+        null = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *command(line, library, str(port)), stdout=null, stderr=null
+        )
+        try:
+            await _listening(port, process)
+            async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}/health") as answer:
+                assert (answer.status, await answer.text()) == (200, "fine")
+        finally:
+            process.terminate()
+            await process.wait()
+
+    run(main())
+
+
+@req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("client_http"))
 def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> None:
     app = mcprev.App("demo", "1.0")
@@ -273,7 +298,7 @@ def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> No
 @req("BASE-5", everywhere=True)
 def test_every_line_of_the_table_is_run() -> None:
     run_here = {*CHECKS, "client_stdio", "client_answers", "several_servers", "test_in_memory"}
-    assert run_here | {"bearer_auth", "client_http"} == set(TITLES)
+    assert run_here | {"bearer_auth", "client_http", "custom_route"} == set(TITLES)
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(TITLES)
 
 

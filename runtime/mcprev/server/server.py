@@ -178,7 +178,11 @@ class Server:
         self.observer: Observer | None = next(found, None)
         """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
         several = cast("Sequence[Any]", middleware)
-        self._watching = [each.connected for each in several if hasattr(each, "connected")]
+        self._watching = [
+            each.connected
+            for each in several
+            if hasattr(each, "connected") and (each is self.observer or not isinstance(each, Observer))
+        ]
         self.forget: list[Callable[[Changed, str | None], object]] = [
             each.changed for each in several if hasattr(each, "changed")
         ]
