@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         ToolError as ToolError,
         TransportError as TransportError,
     )
+    from mcprev.extensions.extension import Extension as Extension
     from mcprev.extras.any_verifier import AnyVerifier as AnyVerifier
     from mcprev.extras.connect_all import (
         Clients as Clients,
@@ -134,6 +135,7 @@ _HOMES: Final = {
     "app.routes": ("RouteRequest",),
     "app.dependencies": ("Depends", "FromLifespan"),
     "app.openapi_routes": ("OpenApiRoute",),
+    "extensions.extension": ("Extension",),
     "extras.cors": ("cors",),
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),

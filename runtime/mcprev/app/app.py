@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
@@ -21,6 +22,7 @@ from mcprev.app.options import (
     check_variables,
     read_options,
 )
+from mcprev.app.pages import Pages, shown_to
 from mcprev.app.registry import (
     TOOL_NAME,
     Prompt,
@@ -60,7 +62,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
-        ("exact", "requires", "on_downgrade", "capabilities", "auth", "http"),
+        ("exact", "requires", "on_downgrade", "capabilities", "extensions", "auth", "http"),
         "pass it to the app that mounts it",
     ),
 }
@@ -69,7 +71,7 @@ _VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
 
-class App(Routed):
+class App(Routed, Pages):
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
@@ -106,7 +108,7 @@ class App(Routed):
           often send them: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, and JSON text is the object or list
           that it holds. False: an argument of another type than the schema's is refused.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
-          `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
+          `extensions`, `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
           `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
         """
         super().__init__()
@@ -241,7 +243,9 @@ class App(Routed):
         kinds = tuple(dict.fromkeys(HANDLERS[kind] for kind in registered.kinds()))
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
         tasks = self._tasks()
-        options: ServerOptions = {**self._options, "lifespan": self._lifespans(), "tasks": tasks}
+        options: ServerOptions = {
+            **self._options, "lifespan": self._lifespans(), "tasks": tasks, "extensions": self._extensions(),
+        }  # fmt: skip
         # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
@@ -338,7 +342,7 @@ class App(Routed):
         Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and
         the model reads only that the tool failed, unless the app has `show_errors=True`.
 
-        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`,
+        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`, `ui`,
         `version` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
         return type without a JSON Schema, and `ValueError` for an invalid or duplicate name.
         """
@@ -358,6 +362,7 @@ class App(Routed):
                     )
                 said["name"] += f"@{own['version']}"
             task = Support(own["task"]) if "task" in own else None
+            interface = self._interface(own["ui"]) if "ui" in own else None
             returns = ToolReturns(said["name"], read)
             output = returns.schema
             listed = models.Tool(
@@ -366,8 +371,10 @@ class App(Routed):
                 output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
             )
             entry = RegisteredTool(
-                listed=listed, function=read, returns=returns, task=task, **self._common(own)
+                listed=listed, function=read, returns=returns, task=task, ui=interface, **self._common(own)
             )
+            if interface is not None and "model" not in interface.visibility:
+                entry = replace(entry, checks=(*entry.checks, (shown_to, ())))
             self._registered.add("tools", listed.name, entry)
             return function
 

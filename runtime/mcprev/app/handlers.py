@@ -56,8 +56,9 @@ class Tools(Handler):
             tools = {name: tool for name, tool in tools.items() if name in listed}
         found, cursor = await _page(tools, ctx, params)
         wraps = ctx.request.revision.structured_objects
+        shown = [(tool, tool.shown_as(ctx, self._there.resources)) for tool in found]
         return models.ListToolsResult(
-            tools=[tool.returns.wrapped_tool(tool.listed) if wraps else tool.listed for tool in found],
+            tools=[tool.returns.wrapped_tool(each) if wraps else each for tool, each in shown],
             next_cursor=cursor,
         )
 

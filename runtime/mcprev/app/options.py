@@ -14,6 +14,8 @@ from mcprev_types.latest import models
 
 if TYPE_CHECKING:
     from mcprev.convert import OnDowngrade
+    from mcprev.core.capabilities import DeclaredExtension
+    from mcprev.extensions.ui import ToolInterface, UserInterface
     from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.server.middleware import Middleware
     from mcprev.server.server import Lifespan
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
 
-_OWN: Final = ("tags", "visible", "task", "version", "lenient_arguments", "ttl_ms", "cache_scope")
+_OWN: Final = ("tags", "visible", "task", "ui", "version", "lenient_arguments", "ttl_ms", "cache_scope")
 """Options that are not sent to clients as members of the entry."""
 
 
@@ -45,6 +47,8 @@ class ServerOptions(TypedDict, total=False):
     handler and not by the app's functions."""
     capabilities: models.ServerCapabilities | None
     """Capabilities to declare in addition to those that follow from the registered functions."""
+    extensions: Sequence[DeclaredExtension]
+    """The extensions to declare, each a `mcprev.Extension`, with the methods that they add."""
     requires: Mapping[str, models.ClientCapabilities] | None
     """Client capabilities that a method requires, by method, such as `tools/call`. A client that does not declare them
     gets the error `MissingClientCapability`."""
@@ -110,6 +114,9 @@ class ToolOptions(EntryOptions, total=False):
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
     lenient_arguments: bool
     """True converts arguments of other types, as `App` describes. Default: as the app says."""
+    ui: UserInterface | ToolInterface
+    """The page that shows the results in clients that show pages, as `App.ui` returns it; with `page.app_only`, the page
+    calls the tool and the model does not see it. Default: none."""
 
 
 class ResourceOptions(EntryOptions, total=False):

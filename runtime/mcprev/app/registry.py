@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcprev.app.results import ToolReturns
@@ -22,6 +22,9 @@ from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware, wrap
 from mcprev_types.latest import models
+
+if TYPE_CHECKING:
+    from mcprev.extensions.ui import ToolInterface
 
 E = TypeVar("E", bound="Entry")
 Visible: TypeAlias = Callable[[Context, frozenset[str]], bool | Awaitable[bool]]
@@ -80,6 +83,17 @@ class RegisteredTool(Entry):
     returns: ToolReturns
     task: Support | None = None
     """Whether it can run as a task; None to do as the option `tasks` of the served app says."""
+    ui: ToolInterface | None = None
+    """The page that shows its results, and who sees the tool."""
+
+    def shown_as(self, ctx: Context, resources: Collection[str]) -> models.Tool:
+        """Return the tool as the client of a request sees it: with its page if the client shows pages."""
+        if self.ui is None or (self.ui.uri is not None and self.ui.uri not in resources):
+            return self.listed
+        from mcprev.extensions.ui import shown_to
+
+        meta = {**(self.listed.meta or {}), **self.ui.meta}
+        return self.listed.model_copy(update={"meta": meta}) if shown_to(ctx) else self.listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,6 +174,12 @@ class Registry:
         """Return the kinds that have at least one function, in service or not."""
         there = {kind for kind, _ in self.disabled}
         return (kind for kind in KINDS if self.of(kind) or kind in there)
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether there are pages, or tools that only pages call."""
+        pages = (key for key in self.resources if key.startswith("ui://"))
+        return any(pages) or any(tool.ui is not None for tool in self.every_tool().values())
 
     def knows(self, kind: str, key: Key) -> bool:
         """Return whether something is registered, in service or not."""
@@ -404,6 +424,8 @@ class Registry:
             if prefix is not None and around:
                 around = (partial(_with_own_names, kind, prefix, around),)
             entry = renamed(entry, str(key), self.checks(entry.tags), around)
+            if isinstance(entry, RegisteredTool) and entry.ui is not None:
+                entry = replace(entry, ui=entry.ui.renamed(partial(prefixed, "resources", prefix)))
         self.set_entry(kind, key, entry)
 
     def discard(self, kind: str, key: Key, *, forget: bool) -> None:

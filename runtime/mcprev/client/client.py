@@ -22,6 +22,7 @@ from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.convert import PayloadKind, convert
+from mcprev.core.capabilities import extension_settings
 from mcprev.core.method_binding import reader
 from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError
 from mcprev.protocol import mrtr
@@ -105,6 +106,12 @@ class Client(Methods):
         """The capabilities that the server declares, in the types of the latest revision."""
         found: Json = self.session.opened.discovery.get("capabilities") or {}
         return cast("models.ServerCapabilities", LATEST.models.ServerCapabilities.from_wire(found))
+
+    def supports(self, extension: str) -> bool:
+        """Return whether the server and this client both declare an extension, such as `io.modelcontextprotocol/ui`."""
+        session = self.session
+        both = session.opened.discovery.get("capabilities") or {}, session.identity.capabilities(self.spoken)
+        return all(extension_settings(declared, extension) is not None for declared in both)
 
     @property
     def instructions(self) -> str | None:

@@ -33,7 +33,14 @@ from mcprev.client.server_cache import Policy, ServerCache
 from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection, SessionFactory
 from mcprev.client.targets import HasServer, HttpTarget, Target, target_of
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
-from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction, spoken
+from mcprev.core.capabilities import (
+    ClientCapabilities,
+    DeclaredExtension,
+    checked_handler,
+    introduction,
+    spoken,
+    with_extensions,
+)
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
@@ -117,6 +124,7 @@ class connect:  # noqa: N801 - called like a function
         revisions: Sequence[str] | None = None,
         mode: str = "auto",
         capabilities: models.ClientCapabilities | None = None,
+        extensions: Sequence[DeclaredExtension] = (),
         exact: Mapping[str, object] | None = None,
         prior: models.DiscoverResult | None = None,
         verdict: Era | None = None,
@@ -139,6 +147,7 @@ class connect:  # noqa: N801 - called like a function
         - `handler` is a `mcprev.ClientHandler` for the server's requests and notifications; the client declares the
           capabilities of the methods that it overrides. `capabilities` are declared too, such as the URL mode of
           elicitation. `exact` maps revisions to handlers that get params in the types of that revision.
+        - `extensions` are the extensions to declare, each a `mcprev.Extension`, with the methods that they add.
         - `roots`, `sampling`, `elicitation` and `logging` replace a handler. `roots` is a sequence of paths, `file:`
           URIs or `Root` models, read again for each request. The others are functions, async or not, that get the
           params: `sampling` returns a `CreateMessageResult`; `elicitation` the content of the form as a dict, None to
@@ -180,6 +189,8 @@ class connect:  # noqa: N801 - called like a function
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
         spoken_revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
+        own_capabilities = {} if capabilities is None else capabilities.to_wire()
+        declared, added = with_extensions(own_capabilities, extensions, "ClientHandler")
         identity = ClientCapabilities(
             handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
             info=introduction(
@@ -187,7 +198,8 @@ class connect:  # noqa: N801 - called like a function
             ),
             revisions=spoken_revisions,
             exact=own,
-            declared={} if capabilities is None else capabilities.to_wire(),
+            declared=declared,
+            added=added,
             tasks=tasks,
         )
         self._server_cache = ServerCache(cache, scope, validate)

@@ -108,7 +108,7 @@ class ClientRequestHandler:
         The latest revision, which the handler's params are validated at, lacks some members of the others.
         """  # SAMP-2, ELIC-8
         revision, method, params = incoming.revision, incoming.method, incoming.params
-        if params is not None:
+        if params is not None and method in revision.methods:
             try:
                 reader(revision, revision.methods[method].params)(params)
             except ValidationError as error:

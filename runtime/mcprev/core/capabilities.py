@@ -7,9 +7,9 @@ a peer first negotiates it, so that only the generated packages in use are impor
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from typing_extensions import override
 
@@ -49,6 +49,36 @@ _INTERNAL: Final = frozenset(
 """Methods that the engines handle, whatever a handler overrides."""
 
 
+class AddedMethod(Protocol):
+    """A method that an extension adds to those of the revisions."""
+
+    kind: MethodKind
+
+    def bind(
+        self, revision: Revision, /
+    ) -> Any:  # noqa: ANN401 - a MethodBinding, which is defined above this module
+        """Return the method's binding at a revision."""
+        ...
+
+
+class DeclaredExtension(Protocol):
+    """An extension as a peer declares it; `mcprev.Extension` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name in the capabilities."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What the capabilities say of it."""
+        ...
+
+    def methods(self, base: str, /) -> Mapping[str, AddedMethod]:
+        """Return the methods that it adds to those of a handler class, by name."""
+        ...
+
+
 @dataclass(eq=False, kw_only=True)
 class Capabilities:
     """The part shared by both roles: the methods that a handler serves, and a cache of the computed results."""
@@ -61,6 +91,8 @@ class Capabilities:
     declared: Mapping[str, Json]
     """The capabilities that the author declares."""
     tasks: bool
+    added: Mapping[str, AddedMethod] = field(default_factory=dict[str, AddedMethod])
+    """The methods that extensions add."""
     base: ClassVar[str]
     """The name of the handler's base class in each package."""
     _direction: ClassVar[Direction]
@@ -111,7 +143,11 @@ class Capabilities:
         return self.received(revision)
 
     def _find_received(self, revision: Revision) -> frozenset[str]:
-        return frozenset(spec.method for spec in self.overridden(revision, MethodKind.NOTIFICATION))
+        own = frozenset(spec.method for spec in self.overridden(revision, MethodKind.NOTIFICATION))
+        return own | self._added(MethodKind.NOTIFICATION)
+
+    def _added(self, kind: MethodKind) -> frozenset[str]:
+        return frozenset(method for method, added in self.added.items() if added.kind == kind)
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         """Return the client capabilities that a method requires; none by default."""
@@ -169,6 +205,7 @@ class ServerCapabilities(Capabilities):
     @override
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
+        kinds.update(dict.fromkeys(self._added(MethodKind.REQUEST), RequestKind.SERVED))
         if self.tasks:
             kinds.update(dict.fromkeys(TASK_METHODS[revision.tasks], RequestKind.SERVED))
         if not revision.handshake:
@@ -234,7 +271,8 @@ class ClientCapabilities(Capabilities):
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         if not revision.handshake:
             return {}
-        return {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
+        own = (spec.method for spec in self.overridden(revision, MethodKind.REQUEST))
+        return dict.fromkeys((*own, *self._added(MethodKind.REQUEST)), RequestKind.SERVED)
 
     @override
     def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
@@ -324,10 +362,48 @@ def bindings(revision: Revision, base: str) -> Mapping[str, Binding]:
 
 
 def _at(capabilities: Mapping[str, Json], kind: Payload, revision: Revision) -> dict[str, Json]:
-    """Convert declared capabilities to a revision."""
-    return cast(
+    """Convert declared capabilities to a revision.
+
+    Revisions without `extensions` define `experimental` for what they do not know, and allow further members.
+    Extensions are declared in both: peers of these revisions look for them in either.
+    """  # CONV-31, MOD-16
+    found = cast(
         "dict[str, Json]", convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
     )
+    extensions = capabilities.get("extensions")
+    if not extensions or "extensions" in found:
+        return found
+    return {
+        **found, "extensions": extensions, "experimental": {**extensions, **(found.get("experimental") or {})}
+    }  # fmt: skip
+
+
+def with_extensions(
+    declared: Mapping[str, Json], extensions: Sequence[DeclaredExtension], base: str
+) -> tuple[Mapping[str, Json], dict[str, AddedMethod]]:
+    """Return the declared capabilities with those of extensions, and the methods that the extensions add.
+
+    Raises `ValueError` for an extension or a method that is there twice.
+    """
+    settings = dict[str, Json](declared.get("extensions") or {})
+    added: dict[str, AddedMethod] = {}
+    for extension in extensions:
+        methods = extension.methods(base)
+        for name in ({extension.name} & settings.keys()) or (added.keys() & methods.keys()):
+            raise ValueError(f"'{name}' is declared twice")
+        settings[extension.name] = dict(extension.settings)
+        added.update(methods)
+    return ({**declared, "extensions": settings} if settings else declared), added
+
+
+def extension_settings(capabilities: Mapping[str, Json], name: str) -> Mapping[str, Json] | None:
+    """Return what a peer's capabilities say of an extension, or None if they do not declare it."""  # MOD-16
+    for member in ("extensions", "experimental"):
+        declared = capabilities.get(member)
+        found = cast("dict[str, Json]", declared).get(name) if isinstance(declared, dict) else None
+        if isinstance(found, dict):
+            return cast("dict[str, Json]", found)
+    return None
 
 
 def _nested(paths: Iterable[str | None]) -> dict[str, Any]:

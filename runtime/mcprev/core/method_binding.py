@@ -215,11 +215,15 @@ class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
     def __missing__(self, key: tuple[Revision, str]) -> MethodBinding:
         revision, method = key
         handler, written = self._identity.handler_at(revision)
-        if method not in written.methods:
-            # A notification that later revisions removed: the handler receives it at the revision that sends it.
-            written = revision
-        binding = bindings(written, self._identity.base)[method]
-        found = MethodBinding(method, revision, written, getattr(handler, binding.stub), binding.params)
+        found: MethodBinding
+        if method in self._identity.added:
+            found = self._identity.added[method].bind(revision)
+        else:
+            if method not in written.methods:
+                # A notification that later revisions removed: the handler receives it at the revision that sends it.
+                written = revision
+            binding = bindings(written, self._identity.base)[method]
+            found = MethodBinding(method, revision, written, getattr(handler, binding.stub), binding.params)
         if self._wrap is not None:
             found.stub = self._wrap(method, found.stub)
         self[key] = found

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mcprev.client.request_handler import ClientHandler
     from mcprev.client.server_cache import Policy
     from mcprev.client.session import SessionFactory
+    from mcprev.core.capabilities import DeclaredExtension
     from mcprev.core.reconnect_policy import ReconnectPolicy
     from mcprev.protocol.cache import ResultCache
     from mcprev.revisions import Era
@@ -100,6 +101,7 @@ class ConnectOptions(TypedDict, total=False):
     revisions: Sequence[str] | None
     mode: str
     capabilities: models.ClientCapabilities | None
+    extensions: Sequence[DeclaredExtension]
     exact: Mapping[str, object] | None
     prior: models.DiscoverResult | None
     verdict: Era | None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overl
 
 from mcprev.convert import OnDowngrade, PayloadKind, convert
 from mcprev.core import input_requests as asking
+from mcprev.core.capabilities import ServerCapabilities, extension_settings
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
@@ -67,6 +68,8 @@ class ServerHooks(Protocol):
     """Holds the values of the lifespan; None for a server without one."""
     observer: Observer | None
     """Sees the requests to clients; None if nothing does."""
+    identity: ServerCapabilities
+    """What the server declares."""
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify every client that is to know of a change."""
@@ -142,6 +145,11 @@ class Context(BaseContext[IncomingRequest]):
     def capabilities(self) -> Mapping[str, Json]:
         """The capabilities that the client declared, as JSON of the latest revision; see `client_capabilities`."""
         return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
+
+    def client_supports(self, extension: str) -> bool:
+        """Return whether the client and this server both declare an extension, such as `io.modelcontextprotocol/ui`."""
+        own = self._server.identity.capabilities(self.request.revision)
+        return all(extension_settings(each, extension) is not None for each in (self.capabilities, own))
 
     @property
     def revision(self) -> str:

@@ -12,7 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
-from mcprev.core.capabilities import ServerCapabilities, checked_handler, introduction, overridden, spoken
+from mcprev.core.capabilities import (
+    DeclaredExtension,
+    ServerCapabilities,
+    checked_handler,
+    introduction,
+    overridden,
+    spoken,
+    with_extensions,
+)
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
@@ -80,6 +88,7 @@ class Server:
         icons: Sequence[models.Icon] = (),
         exact: Mapping[str, object] | None = None,
         capabilities: models.ServerCapabilities | None = None,
+        extensions: Sequence[DeclaredExtension] = (),
         requires: Mapping[str, models.ClientCapabilities] | None = None,
         states: RequestStateSealer | None = None,
         tasks: Tasks | None = None,
@@ -105,6 +114,7 @@ class Server:
         - `exact` maps revisions to handlers that subclass the `ServerHandler` of that revision's package, such as
           `mcprev_types.v2025_06_18.ServerHandler`. Clients of that revision are served without conversion.
         - `capabilities` are declared in addition to those of the methods that the handler overrides.
+        - `extensions` are the extensions to declare, each a `mcprev.Extension`, with the methods that they add.
         - `requires` maps methods to client capabilities. A request for such a method by a client that does not declare
           them gets the error `MissingClientCapability`.
         - `states` signs the request state that clients of stateless revisions carry. Pass a `RequestStateSealer` with
@@ -148,12 +158,15 @@ class Server:
         info = introduction(
             name, version, icons, title=title, description=description, websiteUrl=website_url
         )
+        own_capabilities = {} if capabilities is None else capabilities.to_wire()
+        declared, added = with_extensions(own_capabilities, extensions, "ServerHandler")
         self.identity: ServerCapabilities = ServerCapabilities(
             handler=handler if handler is not None else object(),
             info=info,
             revisions=allowed,
             exact=own,
-            declared={} if capabilities is None else capabilities.to_wire(),
+            declared=declared,
+            added=added,
             instructions=instructions,
             requires={method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,

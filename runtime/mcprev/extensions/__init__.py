@@ -1,0 +1,1 @@
+"""Extensions of MCP: declared by both sides, with methods and types of their own."""

@@ -1,0 +1,321 @@
+"""An extension of MCP: a name and settings that both sides declare, and methods that a schema of its own describes.
+
+MOD-16, MOD-17. The methods are those of a package that `mcprev generate --schema` has written. They are the same at every
+revision: their params and results are not converted. A peer that has not declared the extension does not find them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+
+from pydantic import ValidationError
+from typing_extensions import Unpack, override
+
+from mcprev.callbacks import finished
+from mcprev.client.calls import read_result
+from mcprev.client.options import Options
+from mcprev.client.request_handler import ClientContext
+from mcprev.convert import ConversionContext
+from mcprev.core.capabilities import overridden
+from mcprev.core.method_binding import MethodBinding, Stub, first, reader
+from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, MethodNotFound
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.meta import extension_error
+from mcprev.protocol.stateless import missing_capability
+from mcprev.protocol.tasks import METHODS as TASK_METHODS
+from mcprev.revisions import ALL, Revision, extended, load, revision_named
+from mcprev.server.context import ASK_TIMEOUT, Context
+from mcprev_types import Kind, MethodSpec
+from mcprev_types.latest import models
+
+if TYPE_CHECKING:
+    from mcprev.client.client import Client
+
+C_co = TypeVar("C_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+_logger: Final = logging.getLogger("mcprev.extensions")
+
+
+class ExtensionTypes(Protocol[C_co, S_co]):
+    """The package of an extension, such as `acme_types.latest`."""
+
+    @property
+    def REVISION(self) -> str:  # noqa: N802 - as the packages spell it
+        """The name of the revision that it was generated like."""
+        ...
+
+    @property
+    def ClientCalls(self) -> Callable[[Any], C_co]:  # noqa: N802 - as the packages spell it
+        """The class of the methods that clients send."""
+        ...
+
+    @property
+    def ServerCalls(self) -> Callable[[Any], S_co]:  # noqa: N802 - as the packages spell it
+        """The class of the methods that servers send."""
+        ...
+
+
+class Extension(Generic[C_co, S_co]):
+    """An extension that a peer declares: `mcprev.App(..., extensions=[Extension("com.acme/forecast")])`.
+
+    It is used with peers that declare it too: `ctx.client_supports(name)` and `client.supports(name)` say whether the
+    peer of a request or a connection does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Json] | None = None,
+        *,
+        types: ExtensionTypes[C_co, S_co] | None = None,
+        server: object = None,
+        client: object = None,
+    ) -> None:
+        """Set what is declared, and the methods.
+
+        - `name` is the name in the capabilities: dotted labels, a slash and a name, as in `com.acme/forecast`.
+        - `settings` are what this side declares about the extension, a JSON object. None: an empty one.
+        - `types` is the package with the extension's methods and types, which `mcprev generate --schema` writes; see
+          docs/extensions.md. Methods of MCP that it repeats are not those of the extension. None: there are no methods.
+        - `server` serves the methods that clients send: a subclass of the package's `ServerHandler`, whose methods get a
+          `mcprev.Context`. `client` serves those that servers send: a subclass of its `ClientHandler`, whose methods get
+          a `mcprev.ClientContext`. Either may be left out, and is not used on the other side.
+
+        Raises `ValueError` for an invalid name, for settings that are not JSON, for a package of an unknown revision, and
+        for a handler of a method of MCP; `TypeError` for a handler of another class.
+        """
+        wrong = extension_error(name)
+        if wrong is not None:
+            raise ValueError(wrong)
+        self.name: str = name
+        """The name in the capabilities."""
+        declared = models.ServerCapabilities(extensions={name: dict(settings or {})}).to_wire()
+        self.settings: Mapping[str, Json] = declared["extensions"][name]
+        """What this side declares about the extension."""
+        self._types = types
+        self._row: Revision | None = None
+        if types is not None:
+            package = cast("Any", types.ClientCalls).__module__.rpartition(".")[0]
+            self._row = extended(revision_named(types.REVISION), package)
+        self._handlers = {"ServerHandler": server, "ClientHandler": client}
+        for base, handler in self._handlers.items():
+            self._check_handler(base, handler)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Extension {self.name}>"
+
+    def _check_handler(self, base: str, handler: object) -> None:
+        if handler is None:
+            return
+        if self._row is None:
+            raise TypeError(f"pass `types`, the package of the methods that {type(handler).__name__} serves")
+        if not isinstance(handler, getattr(load(self._row, "dispatch"), base)):
+            kind = handler.__name__ if isinstance(handler, type) else type(handler).__name__
+            raise TypeError(f"{kind} must be an instance of a subclass of {self._row.package}.{base}")
+        for method in overridden(handler, self._row, base):
+            if method in _methods_of_mcp():
+                raise ValueError(
+                    f"'{method}' is a method of MCP and not of the extension: serve it with the handler of the peer, or "
+                    "with `exact`"
+                )
+
+    def methods(self, base: str, /) -> dict[str, AddedBinding]:
+        """Return the methods that the handler for a side serves, by name; the runtime calls this."""
+        handler, row = self._handlers[base], self._row
+        if handler is None or row is None:
+            return {}
+        return {
+            method: AddedBinding(self.name, row, row.methods[method], handler)
+            for method in overridden(handler, row, base)
+        }
+
+    def client_calls(self, client: Client, **options: Unpack[Options]) -> C_co:
+        """Return the methods that a client sends, typed: `await FORECAST.client_calls(client).acme_forecast(params)`.
+
+        `options` are those of `Client.call_tool`, for each call. A call raises `LocalProtocolError` if the server has not
+        declared the extension, and for a notification at a revision whose clients send none; and the errors of
+        `Client.call_tool`.
+        """
+        return self._required_types.ClientCalls(_ClientSender(self.name, self._required_row, client, options))
+
+    def server_calls(self, ctx: Context, *, timeout: float | None = ASK_TIMEOUT) -> S_co:
+        """Return the methods that a server sends while it serves a request, typed.
+
+        `timeout` is the time in seconds that the client has to answer a request. A call raises `MissingClientCapability`
+        if the client has not declared the extension, `LocalProtocolError` for a request at a revision whose servers send
+        none, and the errors of `Context.ask`.
+        """
+        return self._required_types.ServerCalls(_ServerSender(self.name, self._required_row, ctx, timeout))
+
+    @property
+    def _required_types(self) -> ExtensionTypes[C_co, S_co]:
+        if self._types is None:
+            raise LocalProtocolError(f"the extension '{self.name}' has no methods: pass `types`")
+        return self._types
+
+    @property
+    def _required_row(self) -> Revision:
+        return cast("Revision", self._row)
+
+
+@cache
+def _methods_of_mcp() -> frozenset[str]:
+    """Return the methods that some revision defines."""
+    return frozenset[str]().union(*(row.methods for row in ALL), *TASK_METHODS.values())
+
+
+class AddedBinding(MethodBinding):
+    """A method of an extension, in place of one of the revision: nothing is converted."""
+
+    __slots__ = ("_extension", "_handler", "_row", "_spec", "kind")
+
+    def __init__(
+        self, extension: str, row: Revision, spec: MethodSpec, handler: object
+    ) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.method: str = spec.method
+        self.revision: Revision = row
+        self.may_ask: bool = False
+        self.kind: Kind = Kind(spec.kind)
+        self.stub: Stub = self._guarded(getattr(handler, spec.attr))
+        self._extension, self._row, self._spec, self._handler = extension, row, spec, handler
+        self._read = reader(row, spec.params)
+
+    def bind(self, _revision: Revision, /) -> AddedBinding:
+        """Return the binding for a revision, around whose stub the caller puts its middleware."""
+        return AddedBinding(self._extension, self._row, self._spec, self._handler)
+
+    @override
+    def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
+        """Return the params as a model, or as they are if they are not valid: it is not known yet whether the peer has
+        declared the extension.
+        """
+        try:
+            return self._read(given)
+        except ValidationError:
+            return given
+
+    @override
+    def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
+        """Return the result. Raises `ConversionError` for one that the schema does not allow."""
+        try:
+            _read_any(self._row, self._spec, wire)
+        except ValidationError as error:
+            raise ConversionError(
+                f"the result is not valid: {first(error, wire)}", path="$", revision=self._row.package
+            ) from None
+        return wire
+
+    def _guarded(self, stub: Callable[[Any, Any], object]) -> Stub:
+        async def served(ctx: Context | ClientContext, params: object) -> object:
+            if isinstance(ctx, Context):
+                declared, stamp = ctx.client_supports(self._extension), ctx.stamp
+            else:
+                declared, stamp = ctx.client.supports(self._extension), dict[str, Json]()
+            if not declared:
+                if self.kind is Kind.NOTIFICATION:
+                    _logger.debug("'%s' is ignored: '%s' is not declared", self.method, self._extension)
+                    return None
+                raise MethodNotFound(
+                    f"Method not found: {self.method} is of the extension '{self._extension}', which is not declared by both sides"
+                )
+            return await finished(stub(ctx, self._checked(params, stamp)))
+
+        return served
+
+    def _checked(self, params: Any, stamp: Mapping[str, Json]) -> object:  # noqa: ANN401 - JSON or a model
+        """Return the params as a model; where sessions carry it, `_meta` is filled in. Raises `InvalidParams`."""
+        if hasattr(params, "to_wire"):
+            return params
+        given: dict[str, Json] = dict(params or {})
+        meta: Json = given.get("_meta", {})
+        if isinstance(meta, dict) and stamp:
+            given["_meta"] = {**stamp, **meta}
+        try:
+            return self._read(given)
+        except ValidationError as error:
+            raise InvalidParams(f"Invalid params: {first(error, given)}") from None
+
+
+def _read_any(row: Revision, spec: MethodSpec, result: dict[str, Json]) -> object:
+    """Return a result as the first of its types that it fits. Raises `ValidationError`."""
+    for name in spec.alternate_results:
+        try:
+            return reader(row, name)(result)
+        except ValidationError:
+            continue
+    return reader(row, spec.result)(result)
+
+
+def _json_of(params: object | None) -> dict[str, Json] | None:
+    """Return params, a model or a mapping of JSON values, as JSON."""
+    if isinstance(params, Mapping):
+        return dict(cast("Mapping[str, Json]", params))
+    return None if params is None else cast("dict[str, Json]", cast("Any", params).to_wire())
+
+
+@dataclass(frozen=True, slots=True)
+class _ClientSender:
+    """Sends the methods of an extension to a server."""
+
+    extension: str
+    row: Revision
+    client: Client
+    options: Options
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification; return the result as one of the package's types."""
+        client, wire = self.client, _json_of(params)
+        if not client.supports(self.extension):
+            raise LocalProtocolError(
+                f"'{method.method}' is of the extension '{self.extension}', which client and server do not both declare"
+            )
+        if method.result is None:
+            if not client.spoken.handshake:
+                raise LocalProtocolError(
+                    f"'{method.method}' cannot be sent: clients of {client.revision} send no notifications"
+                )
+            client.session.notify(method.method, wire)
+            return None
+        result = await client.raw(method.method, wire, **self.options)
+        return read_result(lambda found: _read_any(self.row, method, found), result)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerSender:
+    """Sends the methods of an extension to the client of a request."""
+
+    extension: str
+    row: Revision
+    ctx: Context
+    timeout: float | None
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification; return the result as one of the package's types."""
+        ctx, wire = self.ctx, _json_of(params)
+        incoming, connection = ctx.request, ctx.connection
+        engine = incoming.engine
+        if not ctx.client_supports(self.extension):
+            raise missing_capability({"extensions": {self.extension: {}}})
+        if method.result is None:
+            engine.send_notification(method.method, wire, incoming if incoming.open else None)
+            connection.process_events()
+            await connection.drain(incoming)
+            return None
+        if not isinstance(engine, HandshakeServer):
+            raise LocalProtocolError(
+                f"'{method.method}' cannot be sent: servers of {ctx.revision} send no requests"
+            )
+        refusal = connection.refuses(incoming)
+        if refusal is not None:
+            raise refusal
+        total = self.timeout
+        call = engine.call(
+            method.method, wire, connection.now(), idle=total, total=total, channel=incoming, unchecked=True
+        )
+        result = await connection.wait(call)
+        return read_result(lambda found: _read_any(self.row, method, found), result)
