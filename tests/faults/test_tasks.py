@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -490,3 +494,94 @@ def test_a_call_whose_question_is_declined_gives_its_task_up() -> None:
                 await author.stopped.wait()
 
     run(main())
+
+
+@req("TASK-5", "TASKX-2", "LIFE-16", at=(D, E))
+@each_kind
+@pytest.mark.parametrize("name", ["slow", "deaf"])
+def test_a_task_that_ends_with_its_server_has_failed(
+    row: Revision, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not the client who cancelled it; whether its handler ends or not makes no difference."""
+    monkeypatch.setattr("mcprev.server.task_manager.CLOSE", 0.05)
+    reason = "the server stopped before the task ended"
+
+    async def main() -> None:
+        author, store = Author(), Store()
+        made = make(author, store)
+        async with served(made, row, capabilities=KNOWS) as hand:
+            task_id = await start(hand, name)
+            other = await start(hand, "slow")
+            await hand.ask("tasks/cancel", {"taskId": other})
+            await until(lambda: len(made.tasks.running) == 1)  # type: ignore[union-attr]
+            await made._end_tasks()
+        stored, cancelled = await store.load(task_id), await store.load(other)
+        assert stored is not None
+        assert (stored.status, stored.message) == ("failed", reason)
+        assert stored.error == {"code": -32603, "message": reason}
+        assert cancelled is not None
+        assert (cancelled.status, cancelled.message) == ("cancelled", "cancelled by the client")
+        # Who asks the next server of the store reads the same.
+        async with mcprev.connect(make(Author(), store), revisions=[row.name]) as client:
+            task = await client.task(task_id)
+            assert task.status == "failed"
+            with pytest.raises(mcprev.RpcError, match=reason):
+                await task.result()
+        author.gate.set()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    run(main())
+
+
+FORKED: Final = """
+import asyncio, os, pickle, sys
+from pathlib import Path
+import mcprev
+
+class Folder:
+    async def save(self, task, /):
+        Path(task.id).write_bytes(pickle.dumps(task))
+    async def load(self, task_id, /):
+        return pickle.loads(Path(task_id).read_bytes())
+    async def list(self, owner, session, /):
+        tasks = [pickle.loads(path.read_bytes()) for path in Path().iterdir()]
+        return [task for task in tasks if task.belongs_to(owner, session)]
+
+app = mcprev.App("a", "1", tasks=mcprev.Tasks({"build": "optional"}, store=Folder()))
+
+@app.tool
+def build() -> str:
+    return "built"
+
+server = app.server
+
+async def work():
+    async with mcprev.connect(server, revisions=[sys.argv[1]]) as client:
+        before = (await client.raw("tasks/list"))["tasks"]
+        await (await client.start_tool("build")).result()
+        after = (await client.raw("tasks/list"))["tasks"]
+        print(len(before), len(after), flush=True)
+
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        asyncio.run(work())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+"""A server that is made before its two workers are forked, which share a store of tasks."""
+
+
+@req("TASK-7", "SEC-6", at=D)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_forked_workers_do_not_share_the_sessions_of_tasks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, CORE.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["0 1", "0 1"]

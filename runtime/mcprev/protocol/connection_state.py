@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum, StrEnum, auto
-from itertools import count
+from functools import cached_property
+from secrets import token_urlsafe
 from typing import Final, Protocol, TypeAlias
 
 from mcprev.errors import ConnectionLost, InvalidRequest, Json, McpError, RemoteProtocolError, RpcError
@@ -290,15 +291,10 @@ Event: TypeAlias = (
 )
 
 
-_NUMBERS: Final = count(1)
-
-
 class ConnectionState:
     """The state that the engines of one connection share."""
 
     def __init__(self) -> None:
-        self.number: int = next(_NUMBERS)
-        """Unique in the process."""
         self.shared: bool = False
         """Whether several clients share the connection: their ids may collide, so requests are identified by origin."""
         self.streams: bool = False
@@ -313,6 +309,11 @@ class ConnectionState:
         self.sends: list[tuple[Channel, bytes]] = []
         self.violations: dict[ToleratedViolation, int] = {}
         """How often each tolerated violation has occurred."""
+
+    @cached_property
+    def key(self) -> str:
+        """A random key of the connection, made when it is first needed: no process, forked or not, has the same."""
+        return token_urlsafe(16)
 
     def tolerate(self, what: ToleratedViolation, example: str) -> None:
         """Count a violation, and log a warning the first time."""

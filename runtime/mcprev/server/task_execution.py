@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from mcprev.core.connection import Connection
 
 CALL: Final = "tools/call"
-_PROCESS: Final = secrets.token_hex(8)
-"""Distinguishes the sessions of this process from those of other processes that share a store."""
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
 """Seconds before each further attempt to store the end of a task, after the store failed."""
 logger: Final = logging.getLogger("mcprev.server")
@@ -105,6 +102,8 @@ class TaskExecution:
         self._connection = connection
         self.task: Task | None = None
         self.handle: asyncio.Task[dict[str, Json]] | None = None
+        self.stopped: bool = False
+        """Whether the server stopped before the task ended."""
         self.detached: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
         self.sent: set[str] = set()
@@ -245,5 +244,5 @@ def result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
 
 
 def session_of(incoming: IncomingRequest) -> str | None:
-    """Return the id of the session of a request, unique among processes; None at stateless revisions."""
-    return f"{_PROCESS}-{incoming.engine.connection.number}" if incoming.revision.handshake else None
+    """Return the key of the session of a request, unique among processes; None at stateless revisions."""
+    return incoming.engine.connection.key if incoming.revision.handshake else None

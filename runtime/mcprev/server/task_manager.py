@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("mcprev.server")
 MAX_CARRIED: Final = 1_000
 """The maximum number of tasks of one stream; further ones are ignored."""
+STOPPED: Final = "the server stopped before the task ended"
 Run = Callable[[], Coroutine[Any, Any, dict[str, Json]]]
 """Runs the handler and returns its result at the latest revision; a failed tool has one too. Raises `RpcError` only."""
 
@@ -162,12 +163,21 @@ class TaskManager(RunningTasks):
             watcher.add_done_callback(lambda _: share.release())
 
     async def _watch(self, running: TaskExecution) -> None:
-        """Wait for the end of a task and store how it ended: completed, failed or cancelled."""
+        """Wait for the end of a task and store how it ended: completed, failed or cancelled.
+
+        A task that ends with the server has failed, also one whose handler does not end.
+        """
         handle = running.handle
-        if handle is not None:
-            await asyncio.wait({handle})
+        try:
+            if handle is not None:
+                await asyncio.wait({handle})
+        except asyncio.CancelledError:
+            if not running.stopped:
+                raise
         task, now = cast("Task", running.task), time.time()
         try:
+            if running.stopped and handle is not None and (not handle.done() or handle.cancelled()):
+                raise InternalError(STOPPED)
             if handle is None or handle.cancelled():
                 task = tasks.cancel(task, now)
             else:
@@ -184,6 +194,7 @@ class TaskManager(RunningTasks):
     async def aclose(self) -> None:
         """Cancel the running tasks and wait for their end, within bounded time; may be called again."""
         for running in tuple(self.running.values()):
+            running.stopped = True
             if running.handle is not None:
                 running.handle.cancel()
         for bound in (CLOSE, CLOSE):
