@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import runpy
 from types import ModuleType
 from typing import Any, Final, cast
 
 import pytest
 
+import mcprev
+from mcprev.extensions import ui
 from support import ROOT
 from test_guides import sections
 
@@ -28,3 +31,19 @@ def test_a_section_of_the_page_runs(heading: str, types: ModuleType) -> None:
 
 def test_the_page_has_programs() -> None:
     assert len(PROGRAMS) == 3
+
+
+def test_the_example_serves_its_page_and_text() -> None:
+    app: mcprev.App = runpy.run_path(str(ROOT / "examples" / "clock.py"))["app"]
+
+    async def main() -> None:
+        async with mcprev.connect(app, extensions=[ui.HOST]) as client:
+            tools = {tool.name: tool async for tool in client.tools()}
+            interface = ui.tool_interface(tools["now"])
+            assert interface is not None
+            assert "ui/initialize" in (await ui.read_page(client, interface)).html
+            assert [tool.name for tool in ui.for_model(tools.values())] == ["now"]
+        async with mcprev.connect(app) as client:
+            assert ":" in (await client.call_tool("now")).text
+
+    asyncio.run(main())

@@ -43,6 +43,7 @@ TITLES: Final = {
     "caching": "results of a tool that are kept",
     "custom_route": "an HTTP route beside the endpoint",
     "dependency": "a dependency that clients do not see",
+    "tool_page": "a page for the results of a tool (MCP Apps)",
     "bearer_auth": "bearer tokens over HTTP, with a verifier of one's own",
     "client_stdio": "a client over stdio",
     "client_http": "a client over HTTP",

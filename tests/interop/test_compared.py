@@ -14,6 +14,7 @@ import pytest
 
 import mcprev
 from interop.compared import LIBRARIES, OURS, PAGE, PROGRAMS, TITLES, lines_of_code, page, program
+from mcprev.extensions import ui
 from mcprev_types.latest import models as m
 from requirements import D, req
 from running import run
@@ -140,6 +141,15 @@ async def dependency(client: mcprev.Client, logs: list[object]) -> None:
     assert await text_of(client, "greet") == "hello ann"
 
 
+@check
+async def tool_page(client: mcprev.Client, logs: list[object]) -> None:
+    [listed] = [tool async for tool in client.tools()]
+    interface = ui.tool_interface(listed)
+    assert interface is not None
+    assert "Clock" in (await ui.read_page(client, interface)).html
+    assert await text_of(client, "now") == "noon"
+
+
 def programs(*lines: str) -> list[Any]:
     """The programs of some lines, each with the library that it uses."""
     return [
@@ -175,6 +185,7 @@ def test_servers_do_what_the_table_says(line: str, library: str) -> None:
             elicitation=lambda _: {"name": "ann"},
             sampling=lambda _: answer,
             logging=lambda params: logs.append(params.data),
+            extensions=[ui.HOST],
         )
         async with asyncio.timeout(LIMIT), connecting as client:
             await CHECKS[line](client, logs)
