@@ -64,15 +64,10 @@ class AddedMethod(Protocol):
 class DeclaredExtension(Protocol):
     """An extension as a peer declares it; `mcprev.Extension` is one."""
 
-    @property
-    def name(self) -> str:
-        """The name in the capabilities."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """What the capabilities say of it."""
-        ...
+    name: str
+    """The name in the capabilities."""
+    settings: Mapping[str, Json]
+    """What the capabilities say of it."""
 
     def methods(self, base: str, /) -> Mapping[str, AddedMethod]:
         """Return the methods that it adds to those of a handler class, by name."""
