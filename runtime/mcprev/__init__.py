@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.app.openapi_routes import OpenApiRoute as OpenApiRoute
     from mcprev.app.routes import RouteRequest as RouteRequest
+    from mcprev.authorization_server.grants import User as User
+    from mcprev.authorization_server.login import Login as Login
+    from mcprev.authorization_server.providers import Provider as Provider
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.options import Options as Options
@@ -149,6 +152,9 @@ _HOMES: Final = {
     "extras.static_tokens": ("StaticTokens",),
     "extras.any_verifier": ("AnyVerifier",),
     "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
+    "authorization_server.grants": ("User",),
+    "authorization_server.login": ("Login",),
+    "authorization_server.providers": ("Provider",),
     "client.client": ("Client",),
     "client.connect": ("connect",),
     "client.targets": ("Target",),

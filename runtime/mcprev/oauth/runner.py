@@ -119,7 +119,7 @@ class FlowRunner:
                     return HttpReply(
                         response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
                     )
-                if ask.body is not None:
+                if ask.body is not None or not ask.follow:
                     raise RemoteProtocolError("a redirect of a request with secrets is not followed")
                 location = response.headers.get("Location")
             url, count = fetch_redirected(url, location, count=count), count + 1

@@ -29,6 +29,8 @@ class HttpFetch:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes | None = field(default=None, repr=False)
     """The body of a POST; None for a GET."""
+    follow: bool = True
+    """Whether redirects of a GET are followed; those of a POST never are."""
 
 
 @dataclass(frozen=True, slots=True)

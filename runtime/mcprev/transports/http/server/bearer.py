@@ -78,7 +78,8 @@ Needs: TypeAlias = Callable[
 Suffices: TypeAlias = Callable[[frozenset[str], frozenset[str]], bool | Awaitable[bool]]
 
 
-def _includes(held: frozenset[str], needed: frozenset[str]) -> bool:
+def includes(held: frozenset[str], needed: frozenset[str]) -> bool:
+    """Return whether all scopes that are needed are held: the default of `suffices`."""
     return needed <= held
 
 
@@ -99,7 +100,7 @@ class Bearer:
         authorization_servers: Sequence[str] | None = None,
         scopes: Sequence[str] = (),
         needs: Needs | None = None,
-        suffices: Suffices = _includes,
+        suffices: Suffices = includes,
         about: Mapping[str, Json] | None = None,
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.time,

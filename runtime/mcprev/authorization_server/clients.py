@@ -1,0 +1,115 @@
+"""The clients of an authorization server: registered ones in the store, and those with a metadata document (AUTH-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from secrets import compare_digest
+from typing import Final
+
+from mcprev.authorization_server.grants import secret_digest
+from mcprev.authorization_server.options import LoginSettings
+from mcprev.authorization_server.requests import (
+    GRANT_TYPES,
+    ClientRecord,
+    OAuthError,
+    PageError,
+    document_client,
+    is_document_url,
+    read_client,
+)
+from mcprev.authorization_server.vault import Vault, new_secret
+from mcprev.errors import Json
+from mcprev.oauth.discovery import read_object
+from mcprev.oauth.steps import HttpFetch, fetch
+
+UNUSED: Final = 3600.0
+"""Seconds after which a registration ends that no user has consented to."""
+DOCUMENT_TIMEOUT: Final = 5.0
+MAX_DOCUMENT: Final = 8 * 1024
+ALL: Final = 10_000
+"""The maximum number of registrations in an hour, from all addresses."""
+_HOUR: Final = 3600.0
+_KIND: Final = "client"
+
+
+class ClientRegistry:
+    """The clients of an authorization server."""
+
+    def __init__(self, vault: Vault, settings: LoginSettings) -> None:
+        self._vault, self._schemes = vault, frozenset(settings.redirect_schemes)
+        self._most, self._session = settings.registrations, settings.session
+        self._life = 2 * settings.session_lifetime
+
+    async def register(self, wanted: Json, address: str) -> dict[str, Json]:
+        """Register a client and return the response (RFC 7591). Raises `OAuthError`."""
+        client = read_client(wanted, self._schemes, new_secret())
+        for counted, most in ((address, self._most), ("", ALL)):
+            if not await self._vault.count("registrations", counted, most, _HOUR):
+                raise OAuthError(
+                    "temporarily_unavailable", "too many clients were registered; try again later", 429
+                )
+        found: dict[str, Json] = {
+            "client_id": client.client_id,
+            "client_name": client.name,
+            "redirect_uris": list(client.redirect_uris),
+            "token_endpoint_auth_method": client.method,
+            "grant_types": list(GRANT_TYPES),
+            "response_types": ["code"],
+        }
+        if client.method != "none":
+            secret = new_secret()
+            client = replace(client, secret_digest=secret_digest(secret))
+            found |= {"client_secret": secret, "client_secret_expires_at": 0}
+        await self._vault.write(_KIND, client.client_id, asdict(client), ttl=UNUSED, seen=0)
+        return found
+
+    async def named(self, client_id: str, address: str) -> ClientRecord:
+        """Return a client for an authorization request. Raises `PageError` for one that is unknown."""
+        if is_document_url(client_id):
+            return await self._document(client_id, address)
+        client = await self._registered(client_id)
+        if client is None:
+            raise PageError(
+                "This server does not know the app any more. Remove the connection in the app and add it again."
+            )
+        return client
+
+    async def authenticated(self, form: Mapping[str, str], basic: tuple[str, str] | None) -> str:
+        """Return the id of the client that sends a token request, after its secret was checked. Raises `OAuthError`."""
+        client_id, secret = basic or (form.get("client_id", ""), form.get("client_secret", ""))
+        if form.get("client_id", client_id) == client_id:
+            if is_document_url(client_id):
+                return client_id  # public: the code or refresh token is bound to it
+            client = await self._registered(client_id)
+            if client is not None and (
+                client.secret_digest is None or compare_digest(client.secret_digest, secret_digest(secret))
+            ):
+                return client_id
+        raise OAuthError("invalid_client", "the client is not registered, or its secret is wrong", 401)
+
+    async def keep(self, client_id: str) -> None:
+        """Keep the registration of a client that was just used, as long as its grants can last."""
+        found = None if is_document_url(client_id) else await self._vault.read(_KIND, client_id)
+        if found is not None:
+            await self._vault.write(_KIND, client_id, found[0], ttl=self._life, seen=found[1])
+
+    async def _registered(self, client_id: str) -> ClientRecord | None:
+        found = await self._vault.read(_KIND, client_id)
+        return None if found is None else ClientRecord.read(found[0])
+
+    async def _document(self, url: str, address: str) -> ClientRecord:
+        """Fetch the metadata document of a client, from the public internet only. Raises `PageError`."""  # SEC-1
+        from mcprev.oauth.runner import FlowRunner
+
+        if not await self._vault.count("documents", address, self._most, _HOUR):
+            raise PageError("Too many apps were looked up from this address. Try again later.", 429)
+        runner = FlowRunner("", self._session, private=False, seconds=DOCUMENT_TIMEOUT)
+        reply = await runner.run(fetch(HttpFetch(url, (("Accept", "application/json"),), follow=False)))
+        found = read_object(reply.body) if reply.status == 200 and len(reply.body) <= MAX_DOCUMENT else None
+        try:
+            return document_client(found, url, self._schemes)
+        except OAuthError:
+            raise PageError(
+                "The description of the app cannot be read at the address that it names."
+            ) from None

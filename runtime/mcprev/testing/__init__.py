@@ -1,0 +1,1 @@
+"""Helpers to try servers and clients with. Not for production."""

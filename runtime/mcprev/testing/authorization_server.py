@@ -1,0 +1,182 @@
+"""An authorization server to try everything with: `python -m mcprev.testing.authorization_server --user alice`.
+
+Its users have names and no passwords, so it runs on this machine only. It registers clients, shows a consent page that
+asks which user to be, and issues, refreshes, describes and revokes tokens for any resource.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import click
+from typing_extensions import Unpack, override
+
+from mcprev.authorization_server.grants import Grant, Grants, User
+from mcprev.authorization_server.options import LoginOptions
+from mcprev.authorization_server.server import Attempt, AuthorizationServer
+from mcprev.errors import AuthError, MissingExtra
+from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.server.bearer import Bearer, Needs
+from mcprev.transports.http.server.request import Receive, Scope, Send
+
+try:
+    import aiohttp
+except ImportError as _error:
+    raise MissingExtra("an authorization server to try", "aiohttp", "http") from _error
+
+PORT: Final = 9000
+RESOURCE_SERVER: Final = ("resource-server", "try-me-resource-server-secret")
+"""The id and secret with which a resource server may ask about tokens."""
+_REDIRECTS: Final = 10
+
+
+class LocalUsers:
+    """Users who are whom they choose to be on the consent page, for an authorization server on this machine."""
+
+    def __init__(self, *users: str) -> None:
+        """Set the names of the users; there is at least one."""
+        if not users:
+            raise ValueError("name at least one user")
+        self.users: Sequence[str] = users
+
+    async def start(self, callback: str, state: str, attempt: Attempt, chosen: str) -> str | User:
+        """Return the user that was chosen. Raises `ValueError` on a server that others can reach."""
+        del state, attempt
+        if not is_loopback(urlsplit(callback).hostname or ""):
+            raise ValueError(
+                "local users have no passwords: they can log in at an issuer on this machine only"
+            )
+        return User(chosen if chosen in self.users else self.users[0])
+
+    async def finish(self, callback: str, attempt: Attempt, said: Mapping[str, str]) -> User:
+        """Nobody logs in elsewhere."""
+        del callback, attempt, said
+        raise AuthError("local users log in on the consent page")
+
+    async def renew(self, grants: Grants, name: str, grant: Grant) -> None:
+        """Do nothing: local users are never locked out."""
+        del grants, name, grant
+
+
+class LocalAuthorizationServer(AuthorizationServer):
+    """An authorization server for tests: an ASGI app, or `bearer(resource)` for a server in the same process."""
+
+    def __init__(
+        self,
+        issuer: str = f"http://127.0.0.1:{PORT}",
+        *,
+        users: Sequence[str] = ("alice",),
+        **options: Unpack[LoginOptions],
+    ) -> None:
+        """Set the issuer, an http URL of this machine, and its users. Raises `ValueError` for any other URL."""
+        if not is_loopback(urlsplit(issuer).hostname or ""):
+            raise ValueError(f"{issuer} is not on this machine: users without passwords are for trying only")
+        super().__init__(issuer, LocalUsers(*users), resource_servers=dict([RESOURCE_SERVER]), **options)
+
+    def bearer(self, resource: str, *, scopes: Sequence[str] = (), needs: Needs | None = None) -> Bearer:
+        """Return the `auth` of a server whose tokens this one issues."""
+        return Bearer(
+            self.verify, resource=resource, authorization_servers=[self.issuer], scopes=scopes, needs=needs
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["path"] in self.routes:
+            await self.routes[scope["path"]](scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+
+class _Form(HTMLParser):
+    """The fields of the only form of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.action: str | None = None
+        self.fields: dict[str, str] = {}
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.action = said.get("action", "")
+        elif tag == "input" and said.get("type") == "hidden":
+            self.fields[said["name"]] = said["value"]
+
+
+class Browser:
+    """A user with a browser that consents to everything: `mcprev.OAuth(open=browser.open, redirect_uri=browser.redirect_uri)`."""
+
+    redirect_uri: str = "http://127.0.0.1/callback"
+
+    def __init__(
+        self,
+        user: str | None = None,
+        *,
+        decision: str = "allow",
+        connector: aiohttp.BaseConnector | None = None,
+    ) -> None:
+        """`user` is chosen on the consent page (None: the first one), and `decision` is `allow` or `deny`."""
+        self._said = {"decision": decision, **({} if user is None else {"user": user})}
+        self._connector = connector
+        self._cookies: dict[str, str] = {}
+
+    async def open(self, url: str) -> str:
+        """Open a login page, and return the URL that leads back to the client. Raises `AuthError` if none does."""
+        form: dict[str, str] | None = None
+        owner = self._connector is None
+        async with aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=owner,
+            cookie_jar=aiohttp.CookieJar(unsafe=True),
+            cookies=self._cookies,
+        ) as session:
+            for _ in range(_REDIRECTS):
+                verb = "GET" if form is None else "POST"
+                async with session.request(verb, url, data=form, allow_redirects=False) as response:
+                    self._cookies |= {name: found.value for name, found in response.cookies.items()}
+                    text = await response.text()
+                    location = response.headers.get("Location")
+                    if location is not None:
+                        url, form = urljoin(url, location), None
+                        if url.startswith(self.redirect_uri):
+                            return url
+                        continue
+                page = _Form(text)
+                if page.action is None:
+                    raise AuthError(f"the page has no form (HTTP {response.status}): {text}")
+                url, form = urljoin(url, page.action), {**page.fields, **self._said}
+        raise AuthError("the login does not lead back to the client")
+
+
+@click.command()
+@click.option("--port", default=PORT, show_default=True, help="The port on 127.0.0.1.")
+@click.option(
+    "--user", "users", multiple=True, default=["alice"], show_default=True, help="A user; may be repeated."
+)
+@click.option("--scope", "scopes", multiple=True, help="A scope that is granted on request; may be repeated.")
+def run_server(port: int, users: Sequence[str], scopes: Sequence[str]) -> None:
+    """Run an authorization server on this machine to try servers and clients with."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra("an authorization server to try", "uvicorn", "http") from error
+    server = LocalAuthorizationServer(f"http://127.0.0.1:{port}", users=users, optional_scopes=scopes)
+    user, secret = RESOURCE_SERVER
+    lines = f"issuer {server.issuer}", f"keys {server.issuer}/jwks", f"introspection as {user} with {secret}"
+    sys.stdout.write("\n".join([*lines, ""]))
+    uvicorn.run(server, host="127.0.0.1", port=port, log_level="info")
+
+
+if __name__ == "__main__":
+    run_server()
