@@ -18,7 +18,6 @@ from authorization_server.town import (
     LikeGitHub,
     Site,
     Town,
-    beside,
     connected,
 )
 from mcprev.authorization_server.login import Login
@@ -39,7 +38,7 @@ def local(**options: Any) -> Town:
     async def whoami(ctx: mcprev.Context) -> str:
         return f"{ctx.principal} {sorted(ctx.access.scopes if ctx.access else ())}"
 
-    return Town({SERVER: beside(app.asgi(auth=login), login.routes)})
+    return Town({SERVER: app.asgi()})
 
 
 @req("AUTH-6", "AUTH-7", "AUTH-8", "AUTH-9", "AUTH-12", "AUTH-15", "AUTH-20")

@@ -67,15 +67,6 @@ class Town:
         await self.apps[port](scope, receive, send)
 
 
-def beside(app: App, routes: Mapping[str, Any]) -> App:
-    """An app with routes beside it."""
-
-    async def serve(scope: Any, receive: Any, send: Any) -> None:
-        await routes.get(scope["path"], app)(scope, receive, send)
-
-    return serve
-
-
 # -- providers -----------------------------------------------------------------------------------------------
 
 
@@ -263,7 +254,7 @@ class Site(Town):
         async def upstream_token(ctx: mcprev.Context) -> str:
             return await login.provider_token(ctx.access)
 
-        return beside(app.asgi(auth=login), login.routes)
+        return app.asgi(auth=login)
 
 
 class Response:

@@ -22,6 +22,7 @@ from mcprev.authorization_server.requests import (
 )
 from mcprev.authorization_server.vault import Vault, new_secret
 from mcprev.errors import Json
+from mcprev.transports.http.server.access import TokenRefused
 from mcprev.transports.http.urls import canonical_resource
 
 CODE: Final = 60.0
@@ -178,13 +179,17 @@ class Grants:
             "refresh_token": self._keys.seal(_REFRESH, self._issuer, [name, grant.rotation]),
         }
 
-    async def of_token(self, token: str) -> tuple[dict[str, Json], Grant] | None:
-        """Return the claims and the grant of a valid access token, or None."""
+    async def of_token(self, token: str) -> tuple[dict[str, Json], Grant]:
+        """Return the claims and the grant of an access token. Raises `TokenRefused` for an invalid one."""
         claims = self._keys.verified(token)
-        if claims is None or claims.get("iss") != self._issuer or not claims["exp"] > self._clock():
-            return None
+        if claims is None or claims.get("iss") != self._issuer:
+            raise TokenRefused("no key of this authorization server has signed it")
+        if not claims["exp"] > self._clock():
+            raise TokenRefused("it has expired")
         grant = await self.find(claims["sid"])
-        return None if grant is None else (claims, grant)
+        if grant is None:
+            raise TokenRefused("its login has ended, was revoked, or is not in the store")
+        return claims, grant
 
     async def find(self, name: str) -> Grant | None:
         """Return a grant that has not ended."""

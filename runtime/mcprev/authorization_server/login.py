@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -25,7 +26,6 @@ from mcprev.oauth.runner import FlowRunner
 from mcprev.oauth.steps import Flow
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
-from mcprev.transports.http.server.request import App
 
 T = TypeVar("T")
 PROVIDER_TIMEOUT: Final = 15.0
@@ -69,8 +69,8 @@ class ProviderLogin:
         Providers that rotate refresh tokens end the login if one is used twice, so one worker refreshes them: the one
         that first writes so into the record. The others wait for the result; if that worker dies, the next one tries.
         """
-        until = self._clock() + 2 * _LEASE
-        while self._clock() < until:
+        until = monotonic() + 2 * _LEASE
+        while monotonic() < until:
             grant = await grants.find(name)
             if grant is None or grant.tokens is None:
                 break
@@ -167,8 +167,7 @@ class Login(Bearer):
             timeout=timeout,
             clock=settings.clock,
         )
-        self.routes: Mapping[str, App] = self.server.routes
-        """The ASGI apps of the authorization server, by path."""
+        self.routes = dict(self.server.routes)
 
     async def provider_token(self, access: Access | None) -> str:
         """Return the provider's access token of a user, `ctx.access`, refreshed if it has expired.

@@ -131,10 +131,10 @@ def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientR
     return ClientRecord(client_id, shown, redirects, method)
 
 
-def list_member(document: Mapping[str, Json], member: str) -> list[Json]:
+def list_member(document: Mapping[str, Json], member: str) -> list[object]:
     """Return a member that is a list, or an empty list."""
     found: object = document.get(member)
-    return cast("list[Json]", found) if isinstance(found, list) else []
+    return cast("list[object]", found) if isinstance(found, list) else []
 
 
 def check_redirect(uri: Json, schemes: frozenset[str]) -> str:

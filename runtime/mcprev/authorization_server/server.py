@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from secrets import compare_digest
@@ -42,12 +43,14 @@ from mcprev.authorization_server.web import (
     json_response,
     page,
     redirect,
+    shared_route,
 )
 from mcprev.callbacks import allows
 from mcprev.errors import AuthError, Json
 from mcprev.oauth.discovery import OAUTH, OPENID
-from mcprev.transports.http.server.access import Access
-from mcprev.transports.http.server.request import App
+from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.server.access import Access, TokenRefused
+from mcprev.transports.http.server.routes import Route
 from mcprev.transports.http.urls import canonical_resource, check_issuer
 
 LOGIN_TIME: Final = 600.0
@@ -56,6 +59,8 @@ HOUR: Final = 3600.0
 LOGINS: Final = 1000
 """The maximum number of logins that one address begins in an hour."""
 _FORMS: Final = "consent forms"
+_BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+"""The value of the cookie."""
 _log: Final = logging.getLogger("mcprev.auth")
 
 
@@ -117,6 +122,10 @@ class AuthorizationServer:
         Raises `ValueError` for an invalid issuer, secret or lifetime.
         """
         check_issuer(issuer)
+        if users.users and not is_loopback(urlsplit(issuer).hostname or ""):
+            raise ValueError(
+                f"{issuer} is not on this machine: users without passwords are for trying things out only"
+            )
         settings = LoginSettings(**options)
         self.issuer: str = issuer.removesuffix("/")
         keys = self._keys = ServerKeys(settings.secrets)
@@ -143,10 +152,10 @@ class AuthorizationServer:
         self._cookie = "__Host-mcprev-login" if self._secure else "mcprev-login"
         self._base = urlsplit(self.issuer).path
         self._callback = f"{self.issuer}/callback"
-        self.routes: dict[str, App] = self._routes()
+        self.routes: dict[str, Route] = self._routes()
         """The ASGI apps of the server by their paths."""
 
-    def _routes(self) -> dict[str, App]:
+    def _routes(self) -> dict[str, Route]:
         document = self.metadata()
 
         async def describe(_: WebRequest) -> WebResponse:
@@ -155,9 +164,15 @@ class AuthorizationServer:
         async def show_keys(_: WebRequest) -> WebResponse:
             return json_response(self._keys.key_set, store=True)
 
-        described = endpoint(describe, "GET", shared=True)
-        paths = dict.fromkeys([OAUTH + self._base, OPENID + self._base, self._base + OPENID], described)
-        paths[f"{self._base}/authorize"] = endpoint(self._authorize, "GET", "POST")
+        described = shared_route(describe, "GET")
+        paths: dict[str, Route] = dict.fromkeys(
+            [OAUTH + self._base, OPENID + self._base, self._base + OPENID], described
+        )
+        # A login at a provider is bound to its browser by a cookie of this host; users without passwords are not, so a
+        # page whose host name was made to lead here must not choose one.
+        elsewhere = not self._users.users
+        app = endpoint(self._authorize, "GET", "POST")
+        paths[f"{self._base}/authorize"] = Route(app, any_host=elsewhere)
         shared: dict[str, Endpoint] = {
             "token": self._token,
             "register": self._register,
@@ -166,10 +181,10 @@ class AuthorizationServer:
         if self._resource_servers:
             shared["introspect"] = self._introspect
         for name, serve in shared.items():
-            paths[f"{self._base}/{name}"] = endpoint(serve, "POST", shared=True)
-        paths[f"{self._base}/jwks"] = endpoint(show_keys, "GET", shared=True)
-        if not self._users.users:
-            paths[f"{self._base}/callback"] = endpoint(self._returned, "GET")
+            paths[f"{self._base}/{name}"] = shared_route(serve, "POST")
+        paths[f"{self._base}/jwks"] = shared_route(show_keys, "GET")
+        if elsewhere:
+            paths[f"{self._base}/callback"] = Route(endpoint(self._returned, "GET"), any_host=True)
         return paths
 
     def metadata(self) -> dict[str, Json]:
@@ -197,12 +212,9 @@ class AuthorizationServer:
             found["introspection_endpoint_auth_methods_supported"] = ["client_secret_basic"]
         return found
 
-    async def verify(self, token: str) -> Access | None:
-        """Return the content of a token of this server, or None. A grant that has ended has no valid token."""
-        found = await self.grants.of_token(token)
-        if found is None:
-            return None
-        claims, grant = found
+    async def verify(self, token: str) -> Access:
+        """Return the content of a token of this server. Raises `TokenRefused`, also if its grant has ended."""
+        claims, grant = await self.grants.of_token(token)
         return Access(
             grant.subject,
             audience=grant.resource,
@@ -216,7 +228,9 @@ class AuthorizationServer:
 
     async def _authorize(self, request: WebRequest) -> WebResponse:
         """Show the consent page, or take its answer."""
-        browser = request.cookies.get(self._cookie) or new_secret()
+        browser = request.cookies.get(self._cookie, "")
+        if not _BROWSER.fullmatch(browser):
+            browser = new_secret()
         if request.verb == "POST":
             return await self._decided(request, browser)
         client = await self._clients.named(request.query.get("client_id", ""), request.client)
@@ -257,7 +271,9 @@ class AuthorizationServer:
         """Send the user to the identity provider, or back to the client if the user is known by now."""
         if not await self._vault.count("logins", request.client, LOGINS, HOUR):
             raise PageError("Too many logins were begun from this address. Try again later.", 429)
-        state, attempt = new_secret(), Attempt(wanted, digest_of(browser), new_secret(), new_secret(), expected)
+        state, attempt = new_secret(), Attempt(
+            wanted, digest_of(browser), new_secret(), new_secret(), expected
+        )
         found = await self._users.start(self._callback, state, attempt, chosen)
         if isinstance(found, User):
             return await self._logged_in(wanted, found)
@@ -372,7 +388,8 @@ class AuthorizationServer:
             raise OAuthError(
                 "invalid_client", "the resource server is not known, or its secret is wrong", 401
             )
-        found = await self.grants.of_token(request.form.get("token", ""))
-        if found is None:
+        try:
+            claims, _ = await self.grants.of_token(request.form.get("token", ""))
+        except TokenRefused:
             return json_response({"active": False})
-        return json_response({**found[0], "active": True, "token_type": "Bearer"})
+        return json_response({**claims, "active": True, "token_type": "Bearer"})

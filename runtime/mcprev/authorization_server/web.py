@@ -17,6 +17,7 @@ from mcprev.errors import Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.body_budget import BodyBudget, ClientGone
 from mcprev.transports.http.server.request import JSON_TYPE, App, AsgiRequest, Fields, Receive, Scope, Send
+from mcprev.transports.http.server.routes import Route
 from mcprev.wire.headers import Headers
 
 MAX_FORM: Final = 32 * 1024
@@ -68,7 +69,7 @@ Endpoint: TypeAlias = Callable[[WebRequest], Awaitable[WebResponse]]
 
 
 def endpoint(serve: Endpoint, *verbs: str, shared: bool = False) -> App:
-    """Return an ASGI app for an endpoint. `shared`: pages of every origin may use it, because it reads no cookie."""
+    """Return an ASGI app for an endpoint. `shared`: pages of other origins may read its responses."""
     budget = BodyBudget(64 * MAX_FORM)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +84,11 @@ def endpoint(serve: Endpoint, *verbs: str, shared: bool = False) -> App:
             _log.debug("a client is gone: %s", error)
 
     return app
+
+
+def shared_route(serve: Endpoint, *verbs: str) -> Route:
+    """Return the route of an endpoint that pages of every origin may use, because it reads no cookie."""
+    return Route(endpoint(serve, *verbs, shared=True), any_host=True)
 
 
 async def _answered(

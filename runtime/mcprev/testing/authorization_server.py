@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import click
 from typing_extensions import Unpack, override
@@ -19,9 +19,10 @@ from mcprev.authorization_server.grants import Grant, Grants, User
 from mcprev.authorization_server.options import LoginOptions
 from mcprev.authorization_server.server import Attempt, AuthorizationServer
 from mcprev.errors import AuthError, MissingExtra
-from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.security import OriginPolicy
 from mcprev.transports.http.server.bearer import Bearer, Needs
-from mcprev.transports.http.server.request import Receive, Scope, Send
+from mcprev.transports.http.server.request import AsgiRequest, Receive, Scope, Send
+from mcprev.wire.headers import Headers
 
 try:
     import aiohttp
@@ -44,12 +45,8 @@ class LocalUsers:
         self.users: Sequence[str] = users
 
     async def start(self, callback: str, state: str, attempt: Attempt, chosen: str) -> str | User:
-        """Return the user that was chosen. Raises `ValueError` on a server that others can reach."""
-        del state, attempt
-        if not is_loopback(urlsplit(callback).hostname or ""):
-            raise ValueError(
-                "local users have no passwords: they can log in at an issuer on this machine only"
-            )
+        """Return the user that was chosen."""
+        del callback, state, attempt
         return User(chosen if chosen in self.users else self.users[0])
 
     async def finish(self, callback: str, attempt: Attempt, said: Mapping[str, str]) -> User:
@@ -73,9 +70,8 @@ class LocalAuthorizationServer(AuthorizationServer):
         **options: Unpack[LoginOptions],
     ) -> None:
         """Set the issuer, an http URL of this machine, and its users. Raises `ValueError` for any other URL."""
-        if not is_loopback(urlsplit(issuer).hostname or ""):
-            raise ValueError(f"{issuer} is not on this machine: users without passwords are for trying only")
         super().__init__(issuer, LocalUsers(*users), resource_servers=dict([RESOURCE_SERVER]), **options)
+        self._policy = OriginPolicy()
 
     def bearer(self, resource: str, *, scopes: Sequence[str] = (), needs: Needs | None = None) -> Bearer:
         """Return the `auth` of a server whose tokens this one issues."""
@@ -89,11 +85,19 @@ class LocalAuthorizationServer(AuthorizationServer):
             while (await receive())["type"] != "lifespan.shutdown":
                 await send({"type": "lifespan.startup.complete"})
             await send({"type": "lifespan.shutdown.complete"})
-        elif scope["path"] in self.routes:
-            await self.routes[scope["path"]](scope, receive, send)
         elif scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 404, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+            http_request = AsgiRequest(scope, receive, send, Headers.of(scope["headers"]))
+            route = self.routes.get(scope["path"])
+            # A page whose host name was made to lead here must not consent for the user.
+            reject = (
+                None
+                if route is None or route.any_host
+                else self._policy.refusal(http_request.headers, http_request.address)
+            )
+            if route is None or reject is not None:
+                await http_request.answer(404 if reject is None else reject.status, (), b"")
+            else:
+                await route.app(scope, receive, send)
 
 
 class _Form(HTMLParser):
