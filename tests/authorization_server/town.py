@@ -183,6 +183,8 @@ class LikeEntra(FakeProvider):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self.expires = 3600
+        self.fixed = False
+        """Whether the issuer is that of one tenant."""
         self.claims: dict[str, object] = {}
         """What an ID token says otherwise."""
 
@@ -208,7 +210,7 @@ class LikeEntra(FakeProvider):
     def provider(self) -> mcprev.Provider:
         return mcprev.Provider(
             name="entra", client_id="idp-client", client_secret="idp-secret", authorize_url=f"{IDP}/authorize",
-            token_url=f"{IDP}/token", issuer=f"{IDP}/{{tid}}/v2.0", user_from="id_token", subject=("tid", "oid"),
+            token_url=f"{IDP}/token", issuer=f"{IDP}/{self.tenant if self.fixed else '{tid}'}/v2.0", user_from="id_token", subject=("tid", "oid"),
             scopes=("openid", "api://idp-client/read", "offline_access"),
         )  # fmt: skip
 
@@ -299,7 +301,7 @@ class ByHand:
     ) -> Response:
         url = path if path.startswith("http") else self.origin + path
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        sent = {**({"cookie": cookie} if cookie else {}), **(headers or {})}
+        sent = {"connection": "close", **({"cookie": cookie} if cookie else {}), **(headers or {})}
         async with self.town.session.request(
             verb, url, params=query, headers=sent, allow_redirects=False, **body
         ) as response:

@@ -52,14 +52,17 @@ class Vault:
         return await self._records.remove(self._key(kind, name), seen=seen)
 
     async def count(self, kind: str, name: str, most: int, seconds: float) -> bool:
-        """Count an event; return whether there were at most `most` in this window of time."""
-        window = f"{name} {self._clock() // seconds:.0f}"
+        """Count an event; return whether there were at most `most` in this window of time.
+
+        Numbers are not sealed, so that they go on when the secret changes.
+        """
+        key = self._key(kind, f"{name} {self._clock() // seconds:.0f}")
         for _ in range(_TRIES):
-            found = await self.read(kind, window)
-            number, version = (0, 0) if found is None else found
+            found = await self._records.read(key)
+            number, version = (0, 0) if found is None else (int(found.value), found.version)
             if number >= most:
                 return False
-            if await self.write(kind, window, number + 1, ttl=seconds, seen=version) is not None:
+            if await self._records.write(key, b"%d" % (number + 1), seen=version, ttl=seconds) is not None:
                 return True
         return False
 
