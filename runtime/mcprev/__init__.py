@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         SchemaError as SchemaError,
         ServersFailed as ServersFailed,
         SessionExpired as SessionExpired,
+        StateTooLarge as StateTooLarge,
         StoreError as StoreError,
         TaskCancelled as TaskCancelled,
         TokenRejected as TokenRejected,
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     )
     from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
+    from mcprev.state.session import StateLimits as StateLimits
     from mcprev.stores.memory import MemoryRecords as MemoryRecords
     from mcprev.transports.http.client.authorization import (
         Authorization as Authorization,
@@ -168,7 +170,7 @@ _HOMES: Final = {
         "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
         "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
-        "ServersFailed", "SessionExpired", "StoreError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
+        "ServersFailed", "SessionExpired", "StateTooLarge", "StoreError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
     "extras.connect_all": ("Clients", "ConnectOptions", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
@@ -182,6 +184,7 @@ _HOMES: Final = {
     "client.tasks": ("ClientTask",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
+    "state.session": ("StateLimits",),
     "stores.memory": ("MemoryRecords",),
     "core.store": ("Record", "Records"),
     "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),

@@ -39,6 +39,7 @@ McpError
 ├── InputDeclined                 the user or a callback declined input that a server asked for
 ├── TaskCancelled                 a task was cancelled before it had a result
 ├── StoreError                    a store cannot be reached, or has no room
+├── StateTooLarge                 a value does not fit into the state of a session
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
 ├── RevisionError                 the revision table, a generated package or a step is not complete
 │   └── UndecidedStep             a conversion step is incomplete; carries the file to write
@@ -385,6 +386,10 @@ class TaskCancelled(McpError):
 
 class StoreError(McpError):
     """A store cannot be reached, or has no room for a record; the message says which, and what to do."""
+
+
+class StateTooLarge(McpError):
+    """A value is not stored, because the state of its session would exceed a limit; the message says which."""
 
 
 class SchemaError(McpError):

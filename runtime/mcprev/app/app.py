@@ -62,7 +62,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
-        ("exact", "requires", "on_downgrade", "capabilities", "extensions", "auth", "http"),
+        ("exact", "requires", "on_downgrade", "capabilities", "extensions", "auth", "http", "store", "state"),
         "pass it to the app that mounts it",
     ),
 }

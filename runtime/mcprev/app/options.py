@@ -15,11 +15,13 @@ from mcprev_types.latest import models
 if TYPE_CHECKING:
     from mcprev.convert import OnDowngrade
     from mcprev.core.capabilities import DeclaredExtension
+    from mcprev.core.store import Records
     from mcprev.extensions.ui import ToolInterface, UserInterface
     from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.server.middleware import Middleware
     from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
+    from mcprev.state.session import StateLimits
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
 
@@ -55,6 +57,10 @@ class ServerOptions(TypedDict, total=False):
     states: RequestStateSealer | None
     """Signs request state. Pass a `mcprev.RequestStateSealer` with keys if several processes serve the same clients.
     None: a key of this process."""
+    store: Records | None
+    """Keeps what functions store in `ctx.session`. None: the memory of this process."""
+    state: StateLimits | None
+    """The limits of the state of each session. None: the defaults of `mcprev.StateLimits`."""
     tasks: Tasks | None
     """The tools that can run as tasks, and the limits of tasks; see `mcprev.Tasks`. None: those with the option `task`."""
     lifespan: Lifespan | Sequence[Lifespan]

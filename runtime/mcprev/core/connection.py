@@ -49,6 +49,8 @@ class Connection:
     """Whether a single call, or a burst of calls, is sent when it is made and not later in the turn of the loop."""
     immediate = False
     """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
+    lasting: bool = True
+    """Whether it belongs to one client and carries more than one of its requests."""
     session_id: str | None = None
     """The id of the session over HTTP, which the server chooses; None elsewhere."""
     network: Network = UNKNOWN_NETWORK

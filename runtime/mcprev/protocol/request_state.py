@@ -20,6 +20,7 @@ import math
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache
 from typing import Final
 
@@ -81,6 +82,12 @@ class RequestStateSealer:
         self._audience = audience
         self._lifetime = lifetime
         self._limit = limit
+
+    def with_lifetime(self, lifetime: float) -> RequestStateSealer:
+        """Return a copy whose states have another lifetime in seconds."""
+        found = copy(self)
+        found._lifetime = lifetime  # noqa: SLF001 - a copy of ours
+        return found
 
     def seal(
         self,

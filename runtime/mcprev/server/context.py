@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.questions import Elicited, Prompt, Sampled
     from mcprev.server.task_execution import TaskExecution
+    from mcprev.state.session import SessionState, SessionStates
     from mcprev.transports.http.server.access import Access
     from mcprev_types.latest import models
 
@@ -70,6 +71,11 @@ class ServerHooks(Protocol):
     """Sees the requests to clients; None if nothing does."""
     identity: ServerCapabilities
     """What the server declares."""
+
+    @property
+    def session_states(self) -> SessionStates:
+        """What handlers keep between requests."""
+        ...
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify every client that is to know of a change."""
@@ -118,6 +124,14 @@ class Context(BaseContext[IncomingRequest]):
         """The content of the request's token; None if the server requires no tokens (`auth=mcprev.Bearer(...)`)."""
         origin = message_origin(self.request)
         return None if origin is None else cast("Access | None", origin.access)
+
+    @cached_property
+    def session(self) -> SessionState:
+        """JSON values that last from one request to the next, such as `await ctx.session.get("cart")`.
+
+        They belong to the session; at revisions without sessions over HTTP, to the principal, or to a handle.
+        """
+        return self._server.session_states.of(self._connection, self.principal)
 
     @property
     def headers(self) -> Mapping[str, str]:

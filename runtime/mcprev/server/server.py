@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mcprev.core.method_binding import Stub
+    from mcprev.core.store import Records
     from mcprev.protocol.connection_state import IncomingRequest
     from mcprev.protocol.handshake import HandshakeServer
     from mcprev.protocol.stateless import StatelessServer
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
+    from mcprev.state.session import SessionStates, StateLimits
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
@@ -91,6 +93,8 @@ class Server:
         extensions: Sequence[DeclaredExtension] = (),
         requires: Mapping[str, models.ClientCapabilities] | None = None,
         states: RequestStateSealer | None = None,
+        store: Records | None = None,
+        state: StateLimits | None = None,
         tasks: Tasks | None = None,
         lifespan: Lifespan | Sequence[Lifespan] = (),
         middleware: Sequence[Middleware] = (),
@@ -119,6 +123,8 @@ class Server:
           them gets the error `MissingClientCapability`.
         - `states` signs the request state that clients of stateless revisions carry. Pass a `RequestStateSealer` with
           keys if several processes serve the same clients. None: a key of this process.
+        - `store` keeps what handlers store in `ctx.session`. None: the memory of this process. `state` limits its size
+          and lifetime; None: the defaults of `mcprev.StateLimits`.
         - `tasks` says which tools can run as tasks, and sets their limits. None: no tool can.
         - `lifespan` is an async generator function, or any function that returns an async context manager. It gets the
           server, opens what handlers need, yields it, and closes it. It runs once, from before the first request until
@@ -185,6 +191,9 @@ class Server:
             self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
         self.http: HttpOptions = _http_options(auth, http)
         """The options of serving over HTTP, `auth` included."""
+        self._states = states or RequestStateSealer()
+        self._store, self._state_limits = store, state
+        self._session_states: SessionStates | None = None
         self.on_downgrade = on_downgrade
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
         found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
@@ -208,7 +217,7 @@ class Server:
         self.request_handler: RequestDispatcher = RequestDispatcher(
             self,
             self.identity,
-            states or RequestStateSealer(),
+            self._states,
             self.tasks,
             wrap=around,
             validate=validate,
@@ -225,6 +234,18 @@ class Server:
         """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
         self._telling: set[tuple[object, str]] = set()
         """The changes of resources that are not announced yet, because it is not known who sees them."""
+
+    @property
+    def session_states(self) -> SessionStates:
+        """What handlers keep between requests, as `ctx.session`; made when it is first used."""
+        if self._session_states is None:
+            from mcprev.state.session import SessionStates, StateLimits
+            from mcprev.stores.memory import MemoryRecords
+
+            store = MemoryRecords() if self._store is None else self._store
+            limits = StateLimits() if self._state_limits is None else self._state_limits
+            self._session_states = SessionStates(store, limits, self._states, self.identity.info["name"])
+        return self._session_states
 
     # -- connections ---------------------------------------------------------------------------------------
 

@@ -223,6 +223,8 @@ async def _undo_cancellation(task: asyncio.Task[object]) -> None:
 class StatelessConnection(AsgiConnection):
     """The connection of all stateless requests; each response is sent on the stream of its own request."""
 
+    lasting = False
+
     def __init__(
         self,
         protocol: ServerProtocol,

@@ -204,6 +204,7 @@ class HttpDispatcher:
     async def _without_session(self, request_class: SessionlessRequest, http_request: HttpRequest) -> None:
         """Serve a request in a session of its own, without `initialize`."""  # AMB-15
         session = self._session(http_request.principal, lasting=False)
+        session.lasting = False
         if request_class.revision is not None:
             session.protocol.session.assume(request_class.revision)
         try:
