@@ -17,7 +17,7 @@ import pytest
 from mcprev.errors import MissingExtra
 from support import ROOT
 
-GUIDES: Final = ("clients.md", "servers.md", "middleware.md")
+GUIDES: Final = ("auth.md", "clients.md", "servers.md", "middleware.md")
 PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -108,8 +108,9 @@ class App(Routed, Pages):
           often send them: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, and JSON text is the object or list
           that it holds. False: an argument of another type than the schema's is refused.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
-          `extensions`, `requires`, `states`, `tasks`, `lifespan`, `middleware`, `auth`, `http`, `on_downgrade`, `show_errors`,
-          `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
+          `extensions`, `requires`, `states`, `store`, `state`, `tasks`, `lifespan`, `middleware`, `auth`, `http`,
+          `on_downgrade`, `show_errors`, `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes
+          them.
         """
         super().__init__()
         self._executor, self._lenient = executor, lenient_arguments
