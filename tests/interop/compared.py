@@ -45,6 +45,8 @@ TITLES: Final = {
     "dependency": "a dependency that clients do not see",
     "tool_page": "a page for the results of a tool (MCP Apps)",
     "bearer_auth": "bearer tokens over HTTP, with a verifier of one's own",
+    "static_tokens": "static tokens for development",
+    "session_state": "state of a session",
     "client_stdio": "a client over stdio",
     "client_http": "a client over HTTP",
     "client_answers": "a client that answers questions and has roots",

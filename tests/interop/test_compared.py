@@ -90,6 +90,11 @@ async def log(client: mcprev.Client, logs: list[object]) -> None:
 
 
 @check
+async def session_state(client: mcprev.Client, logs: list[object]) -> None:
+    assert [await text_of(client, "count") for _ in range(3)] == ["1", "2", "3"]
+
+
+@check
 async def elicitation(client: mcprev.Client, logs: list[object]) -> None:
     assert await text_of(client, "ask") == "ann"
 
@@ -244,7 +249,7 @@ async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
 
 
 @req("AUTH-1", at=D)
-@pytest.mark.parametrize(("line", "library"), programs("bearer_auth"))
+@pytest.mark.parametrize(("line", "library"), [*programs("bearer_auth"), *programs("static_tokens")])
 def test_tokens_are_required(line: str, library: str, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
 
@@ -309,7 +314,7 @@ def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> No
 @req("BASE-5", everywhere=True)
 def test_every_line_of_the_table_is_run() -> None:
     run_here = {*CHECKS, "client_stdio", "client_answers", "several_servers", "test_in_memory"}
-    assert run_here | {"bearer_auth", "client_http", "custom_route"} == set(TITLES)
+    assert run_here | {"bearer_auth", "static_tokens", "client_http", "custom_route"} == set(TITLES)
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(TITLES)
 
 
