@@ -5,6 +5,8 @@ A subcommand whose extra is not installed names the extra instead of showing a t
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -41,6 +43,8 @@ class _LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if os.environ.get("NO_COLOR"):
+            extra["color"] = False  # holds for every subcommand
         with _printed_errors():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -60,10 +64,8 @@ class _LazyGroup(click.Group):
         module, (extra, needs) = _COMMANDS[cmd_name]
         missing = [name for name in needs if find_spec(name) is None]
         if missing:
-            return _unavailable(cmd_name, extra, missing)
-        command: object = getattr(import_module(module), f"{cmd_name}_command")
-        assert isinstance(command, click.Command)
-        return command
+            return _unavailable(cmd_name, module, extra, missing)
+        return _command(cmd_name, module)
 
 
 @contextmanager
@@ -71,6 +73,9 @@ def _printed_errors() -> Iterator[None]:
     """Print errors of the command line here, since click prints the arguments that they repeat as they are."""
     try:
         yield
+    except BrokenPipeError:
+        _close_broken_pipes()
+        raise click.exceptions.Exit(0) from None
     except click.ClickException as error:
         shown = StringIO()
         error.show(shown)
@@ -79,8 +84,25 @@ def _printed_errors() -> Iterator[None]:
         raise click.exceptions.Exit(error.exit_code) from None
 
 
-def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
-    """Return a placeholder that appears in the help and, when called, explains how to install its extra."""
+def _close_broken_pipes() -> None:
+    """Discard what is left to print where nobody reads on, such as `head` after its lines: Python flushes it at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+def _command(name: str, module: str) -> click.Command:
+    command: object = getattr(import_module(module), f"{name}_command")
+    assert isinstance(command, click.Command)
+    return command
+
+
+def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> click.Command:
+    """Return a placeholder with the help of the command, which, when called, explains how to install its extra."""
     text = f"`mcprev {name}` needs {', '.join(missing)}; install mcprev[{extra}]"
 
     @click.command(
@@ -89,8 +111,11 @@ def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         add_help_option=False,
     )
-    def explain() -> None:
-        raise click.ClickException(text)
+    @click.pass_context
+    def explain(ctx: click.Context) -> None:
+        if not {"-h", "--help"}.intersection(ctx.args):
+            raise click.ClickException(text)
+        echo_lines(f"{_command(name, module).get_help(ctx)}\n\n{text}")
 
     return explain
 

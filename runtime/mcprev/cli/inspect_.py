@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator
+from shutil import which
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 import click
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target
     from mcprev.transports.http.client.authorization import Authorization
 
+_NOT_FOUND: Final = 404
+_MODULE: Final = re.compile(r"[^:]+\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
+"""The file or module of a server, as `mcprev serve` takes it."""
 TIMEOUT: Final = 30.0
 """The default timeout of each step, in seconds."""
 _SECTIONS: Final = (
@@ -62,7 +68,13 @@ _SECTIONS: Final = (
     default=None,
     help="Log in with a browser if a server at a URL requires it. Default: only at a terminal.",
 )
-@click.argument("argv", metavar="URL | -- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "argv",
+    metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+)
 def inspect_command(
     *,
     names: tuple[str, ...],
@@ -74,7 +86,8 @@ def inspect_command(
 ) -> None:
     """Show the revision, capabilities, tools, resources and prompts of a server.
 
-    The server is an http or https URL, or a command to start, which speaks MCP over its stdin and stdout. The command
+    The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
+    command to start, which speaks MCP over its stdin and stdout. The command
     inherits few environment variables; `-- env NAME=VALUE COMMAND` adds more.
     """
     from pydantic import ValidationError
@@ -92,6 +105,8 @@ def inspect_command(
         raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
     except (McpError, OSError, ValidationError) as error:
         lines = [clean(line) for line in str(error).split("\n")]
+        if _is_at_root(argv) and _status(error) == _NOT_FOUND:
+            lines.append(f"there may be a server at {clean(argv[0].rstrip('/'))}/mcp")
         if isinstance(error, TokenRejected):
             lines.append("log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'")
         raise click.ClickException("\n".join(lines).strip() or type(error).__name__) from None
@@ -114,6 +129,8 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
     if len(argv) != 1 or not argv[0].lower().startswith(("http://", "https://")):
         if headers:
             raise click.BadParameter("headers require a server at a URL", param_hint="--header")
+        if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:
+            return mcprev.stdio(sys.executable, "-m", "mcprev", "serve", argv[0])
         return mcprev.stdio(*argv)
     pairs = [header.partition(":") for header in headers]
     if not all(name.strip() and colon for name, colon, _ in pairs):
@@ -126,6 +143,21 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
+
+
+def _is_at_root(argv: tuple[str, ...]) -> bool:
+    """Return whether the target is a URL without a path."""
+    return argv[0].lower().startswith(("http://", "https://")) and urlsplit(argv[0]).path in {"", "/"}
+
+
+def _status(error: BaseException | None) -> int | None:
+    """Return the HTTP status that an error comes from; None if it comes from none."""
+    while error is not None:
+        status: object = getattr(error, "http_status", None) or getattr(error, "status", None)
+        if isinstance(status, int):
+            return status
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _authorization(url: str) -> Authorization | None:

@@ -208,11 +208,16 @@ def author_errors(*, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
 def _strip(shown: traceback.TracebackException) -> None:
     """Remove the frames of what ran the author's code from a traceback and those chained to it."""
     frames = [frame for frame in shown.stack if not frame.filename.startswith(_MACHINERY)]
-    own = (number for number, frame in enumerate(frames) if not frame.filename.startswith(INSTALLED))
+    own = (number for number, frame in enumerate(frames) if _is_own(frame.filename))
     shown.stack[:] = frames[next(own, 0) :]
     for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
         if other is not None:
             _strip(other)
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a file is the author's: no module of Python, of mcprev or of another installed package."""
+    return not name.startswith(INSTALLED) and Path(name).is_file()
 
 
 @contextmanager
