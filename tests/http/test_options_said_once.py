@@ -19,6 +19,7 @@ from mcprev.transports.http.server import running
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.options import HttpSettings
 from named import ROW_E
+from requirements import req
 from running import run
 
 ORIGIN: Final = "https://app.example"
@@ -75,6 +76,7 @@ Way = Callable[..., AsgiApp]
 WAYS: Final = pytest.mark.parametrize("way", [by_asgi, by_run_http, by_serve_http])
 
 
+@req("HTTP-3", everywhere=True)
 @MADE
 @WAYS
 def test_options_hold_in_every_way_and_each_can_be_replaced(
@@ -102,6 +104,7 @@ def test_options_hold_in_every_way_and_each_can_be_replaced(
     assert (again.auth, again.principal, again.drain) == (auth, None, 7)
 
 
+@req("HTTP-3", everywhere=True)
 @MADE
 @pytest.mark.parametrize(
     ("options", "error", "says"),
@@ -128,12 +131,14 @@ def test_wrong_options_are_refused_when_they_are_said(
     assert says in str(caught.value)
 
 
+@req("HTTP-3", everywhere=True)
 @MADE
 def test_an_unknown_option_is_refused_in_a_call_too(make: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match="no option 'hots' of HTTP"):
         make().asgi(hots=["mcp.example"])
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(("name", "value"), [("auth", Tokens().bearer()), ("http", {"drain": 1})])
 def test_a_mounted_app_says_nothing_of_serving_in_vain(name: str, value: object) -> None:
     options: Any = {name: value}
@@ -144,6 +149,7 @@ def test_a_mounted_app_says_nothing_of_serving_in_vain(name: str, value: object)
     an_app(**options).mount(an_app(http={}), "other")
 
 
+@req("HTTP-3", everywhere=True)
 def test_a_token_is_needed_over_sockets() -> None:
     verb, path, headers, body = asked(ROW_E)
 
@@ -159,6 +165,7 @@ def test_a_token_is_needed_over_sockets() -> None:
     run(main(), has_both_ends=True)
 
 
+@req("HTTP-3", everywhere=True)
 def test_what_is_mounted_in_a_framework_needs_tokens_and_counts_calls() -> None:
     verb, _, headers, body = asked(ROW_E)
 
@@ -199,6 +206,7 @@ def bearer():
 """
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_command_serves_what_a_file_says_and_replaces_what_its_options_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

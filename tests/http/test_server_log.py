@@ -22,6 +22,7 @@ from mcprev.transports.http.server import running
 from mcprev.transports.http.server.access import TokenRefused
 from mcprev.wire.headers import Headers
 from named import ROW_D, ROW_E
+from requirements import req
 from running import run
 from support import ROOT
 
@@ -70,6 +71,7 @@ def listened(caplog: pytest.LogCaptureFixture, host: str = "127.0.0.1", **option
     return line.replace(str(ports[0]), "PORT")
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -90,6 +92,7 @@ def test_a_server_logs_where_it_listens(options: Any, says: str, caplog: pytest.
     assert not lines(caplog, HTTP, logging.WARNING)
 
 
+@req("HTTP-3", everywhere=True)
 def test_a_server_without_authentication_warns_beyond_loopback(caplog: pytest.LogCaptureFixture) -> None:
     assert "http://0.0.0.0:PORT/mcp; " in listened(caplog, EVERYWHERE)
     assert lines(caplog, HTTP, logging.WARNING) == [
@@ -103,6 +106,7 @@ def test_a_server_without_authentication_warns_beyond_loopback(caplog: pytest.Lo
     assert not lines(caplog, HTTP, logging.WARNING)
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize("level", [logging.WARNING, logging.INFO])
 def test_a_program_that_logs_nothing_prints_where_it_listens(
     level: int, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -121,6 +125,7 @@ def test_a_program_that_logs_nothing_prints_where_it_listens(
 # -- requests --------------------------------------------------------------------------------------------
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, ACCESS)
     verb, path, headers, call = asked(ROW_E)
@@ -150,6 +155,7 @@ def test_the_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureFix
     assert "hidden" not in caplog.text
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_access_log_is_off_unless_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     verb, path, headers, call = asked(ROW_E)
 
@@ -166,6 +172,7 @@ def test_the_access_log_is_off_unless_asked_for(caplog: pytest.LogCaptureFixture
 EXAMPLE: Final = ROOT / "examples" / "compared" / "bearer_auth" / "with_mcprev.py"
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -210,6 +217,7 @@ def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
 # -- tokens ----------------------------------------------------------------------------------------------
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("known", "options", "why"),
     [
@@ -247,6 +255,7 @@ def test_why_a_token_is_refused_stands_in_the_log_and_not_in_the_response(
         assert part.encode() not in sent
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("headers", "advice"),
     [
@@ -276,9 +285,9 @@ def test_the_advice_of_a_client_fits_the_cause(headers: dict[str, str], advice: 
 # -- what all loggers say --------------------------------------------------------------------------------
 
 
+@req("HTTP-3", everywhere=True)
 def test_debug_lines_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "mcprev")
-    logging.getLogger("mcprev.payload").setLevel(logging.INFO)
 
     async def main() -> None:
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()

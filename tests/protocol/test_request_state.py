@@ -263,6 +263,7 @@ def test_mrtr_4_every_key_is_compared_in_constant_time(monkeypatch: pytest.Monke
 ANOTHER_REQUEST = "it was made for another request: its method, params or audience differ"
 
 
+@req("MRTR-4")
 @pytest.mark.parametrize(
     ("change", "why", "level"),
     [
@@ -313,6 +314,7 @@ def test_why_a_state_is_refused_stands_in_the_log_alone(
     assert "payload" not in record.getMessage()
 
 
+@req("MRTR-4")
 def test_the_tags_of_a_state_name_nobody() -> None:
     bound: dict[str, Any] = {"method": "tools/call", "params": None, "now": 1000.0}
     sealed = [

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 import mcprev.cli
 from mcprev.cli import main
 from mcprev.cli.loading import load
+from requirements import req
 from support import FIFTH, FOURTH
 
 
@@ -43,6 +44,7 @@ def invoke(*arguments: str, **options: Any) -> Result:
 # -- pipes, colours, help --------------------------------------------------------------------------------
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     "arguments", [("show", FIFTH), ("--help",), ("diff", FOURTH, FIFTH)], ids=lambda a: a[0]
 )
@@ -57,6 +59,7 @@ def test_a_reader_that_stops_early_is_no_error(arguments: tuple[str, ...]) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     "arguments", [("show", FIFTH), ("diff", "--format", "table", FOURTH, FIFTH)], ids=lambda a: a[0]
 )
@@ -67,6 +70,7 @@ def test_no_color_takes_every_style_away(arguments: tuple[str, ...]) -> None:
     assert len(done.output) > 100
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize("command", ["generate", "import", "unpin", "diff"])
 def test_help_of_a_command_without_its_extra(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
@@ -93,6 +97,7 @@ def test_help_of_a_command_without_its_extra(command: str, monkeypatch: pytest.M
 HEAD: Final = "import mcprev\n"
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -115,6 +120,7 @@ def test_the_one_server_of_a_file_is_found(text: str, name: str) -> None:
         sys.modules.pop(module)
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -143,6 +149,7 @@ def test_a_file_without_one_server_is_explained(text: str, says: str) -> None:
     assert done.output.startswith(f"Error: {says}")
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_module_reads_the_arguments_of_its_own() -> None:
     text = "import sys\napp = mcprev.App(' '.join(sys.argv), '1')"
     Path("argued.py").write_text(HEAD + text, encoding="utf-8")
@@ -168,6 +175,7 @@ RuntimeError: wrong \\x1b[31m
 """
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize("target", ["broken.py:app", "broken.py", "broken:app", "made.py:make"])
 def test_a_module_that_raises_shows_the_traceback_of_its_author(target: str) -> None:
     Path("helper.py").write_text('def fail():\n    raise KeyError("x")\n', encoding="utf-8")
@@ -184,6 +192,7 @@ def test_a_module_that_raises_shows_the_traceback_of_its_author(target: str) -> 
     ] == TOLD.splitlines()
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -199,6 +208,7 @@ def test_a_module_that_cannot_be_imported_shows_why(text: str, says: str) -> Non
     assert "importlib" not in done.output
 
 
+@req("HTTP-3", everywhere=True)
 def test_a_lifespan_that_raises_shows_the_traceback_of_its_author() -> None:
     text = (
         "async def lifespan(server):\n    raise RuntimeError('no database')\n    yield\n"
@@ -215,6 +225,7 @@ def test_a_lifespan_that_raises_shows_the_traceback_of_its_author() -> None:
 # -- inspect ---------------------------------------------------------------------------------------------
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize("target", ["shop.py", "shop.py:app", "shop:app"])
 def test_inspect_shows_the_server_of_a_file(target: str) -> None:
     text = "app = mcprev.App('the one', '1')\n@app.tool\ndef buy() -> str: return ''\n"
@@ -235,10 +246,11 @@ class Nothing(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_error(404)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base
         pass
 
 
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(("path", "hint"), [("", True), ("/", True), ("/other", False)])
 def test_inspect_suggests_the_usual_path(path: str, hint: bool) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:

@@ -416,6 +416,7 @@ sys.exit(3)
 """
 
 
+@req("STDIO-4", everywhere=True)
 @pytest.mark.parametrize(
     ("wrote", "lines"),
     [
@@ -451,6 +452,7 @@ def test_what_a_server_writes_to_stderr_reaches_the_log_of_its_client(
     assert {r.levelname for r in caplog.records if r.name == "mcprev.client.stderr"} == {"INFO"}
 
 
+@req("STDIO-4", everywhere=True)
 def test_a_function_for_stderr_gets_it_instead_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mcprev.client.stderr")
     found = bytearray()
