@@ -15,7 +15,7 @@ import mcprev
 login = mcprev.Login(
     mcprev.Provider.github(os.environ.get("GITHUB_ID", "id"), os.environ.get("GITHUB_SECRET", "secret")),
     resource=os.environ.get("RESOURCE", "http://127.0.0.1:8000/mcp"),
-    secrets=os.environ.get("LOGIN_SECRET", ()),
+    secrets=os.environ.get("LOGIN_SECRET"),
 )
 app = mcprev.App("issues", "1.0", auth=login)
 

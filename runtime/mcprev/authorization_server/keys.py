@@ -40,12 +40,12 @@ _log: Final = logging.getLogger("mcprev.auth")
 class ServerKeys:
     """The keys that are derived from the secrets of an authorization server."""
 
-    def __init__(self, secrets: str | bytes | Sequence[str | bytes] = ()) -> None:
+    def __init__(self, secrets: str | bytes | Sequence[str | bytes] | None = None) -> None:
         """Derive the keys. Without secrets, the process makes one, and no login outlives it.
 
         Raises `ValueError` for a secret of less than 32 bytes.
         """
-        given = [secrets] if isinstance(secrets, str | bytes) else [*secrets]
+        given = [secrets] if isinstance(secrets, str | bytes) else [*(secrets or ())]
         known = [secret.encode() if isinstance(secret, str) else secret for secret in given]
         if any(len(secret) < SECRET_BYTES for secret in known):
             raise ValueError(

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class LoginOptions(TypedDict, total=False):
     """The keyword arguments of `Login` and `AuthorizationServer`; times are in seconds."""
 
-    secrets: str | bytes | Sequence[str | bytes]
+    secrets: str | bytes | Sequence[str | bytes] | None
     """One random secret of at least 32 bytes, or several: the first one seals what is stored and signs tokens, and what
-    any of them has sealed or signed is read. To rotate, put the new one first. Default: a secret of the process, with
+    any of them has sealed or signed is read. To rotate, put the new one first. None: a secret of the process, with
     which all logins end."""
     store: Records | None
     """Keeps clients, codes and logins. None: the memory of this process."""
@@ -52,7 +52,7 @@ class LoginOptions(TypedDict, total=False):
 class LoginSettings:
     """The same options with their defaults."""
 
-    secrets: str | bytes | Sequence[str | bytes] = field(default=(), repr=False)
+    secrets: str | bytes | Sequence[str | bytes] | None = field(default=None, repr=False)
     store: Records | None = None
     scopes: Sequence[str] = ()
     optional_scopes: Sequence[str] = ()
