@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -17,7 +18,14 @@ import aiohttp
 import pytest
 
 import mcprev
-from authorization_server.test_attacks import Slow, assert_page, assert_refused, entra, github
+from authorization_server.test_attacks import (
+    Slow,
+    assert_page,
+    assert_refused,
+    entra,
+    github,
+    sent_to_provider,
+)
 from authorization_server.town import (
     CHALLENGE,
     IDP,
@@ -29,6 +37,7 @@ from authorization_server.town import (
     ByHand,
     Clock,
     LikeGitHub,
+    Site,
     Town,
     connected,
 )
@@ -179,9 +188,11 @@ def test_workers_refresh_the_tokens_of_a_provider_that_rotates_them_once() -> No
     run(main())
 
 
-def test_who_is_locked_out_at_the_provider_is_so_here() -> None:
+@pytest.mark.parametrize("kind", [entra, github])
+def test_who_is_locked_out_at_the_provider_is_so_here(kind: Callable[[], Site]) -> None:
     async def main() -> None:
-        async with entra() as site:
+        async with kind() as site:
+            site.idp.expires = 3600  # as the tokens of GitHub apps
             hand = ByHand(site)
             client = (await hand.register())["client_id"]
             tokens = (await hand.redeem(client, await hand.log_in(client))).json
@@ -243,6 +254,30 @@ def test_a_worker_that_dies_while_it_refreshes_keeps_others_waiting_for_a_time_o
     run(main())
 
 
+def test_no_redirect_takes_a_token_of_the_provider_elsewhere() -> None:
+    class Moved(LikeGitHub):
+        def user_(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+            return 302, {"location": "https://evil.example/user"}, b""
+
+    seen: list[Any] = []
+
+    async def evil(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"id": 1}'})
+
+    async def main() -> None:
+        clock = Clock()
+        async with Site(Moved(clock), clock) as site:
+            site.apps["evil.example"] = evil
+            hand = ByHand(site)
+            answer = await hand.send("GET", (await sent_to_provider(site, hand)).location)
+            assert answer.said["error"] == "access_denied"
+            assert seen == []
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "access",
     [
@@ -270,7 +305,8 @@ def published(site: Town, found: object, status: int = 200, **headers: str) -> N
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": sent})
+        first = scope["path"] == "/client.json"
+        await send({"type": "http.response.start", "status": status if first else 200, "headers": sent})
         await send({"type": "http.response.body", "body": json.dumps(found).encode()})
 
     site.apps["app.example"] = serve

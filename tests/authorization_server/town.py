@@ -151,7 +151,7 @@ class LikeGitHub(FakeProvider):
     """Errors with status 200, a number for a subject, a form unless JSON is asked for."""
 
     def refused(self, error: str) -> tuple[int, dict[str, str], bytes]:
-        return self.json({"error": {"invalid_grant": "bad_verification_code"}.get(error, error)}, 200)
+        return self.json({"error": "bad_refresh_token" if self.locked_out else error}, 200)
 
     def user_(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         assert headers["authorization"].startswith("Bearer idp-token-")

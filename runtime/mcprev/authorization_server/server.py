@@ -302,7 +302,7 @@ class AuthorizationServer:
             # Another user than the one who consented: ask this one.
             await self._vault.remove("consent", self._consent_of(wanted, browser))
             return self._ask(wanted, await self._clients.named(wanted.client_id, request.client), browser)
-        if self._settings.remember > 0 and not requests.is_document_url(wanted.client_id):
+        if self._settings.remember > 0:
             kept = {"subject": user.subject, "scopes": wanted.scopes}
             await self._vault.write(
                 "consent", self._consent_of(wanted, browser), kept, ttl=self._settings.remember
