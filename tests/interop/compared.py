@@ -47,6 +47,7 @@ TITLES: Final = {
     "bearer_auth": "bearer tokens over HTTP, with a verifier of one's own",
     "static_tokens": "static tokens for development",
     "session_state": "state of a session",
+    "provider_login": "a login with GitHub in front of a server",
     "client_stdio": "a client over stdio",
     "client_http": "a client over HTTP",
     "client_answers": "a client that answers questions and has roots",

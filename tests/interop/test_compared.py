@@ -273,6 +273,33 @@ def test_tokens_are_required(line: str, library: str, port: int) -> None:
 
 
 @req("BASE-5", at=D)
+@pytest.mark.parametrize(("line", "library"), programs("provider_login"))
+def test_a_client_registers_at_a_server_in_front_of_a_provider(line: str, library: str, port: int) -> None:
+    origin = f"http://127.0.0.1:{port}"
+
+    async def main() -> None:
+        null = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *command(line, library, str(port)), stdout=null, stderr=null
+        )
+        try:
+            await _listening(port, process)
+            async with aiohttp.ClientSession() as session:
+                async with session.post(f"{origin}/mcp", json={}) as refused:
+                    assert refused.status == 401
+                async with session.get(f"{origin}/.well-known/oauth-authorization-server") as found:
+                    metadata = await found.json()
+                wanted = {"redirect_uris": ["http://127.0.0.1/callback"], "client_name": "Tester"}
+                async with session.post(metadata["registration_endpoint"], json=wanted) as registered:
+                    assert (registered.status, "client_id" in await registered.json()) == (201, True)
+        finally:
+            process.terminate()
+            await process.wait()
+
+    run(main())
+
+
+@req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("custom_route"))
 def test_a_route_answers(line: str, library: str, port: int) -> None:
     async def main() -> None:
@@ -314,7 +341,8 @@ def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> No
 @req("BASE-5", everywhere=True)
 def test_every_line_of_the_table_is_run() -> None:
     run_here = {*CHECKS, "client_stdio", "client_answers", "several_servers", "test_in_memory"}
-    assert run_here | {"bearer_auth", "static_tokens", "client_http", "custom_route"} == set(TITLES)
+    here = {"bearer_auth", "static_tokens", "client_http", "custom_route", "provider_login"}
+    assert run_here | here == set(TITLES)
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(TITLES)
 
 
