@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._base import ABSENT as ABSENT, Absent as Absent, Model as Model
+    from ._base import ABSENT as ABSENT, Absent as Absent, MisspeltMember as MisspeltMember, Model as Model
     from ._errors import locate as locate, with_json_paths as with_json_paths
     from ._open import UnknownContent as UnknownContent
     from ._spec import (
@@ -33,7 +33,7 @@ else:
     __getattr__, __dir__, __all__ = lazy(
         globals(),
         {
-            "._base": ("ABSENT", "Absent", "Model"),
+            "._base": ("ABSENT", "Absent", "MisspeltMember", "Model"),
             "._errors": ("locate", "with_json_paths"),
             "._open": ("UnknownContent",),
             "._spec": (

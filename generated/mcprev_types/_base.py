@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -125,6 +126,10 @@ def _marked(field: FieldInfo, value: object) -> FieldInfo:
     return field
 
 
+class MisspeltMember(UserWarning):
+    """An unknown member of a model resembles a member that is not given."""
+
+
 class Model(BaseModel):
     """The base class of all models: strict types, unknown members kept, written as read."""
 
@@ -158,7 +163,8 @@ class Model(BaseModel):
     def __init__(self, /, **data: Any) -> None:  # noqa: ANN401 - as pydantic types it
         """Create a message from attributes or wire names; constants and defaults are filled in.
 
-        Raises `pydantic.ValidationError` if a member is missing or of the wrong type.
+        Raises `pydantic.ValidationError` if a member is missing or of the wrong type. Warns with `MisspeltMember` of an
+        unknown member whose name resembles one that is not given; other unknown members are kept without a word.
         """
         defaults = self.__constructor_defaults__
         if defaults is None:
@@ -167,6 +173,8 @@ class Model(BaseModel):
             if name not in data and alias not in data:
                 data[name] = value
         self.__pydantic_validator__.validate_python(data, self_instance=self, by_name=True)
+        if self.__pydantic_extra__:
+            _warn_of_misspelt(type(self), self.__pydantic_extra__, data)
 
     # Marks it as the default constructor; for any other one, validation would call back into Python.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
@@ -192,6 +200,27 @@ class Model(BaseModel):
     def to_json(self) -> bytes:
         """Return the JSON value to send as UTF-8 text on one line."""
         return self.__pydantic_serializer__.to_json(self, exclude_unset=True)
+
+
+def _warn_of_misspelt(cls: type[Model], extra: dict[str, Any], given: dict[str, Any]) -> None:
+    """Warn, at the line that constructs a model, of unknown members that resemble members which are not given."""
+    from difflib import get_close_matches  # imported late: only unknown members need it
+
+    absent: dict[str, tuple[str, str]] = {}
+    for name, field in cls.model_fields.items():
+        alias = str(field.serialization_alias or field.alias or name)
+        if name not in given and alias not in given:
+            absent[_plain(name)] = name, alias
+    for wrong in extra:
+        meant = get_close_matches(_plain(wrong), absent, 1, 0.8) if wrong.isidentifier() else []
+        if meant:
+            name, alias = absent[meant[0]]
+            text = f"{cls.__name__} has no member '{wrong}'; did you mean '{name}' ('{alias}' on the wire)?"
+            warnings.warn(text, MisspeltMember, stacklevel=3)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _package(cls: type[Model]) -> str:

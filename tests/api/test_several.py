@@ -217,6 +217,28 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
     "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
     "a list": ({"mcpServers": []}, "the server 'mcpServers' .*cannot connect to a list"),
+    "no servers": ({}, "the configuration has no servers; name at least one"),
+    "no servers in a file of a host": ({"mcpServers": {}}, "the configuration has no servers"),
+    "both": ({"x": {"command": "c", "url": "https://x"}}, "the server 'x' .*both `command` and `url`"),
+    "auth": (
+        {"x": {"url": "https://x", "auth": "oauth2"}},
+        "the server 'x' .*`auth` cannot be said .*mcprev.http",
+    ),
+    "a misspelt member": ({"x": {"comand": "c"}}, "no member `comand`; did you mean 'command'"),
+    "arguments": ({"x": {"command": "c", "arg": []}}, "no member `arg`; did you mean 'args'"),
+    "headers of a process": (
+        {"x": {"command": "c", "headers": {}}},
+        "`headers` does not belong to .*`command`",
+    ),
+    "arguments of a URL": ({"x": {"url": "https://x", "args": []}}, "`args` does not belong to .*`url`"),
+    "an unknown type": (
+        {"x": {"url": "https://x", "type": "carrier"}},
+        "its type 'carrier' is unknown; .*stdio",
+    ),
+    "an unknown transport": ({"x": {"url": "https://x", "transport": [1]}}, "its type .* is unknown"),
+    "an empty command": ({"x": {"command": ""}}, "`command` is empty"),
+    "an empty URL": ({"x": {"url": ""}}, "`url` is empty"),
+    "disabled": ({"x": {"command": "c", "disabled": "no"}}, "`disabled` is neither true nor false"),
     "a word": ({"x": "localhost:3"}, "the server 'x' .*'localhost:3' is not a URL"),
 }
 
@@ -532,13 +554,17 @@ def test_a_wrong_option_is_an_error_of_type_checkers() -> None:
     """The comments are errors themselves where there is nothing to ignore."""
     with pytest.raises(ValueError, match="cannot connect to a int"):
         mcprev.connect_all({"x": 3})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, timeout="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, roots=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, handler=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, validate="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, elicitation=len)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    mcprev.connect_all({}, timeuot=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    mcprev.connect_all({}, logging=print, roots=list)
+
+    def unrun() -> None:
+        mcprev.connect_all({}, timeout="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        mcprev.connect_all({}, roots=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        mcprev.connect_all({}, handler=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        mcprev.connect_all({}, validate="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        mcprev.connect_all({}, elicitation=len)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        mcprev.connect_all({}, timeuot=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        mcprev.connect_all({}, logging=print, roots=list)
+
+    assert callable(unrun), "for the type checkers alone"
 
 
 # -- one server fails ----------------------------------------------------------------------------------------

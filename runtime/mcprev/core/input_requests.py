@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
 from mcprev.protocol.stateless import missing_capability, uncovered
-from mcprev.revisions import LATEST, Revision
+from mcprev.revisions import DEFAULT, LATEST, Revision
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -88,14 +88,42 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def check_askable(
-    request: Mapping[str, Json], capabilities: Mapping[str, Json]
+    request: Mapping[str, Json], capabilities: Mapping[str, Json], revision: Revision | None = None
 ) -> MissingClientCapability | None:
-    """Return the error for an input request that the client's capabilities do not cover, or None."""  # MRTR-3, ELIC-1, SAMP-2
+    """Return the error for an input request that the client's capabilities do not cover, or None.
+
+    With the client's `revision`, the error says if that has no such request, whatever the client declares.
+    """  # MRTR-3, ELIC-1, SAMP-2
     missing = uncovered(capabilities, _needed(request, capabilities))
+    lack = None if revision is None else _not_at(request, revision)
+    if lack is not None:
+        return MissingClientCapability(
+            lack, data={"requiredCapabilities": missing or _needed(request, capabilities)}
+        )
     return missing_capability(missing) if missing else None
 
 
-def unmet(request: Mapping[str, Json]) -> str:
+def _not_at(request: Mapping[str, Json], revision: Revision) -> str | None:
+    """Return the error for an input request that a revision does not have; None if it has it."""
+    params, method = _object(request.get("params")), request.get("method")
+    mode = str(params.get("mode", "form"))
+
+    def has(row: Revision) -> bool:
+        if method == SAMPLE:
+            return row.sampling_tools or not ("tools" in params or "toolChoice" in params)
+        return method != ELICIT or mode in row.elicitation_modes
+
+    if has(revision):
+        return None
+    what = "sampling with tools" if method == SAMPLE else f"elicitation in the mode '{mode}'"
+    others = ", ".join(row.name for row in DEFAULT if has(row))
+    return (
+        f"{revision.name}, the revision that client and server speak, has no {what}; {others} have it: "
+        "do without it where `ctx.revision` is another, or take what is asked for as an argument"
+    )
+
+
+def unmet(request: Mapping[str, Json], revision: Revision) -> str:
     """Return the text for a request that fails because the client does not support this input request.
 
     It holds the message and the URL of the input request, so that a user can act on it.
@@ -103,7 +131,8 @@ def unmet(request: Mapping[str, Json]) -> str:
     params: Mapping[str, Json] = request.get("params") or {}
     details = [str(params[name]) for name in ("message", "url") if name in params]
     need = "elicitation" if request.get("method") == ELICIT else f"'{request.get('method')}'"
-    return ": ".join([f"This needs {need}, which the client does not offer", *details])
+    lack = _not_at(request, revision) or f"This needs {need}, which the client does not offer"
+    return ": ".join([lack, *details])
 
 
 def checked_request(

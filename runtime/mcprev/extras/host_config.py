@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.client.targets import HasServer, Target, target_of
-from mcprev.errors import Json
+from mcprev.errors import Json, did_you_mean
 
 if TYPE_CHECKING:
     from mcprev.transports.memory import PipeServer
@@ -20,6 +20,12 @@ SEPARATOR: Final = "__"
 Entry: TypeAlias = "Mapping[str, Json] | Target | PipeServer | HasServer | str"
 """An entry of the configuration: JSON, or any target of `connect`."""
 Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Entry]"
+_MEMBERS: Final = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
+"""The members that are read. Hosts have more; only what looks like one of these is refused."""
+_BELONG: Final = {"url": ("args", "env", "cwd"), "command": ("headers",)}
+"""Members that the other kind of entry has."""
+_TYPES: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http", "sse")
+"""What hosts write in `type` and `transport`; `command` or `url` decides."""
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
 _COMMENT: Final = re.compile(
     r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
@@ -40,6 +46,8 @@ def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
         raise ValueError(  # noqa: TRY004 - a file may say anything
             "the configuration is not an object with servers by name, such as {'mcpServers': {...}}"
         )
+    if not found:
+        raise ValueError("the configuration has no servers; name at least one, as in {'mcpServers': {...}}")
     targets: dict[str, Target] = {}
     for name, entry in cast("Mapping[str, Json]", found).items():
         if not name or f"{name}{separator}".find(separator) != len(name):
@@ -47,7 +55,7 @@ def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
                 f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
             )
         try:
-            if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled")):
+            if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled") is True):
                 targets[name] = _target(entry)
         except (TypeError, ValueError) as error:
             raise ValueError(f"the server '{name}' of the configuration: {error}") from error
@@ -63,6 +71,7 @@ def _target(entry: Json) -> Target:
     if not isinstance(entry, Mapping):
         return target_of(entry)
     members = cast("Mapping[str, Json]", entry)
+    _check(members)
     if "url" in members:
         from mcprev.transports.http.client.target import http
 
@@ -77,6 +86,32 @@ def _target(entry: Json) -> Target:
     words = [_filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
     cwd: Json = members.get("cwd")
     return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else _filled(cwd))
+
+
+def _check(members: Mapping[str, Json]) -> None:
+    """Raise `ValueError` for members that contradict each other or the transport, or that are misspelt."""
+    if "url" in members and "command" in members:
+        raise ValueError("it has both `command` and `url`; keep the one that is meant")
+    for name in members:
+        if name not in _MEMBERS and (hint := did_you_mean(name, _MEMBERS)):
+            raise ValueError(f"it has no member `{name}`{hint}")
+    for here, others in _BELONG.items():
+        if here in members and (wrong := [name for name in others if name in members]):
+            raise ValueError(f"`{wrong[0]}` does not belong to an entry with `{here}`; remove it")
+    if "auth" in members:
+        raise ValueError(
+            "`auth` cannot be said in a configuration; write a token in `headers`, or pass `mcprev.http(url, auth=...)` "
+            "in place of this entry"
+        )
+    kind: Json = members.get("type", members.get("transport"))
+    if kind is not None and kind not in _TYPES:
+        raise ValueError(f"its type {kind!r:.50} is unknown; the types are {', '.join(_TYPES)}")
+    if members.get("command") == "":
+        raise ValueError("`command` is empty; name a program")
+    if members.get("url") == "":
+        raise ValueError("`url` is empty")
+    if not isinstance(members.get("disabled", False), bool):
+        raise ValueError("`disabled` is neither true nor false")  # noqa: TRY004 - a file may say anything
 
 
 def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:

@@ -297,7 +297,7 @@ class Context(BaseContext[IncomingRequest]):
         wire = asking.checked_request(request.to_wire(), incoming.revision, self.capabilities)
         known = self.answers.given.get(key)
         if known is None:
-            error = asking.check_askable(wire, self.capabilities)
+            error = asking.check_askable(wire, self.capabilities, incoming.revision)
             if error is not None:
                 raise error
             task = self.as_task

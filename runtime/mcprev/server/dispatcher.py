@@ -247,11 +247,11 @@ class RequestDispatcher:
     def _question(self, context: Context, request: Mapping[str, Json]) -> dict[str, Json]:
         """Return an input request of a result as it is sent. Raises an error if the client cannot answer it."""
         incoming = context.request
-        error = check_askable(request, context.capabilities)
+        error = check_askable(request, context.capabilities, incoming.revision)
         if error is not None and incoming.revision.input_in_results:
             raise error
         if error is not None:
-            text = unmet(request)
+            text = unmet(request, incoming.revision)
             raise ToolError(text) if incoming.method == CALL else InvalidParams(text)
         return checked_request(request, incoming.revision, context.capabilities)
 
