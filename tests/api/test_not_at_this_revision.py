@@ -58,7 +58,7 @@ def test_a_form_at_a_revision_without_forms(row: Revision, declared: bool) -> No
 def test_a_result_that_asks_at_a_revision_without_forms(row: Revision) -> None:
     """The model reads the revision, and the message for the user."""
 
-    async def ask(ctx: mcprev.Context, params: Any) -> Any:  # noqa: ANN401 - of any model
+    async def ask(ctx: mcprev.Context, params: Any) -> Any:
         wanted = m.ElicitRequestFormParams.from_wire(
             {"mode": "form", "message": "how many?", "requestedSchema": {"type": "object", "properties": {}}}
         )
