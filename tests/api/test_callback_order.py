@@ -64,7 +64,7 @@ def test_callbacks_run_in_the_order_of_the_wire_and_before_the_result(row: Revis
 
         async with mcprev.connect(told(), mode=row.name, logging=lambda params: note(params.data)) as client:
             await client.set_log_level("error")
-            result = await client.call_tool("work", progress=lambda at, *_: note(at))
+            result = await client.call_tool("work", progress=lambda at, _total, _text: note(at))
             assert result.text == "done"
             assert got == [each for what in WIRE for each in (what, ("end", what))]
 
@@ -80,7 +80,7 @@ def test_functions_that_are_not_async_run_in_order(row: Revision) -> None:
             told(), mode=row.name, logging=lambda params: got.append(params.data)
         ) as client:
             await client.set_log_level("error")
-            await client.call_tool("work", progress=lambda at, *_: got.append(at))
+            await client.call_tool("work", progress=lambda at, _total, _text: got.append(at))
             assert got == WIRE
 
     run(main())
@@ -168,7 +168,7 @@ class Tells(mcprev.ServerHandler):
         return m.CallToolResult(content=[])
 
 
-@req("LIFE-18")
+@req("LIFE-18", everywhere=True)
 def test_a_callback_that_does_not_end_delays_the_others_for_a_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mcprev
-from api.scripted import server
+from api.scripted import giving, server
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req
@@ -30,13 +30,17 @@ def asking(caught: list[mcprev.MissingClientCapability]) -> mcprev.App:
     return app
 
 
+def answer(_params: m.ElicitRequestParams) -> dict[str, Any]:
+    return {"value": 1}
+
+
 @req("MOD-6", "ELIC-1")
 @each_row
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_form_at_a_revision_without_forms(row: Revision, declared: bool) -> None:
     async def main() -> None:
         caught: list[mcprev.MissingClientCapability] = []
-        answers: dict[str, Any] = {"elicitation": lambda _: {"value": 1}} if declared else {}
+        answers: dict[str, Any] = {"elicitation": answer} if declared else {}
         async with mcprev.connect(asking(caught), mode=row.name, **answers) as client:
             assert (await client.call_tool("form")).text == "done"
         text = "".join(error.message for error in caught)
@@ -67,14 +71,11 @@ def test_a_result_that_asks_at_a_revision_without_forms(row: Revision) -> None:
     async def main() -> None:
         if row.elicitation_modes:
             return
-        made = server(call_tool=ask, list_tools=lambda *_: _none())
+        made = server(call_tool=ask, list_tools=giving(m.ListToolsResult(tools=[])))
         async with mcprev.connect(made, mode=row.name) as client:
             result = await client.call_tool("t")
         assert result.is_error
         assert result.text.startswith(f"{row.name}, the revision")
         assert result.text.endswith(": how many?")
-
-    async def _none() -> m.ListToolsResult:
-        return m.ListToolsResult(tools=[])
 
     run(main())

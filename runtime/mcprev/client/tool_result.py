@@ -30,6 +30,11 @@ def _parsed(text: str) -> Json:
         return None
 
 
+def _is_wrapper(sent: Json) -> bool:
+    """Return whether structured content has only the member that other values than objects are put in."""
+    return isinstance(sent, dict) and cast("dict[str, Json]", sent).keys() == {WRAPPER}
+
+
 class ToolResult(models.CallToolResult):
     """The result of `Client.call_tool`: a `CallToolResult` of the latest revision, with its text and its data."""
 
@@ -51,13 +56,13 @@ class ToolResult(models.CallToolResult):
         The value of a tool that returns no object is the same at every revision: `[1, 2]`, although some revisions send
         it as `{"result": [1, 2]}`. `structured_content` is what was sent.
         """
-        sent = self.structured_content
+        sent = cast("Json", self.structured_content)
         if sent is ABSENT:
             return _parsed(self.text)
-        if not isinstance(sent, dict) or cast("dict[str, Json]", sent).keys() != {WRAPPER}:
+        if not _is_wrapper(sent):
             return sent
         # The text is that of the value itself if a server put it in an object.
-        inner: Json = cast("dict[str, Json]", sent)[WRAPPER]
+        inner: Json = sent[WRAPPER]
         told = _parsed(self.text)
         if told == sent or (isinstance(inner, dict) and told != inner):
             return sent
@@ -72,14 +77,15 @@ class ToolResult(models.CallToolResult):
         """
         if self.is_error:
             raise ToolError(self.text or "the tool failed and does not say why")
-        adapter, data, sent = TypeAdapter(type_), self.data, self.structured_content
-        if type_ is str and self.structured_content is ABSENT:
+        sent = cast("Json", self.structured_content)
+        adapter, data = TypeAdapter(type_), self.data
+        if type_ is str and sent is ABSENT:
             data = self.text
         try:
             return adapter.validate_python(data)
         except ValidationError as error:
-            if isinstance(sent, dict) and cast("dict[str, Json]", sent).keys() == {WRAPPER}:
-                for other in (sent, cast("dict[str, Json]", sent)[WRAPPER]):
+            if _is_wrapper(sent):
+                for other in (sent, sent[WRAPPER]):
                     with suppress(ValidationError):  # the error of the data says more
                         return adapter.validate_python(other)
             name = getattr(type_, "__name__", str(type_))
