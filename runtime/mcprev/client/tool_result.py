@@ -56,15 +56,15 @@ class ToolResult(models.CallToolResult):
         The value of a tool that returns no object is the same at every revision: `[1, 2]`, although some revisions send
         it as `{"result": [1, 2]}`. `structured_content` is what was sent.
         """
-        sent = cast("Json", self.structured_content)
-        if sent is ABSENT:
+        if self.structured_content is ABSENT:
             return _parsed(self.text)
+        sent: Json = self.structured_content
         if not _is_wrapper(sent):
             return sent
         # The text is that of the value itself if a server put it in an object.
         inner: Json = sent[WRAPPER]
         told = _parsed(self.text)
-        if told == sent or (isinstance(inner, dict) and told != inner):
+        if told == sent or (isinstance(cast("object", inner), dict) and told != inner):
             return sent
         return inner
 
@@ -77,9 +77,9 @@ class ToolResult(models.CallToolResult):
         """
         if self.is_error:
             raise ToolError(self.text or "the tool failed and does not say why")
-        sent = cast("Json", self.structured_content)
+        sent: Json = cast("Json", self.structured_content)
         adapter, data = TypeAdapter(type_), self.data
-        if type_ is str and sent is ABSENT:
+        if type_ is str and self.structured_content is ABSENT:
             data = self.text
         try:
             return adapter.validate_python(data)
