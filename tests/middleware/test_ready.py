@@ -256,7 +256,7 @@ def test_a_call_that_cannot_be_recorded_is_refused_unless_the_author_says_otherw
     async def test() -> None:
         async with mcprev.connect(trial.app) as client:
             result = await client.call_tool("writes")
-            assert result.is_error is (True if on_error == "deny" else None)
+            assert result.is_error is (on_error == "deny")
             assert ("fine" in str(result.content)) is (on_error == "warn")
             task = asyncio.create_task(client.call_tool("waits"))
             for _ in range(50):
@@ -355,7 +355,7 @@ def test_a_result_that_is_too_large_is_shortened_or_an_error(text: str) -> None:
             async with mcprev.connect(Trial(SizeLimit(1000, truncate=truncate)).app) as client:
                 result = await client.call_tool("writes", {"text": text})
                 found = result.content[0].to_wire()["text"]
-                assert result.is_error is (None if truncate else True)
+                assert result.is_error is not truncate
                 assert ("[shortened: " in found) is truncate
                 assert len(json.dumps(found, ensure_ascii=False).encode()) <= 1000
                 if truncate:
@@ -433,3 +433,46 @@ def test_an_error_becomes_that_of_the_protocol_outside_of_tools() -> None:
                 await client.read_resource("notes://all")
 
     run(test())
+
+
+def test_foreign_text_cannot_forge_members_of_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    trial = Trial(Logging())
+
+    async def test() -> None:
+        async with mcprev.connect(trial.app) as client:
+            with pytest.raises(mcprev.InvalidParams):
+                await client.call_tool("x outcome=ok")
+
+    with caplog.at_level(logging.INFO):
+        run(test())
+    assert 'name="x outcome=ok" ' in caplog.text
+    caplog.clear()
+
+
+def test_a_call_that_is_cancelled_while_its_end_cannot_be_recorded_stays_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def write(members: Mapping[str, Any]) -> None:
+        if members["event"] == "end":
+            raise OSError("no space left")
+
+    async def test() -> None:
+        async def waits(call: mcprev.HandlerCall) -> mcprev.HandlerResult:
+            raise asyncio.CancelledError
+
+        trial = Trial()
+
+        async def probe(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+            with pytest.raises(asyncio.CancelledError):
+                await Audit(write)(call, waits)
+            return await call_next(call)
+
+        app = mcprev.App("trial", "1", middleware=[probe])
+        app.mount(trial.app)
+        async with mcprev.connect(app) as client:
+            assert (await client.call_tool("reads")).text == "fine"
+
+    with caplog.at_level(logging.ERROR):
+        run(test())
+    assert "cannot be recorded" in caplog.text
+    caplog.clear()

@@ -196,7 +196,7 @@ def _response(found: Any, name: str) -> tuple[int, bytes, Pairs]:  # noqa: ANN40
     """Return the status, body and headers of what a function returned. Raises `TypeError` for what is no response."""
     status, headers = 200, cast("Mapping[str, str]", {})
     if isinstance(found, tuple):
-        parts: tuple[Any, ...] = found
+        parts = cast("tuple[Any, ...]", cast("object", found))
         if not 2 <= len(parts) <= 3 or not isinstance(parts[0], int):
             raise TypeError(f"{name}() returned a tuple that is not a status, a body and optionally headers")
         status, found = parts[:2]

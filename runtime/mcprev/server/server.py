@@ -199,15 +199,11 @@ class Server:
         found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
         self.observer: Observer | None = next(found, None)
         """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
-        several = cast("Sequence[Any]", middleware)
-        self._watching = [
-            each.connected
-            for each in several
-            if hasattr(each, "connected") and (each is self.observer or not isinstance(each, Observer))
-        ]
-        self.forget: list[Callable[[Changed, str | None], object]] = [
-            each.changed for each in several if hasattr(each, "changed")
-        ]
+        first = () if self.observer is None else (self.observer,)
+        others = [each for each in cast("Sequence[Any]", middleware) if not isinstance(each, Observer)]
+        self._watching = [each.connected for each in (*first, *others) if hasattr(each, "connected")]
+        keepers = (each for each in others if hasattr(each, "changed"))
+        self.forget: list[Callable[[Changed, str | None], object]] = [each.changed for each in keepers]
         """Told of each change, because they keep results, such as `mcprev.middleware.Caching`."""
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:
