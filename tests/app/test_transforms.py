@@ -504,8 +504,12 @@ def catalogue(**options: Any) -> mcprev.App:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_model_finds_and_calls_one_of_many_tools(revision: str) -> None:
-    app = catalogue(visible=no_admin)
-    tools_by_search(app, always=["sendMail"])
+    app = tools_by_search(catalogue(visible=no_admin), always=["sendMail"])
+
+    @app.tool
+    async def late() -> str:
+        """Registered after the search."""
+        return "late"
 
     async def main() -> None:
         async with served(app, revision) as client:
@@ -519,6 +523,8 @@ def test_a_model_finds_and_calls_one_of_many_tools(revision: str) -> None:
             more = await client.call_tool("search_tools", {"query": "number", "limit": 9}, as_=list[Any])
             assert len(more) == 9
             assert await client.call_tool("search_tools", {"query": "zebra"}, as_=list[Any]) == []
+            [found] = await client.call_tool("search_tools", {"query": "registered"}, as_=list[Any])
+            assert found["name"] == "late"
             assert await text(client, "search_tools", query="x" * 1001) != ""
             for arguments in ({"customer": "ann"}, {"customer": 5}, {}):
                 told = await text(client, "call_tool", name="send_invoice", arguments=arguments)

@@ -123,6 +123,30 @@ async def mount(client: mcprev.Client, logs: list[object]) -> None:
 
 
 @check
+async def transformed_tool(client: mcprev.Client, logs: list[object]) -> None:
+    tools = {tool.name: tool.input_schema.to_wire() async for tool in client.tools()}
+    assert [*tools["find_hat"]["properties"]] == ["text"]
+    assert await text_of(client, "find_hat", text="cap") == "cap of hats"
+    assert await text_of(client, "search", q="cap", shop="caps") == "cap of caps"
+
+
+@check
+async def tool_search(client: mcprev.Client, logs: list[object]) -> None:
+    assert {tool.name async for tool in client.tools()} == {"search_tools", "call_tool"}
+    assert "send_invoice" in await text_of(client, "search_tools", query="bill")
+    found = await text_of(client, "call_tool", name="send_invoice", arguments={"customer": "ann"})
+    assert found == "billed ann"
+
+
+@check
+async def openapi(client: mcprev.Client, logs: list[object]) -> None:
+    [tool] = [tool async for tool in client.tools()]
+    assert tool.name == "get_items"
+    assert tool.input_schema.to_wire()["required"] == ["q"]
+    assert (await client.call_tool("get_items", {"q": "hat"})).is_error, "nothing listens at its port"
+
+
+@check
 async def lifespan(client: mcprev.Client, logs: list[object]) -> None:
     assert await text_of(client, "age", name="ann") == "44"
 

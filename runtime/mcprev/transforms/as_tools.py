@@ -17,8 +17,8 @@ from mcprev_types.latest import models
 _READS: Final = models.ToolAnnotations(read_only_hint=True)
 
 
-def resources_as_tools(app: App) -> None:
-    """Add the tools `list_resources` and `read_resource`, which list and read what the client of a request sees.
+def resources_as_tools(app: App) -> App:
+    """Add the tools `list_resources` and `read_resource`, which list and read what the client of a request sees; return the app.
 
     Texts are text content, images and audio are such, and other data is an embedded resource. The middleware of the app runs
     for the tool, and for the request that it stands for. Raises `ValueError` for an app that is mounted, and for a name that
@@ -47,10 +47,11 @@ def resources_as_tools(app: App) -> None:
 
     app.tool(list_resources, annotations=_READS)
     app.tool(read_resource, annotations=_READS)
+    return app
 
 
-def prompts_as_tools(app: App) -> None:
-    """Add the tools `list_prompts` and `get_prompt`, which list and fill in the prompts that the client of a request sees.
+def prompts_as_tools(app: App) -> App:
+    """Add the tools `list_prompts` and `get_prompt`, which list and fill in the prompts that its client sees; return the app.
 
     The middleware of the app runs for the tool, and for the request that it stands for. Raises `ValueError` for an app that
     is mounted, and for a name that exists already.
@@ -79,6 +80,7 @@ def prompts_as_tools(app: App) -> None:
 
     app.tool(list_prompts, annotations=_READS)
     app.tool(get_prompt, annotations=_READS)
+    return app
 
 
 def _block(part: Any) -> models.ContentBlock:  # noqa: ANN401 - of several models

@@ -33,15 +33,16 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SHOWN: Final = ("name", "title", "description", "inputSchema", "annotations")
 
 
-def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -> None:
-    """List only the tools `search_tools` and `call_tool`, by which a model finds and calls all the others.
+def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -> App:
+    """List only the tools `search_tools` and `call_tool`, by which a model finds and calls all the others; return the app.
 
     - `limit` is the number of tools that a search returns if the model does not say, and from 1 to 50.
     - `always` are the names of registered tools that are listed as well.
 
     A search returns the tools that the client of the request sees, the best first. Calls by `call_tool` are validated and
     answered as those of the tool itself, and middleware of the app runs for both: for `call_tool`, and for the tool that it
-    calls. A tool can still be called by its own name. Raises `ValueError` for an unknown name in `always`, another limit, an
+    calls. A tool can still be called by its own name. Tools that are registered later are found, too; register those that run
+    as tasks before. Raises `ValueError` for an unknown name in `always`, another limit, an
     app that is mounted, and a name that exists already.
     """
     if not 1 <= limit <= 50:
@@ -89,6 +90,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     else:
         app.tool(call_tool)
     registry.listed_tools = frozenset({SEARCH, CALL, *always})
+    return app
 
 
 def _text(tool: Mapping[str, Json]) -> str:
