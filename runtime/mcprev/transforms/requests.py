@@ -12,12 +12,12 @@ from mcprev.app.app import App
 from mcprev.app.handlers import Handler, Prompts, Resources, Tools
 from mcprev.app.registry import Registry
 from mcprev.errors import Json
+from mcprev.protocol.mrtr import is_input_required
 from mcprev.server.context import Context
 from mcprev.server.middleware import HandlerResult, wrap
 from mcprev_types.latest import models
 
 R = TypeVar("R")
-INPUT_REQUIRED: Final = "input_required"
 
 
 class AllTools(Tools):
@@ -44,7 +44,7 @@ def result_of(found: HandlerResult, kind: type[R]) -> R | models.InputRequiredRe
     """Return the result of a call as a model; middleware may have made it of JSON."""
     if not isinstance(found, Mapping):
         return cast("R", found)
-    made: Any = models.InputRequiredResult if found.get("resultType") == INPUT_REQUIRED else kind
+    made: Any = models.InputRequiredResult if is_input_required(found) else kind
     return cast("R", made.from_wire(dict(found)))
 
 

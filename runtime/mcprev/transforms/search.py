@@ -19,8 +19,8 @@ from mcprev.server.context import Context
 from mcprev.transforms.requests import ask, every, reflecting
 from mcprev_types.latest import models
 
-SEARCH: Final = "search_tools"
-CALL: Final = "call_tool"
+SEARCH_TOOLS: Final = "search_tools"
+CALL_TOOL: Final = "call_tool"
 MAX_QUERY: Final = 1_000
 """The maximum number of characters of a query."""
 _SATURATION: Final = 1.5
@@ -62,7 +62,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         tools = [
             tool
             for tool in await every(registry, ctx, "tools/list", "tools")
-            if tool["name"] not in {SEARCH, CALL}
+            if tool["name"] not in {SEARCH_TOOLS, CALL_TOOL}
         ]
         ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
         return [{key: tools[index][key] for key in _SHOWN if key in tools[index]} for index in ranks[:limit]]
@@ -75,10 +75,10 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         ] = None,
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Call a tool that was found with `search_tools`."""
-        if name in {SEARCH, CALL} or not await registry.sees_tool(name, ctx):
-            raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH}")
+        if name in {SEARCH_TOOLS, CALL_TOOL} or not await registry.sees_tool(name, ctx):
+            raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH_TOOLS}")
         if registry.task_support(name) is Support.REQUIRED and ctx.running is None:
-            raise ToolError(f"the tool '{name}' runs as a task only; call {CALL} as a task")
+            raise ToolError(f"the tool '{name}' runs as a task only; call {CALL_TOOL} as a task")
         result: models.CallToolResult | models.InputRequiredResult = await ask(
             registry, ctx, "tools/call", {"name": name, "arguments": arguments or {}}
         )
@@ -89,7 +89,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         app.tool(call_tool, task="optional")
     else:
         app.tool(call_tool)
-    registry.listed_tools = frozenset({SEARCH, CALL, *always})
+    registry.listed_tools = frozenset({SEARCH_TOOLS, CALL_TOOL, *always})
     return app
 
 

@@ -1,0 +1,69 @@
+"""The names and URIs of an app's functions: valid names of tools, versions, and the prefixes of mounted apps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from mcprev.server.context import Context
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware, wrap
+from mcprev_types.latest import models
+
+MAX_TOOL_NAME: Final = 128
+TOOL_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
+VERSION: Final = "mcprev/version"
+"""The member of the `_meta` of a listed tool that has its version, if it has versions."""
+VERSIONS: Final = "mcprev/versions"
+"""The same for all versions, the newest first. Each is called as `name@version`."""
+_SCHEME: Final = "^([^:]*:(?://)?)"
+"""The part of a URI that precedes a prefix."""
+
+
+def version_of(key: str) -> tuple[int, ...]:
+    """Return what orders the versions of a tool, of its key `name@version`: the numbers in the version."""
+    return tuple(int(part) for part in re.split("[.-]", key.partition("@")[2]))
+
+
+def prefixed(kind: str, prefix: str | None, key: str) -> str:
+    """Return a name or URI with a prefix. Raises `ValueError` for a tool name that gets too long."""
+    if prefix is None:
+        return key
+    if kind in {"resources", "templates"}:
+        return re.sub(_SCHEME, rf"\g<1>{prefix}/", key)
+    name = f"{prefix}_{key}"
+    if kind == "tools" and len(name) > MAX_TOOL_NAME:
+        raise ValueError(f"'{name}' is too long for the name of a tool; use a shorter prefix")
+    return name
+
+
+def unprefixed(kind: str, prefix: str, key: str) -> str:
+    """Return a name or URI without the prefix that `prefixed` adds."""
+    if kind in {"resources", "templates"}:
+        return re.sub(f"{_SCHEME}{re.escape(prefix)}/", r"\1", key)
+    return key.removeprefix(f"{prefix}_")
+
+
+async def with_own_names(
+    kind: str, prefix: str, middleware: Sequence[Middleware], call: HandlerCall, call_next: CallNext
+) -> HandlerResult:
+    """Run the middleware of an app that is mounted with a prefix: its params have the names of that app."""
+
+    async def outside(ctx: Context, params: Any) -> HandlerResult:  # noqa: ANN401 - of its method
+        return await call_next(
+            replace(call, ctx=ctx, params=_rename(params, partial(prefixed, kind, prefix)))
+        )
+
+    own = _rename(call.params, partial(unprefixed, kind, prefix))
+    found: HandlerResult = await wrap(middleware, call.method, outside)(call.ctx, own)
+    return found
+
+
+def _rename(params: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - a model
+    """Return the params of a call with the name or URI of its entry changed."""
+    if isinstance(params, models.CompleteRequestParams):
+        return params.model_copy(update={"ref": _rename(params.ref, change)})
+    name = "uri" if hasattr(params, "uri") else "name"
+    return params.model_copy(update={name: change(getattr(params, name))})
