@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from mcprev.app.names import VERSION, VERSIONS, versions_among
 from mcprev.app.registry import KINDS, Entry, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
 from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError
@@ -50,7 +52,7 @@ class Tools(Handler):
         """Return a page of the tools."""
         tools: Mapping[str, RegisteredTool] = self._there.tools
         if self._there.versions:
-            tools = await self._there.newest(ctx)
+            tools = await _newest(self._there, ctx)
         listed = self._there.listed_tools
         if listed is not None and not self.lists_all:
             tools = {name: tool for name, tool in tools.items() if name in listed}
@@ -80,6 +82,24 @@ class Tools(Handler):
                 refusal(params.name, error.complaints, ctx.request.revision)
             )
         return tool.returns.result(await tool.function(ctx, arguments), ctx.request.revision)
+
+
+async def _newest(there: Registry, ctx: Context) -> dict[str, RegisteredTool]:
+    """Return the tools that the client of a request sees; of several versions the newest, under the plain name."""
+    seen = {key: tool for key, tool in tuple(there.tools.items()) if await tool.shown(ctx)}
+    found: dict[str, RegisteredTool] = {}
+    for key, tool in seen.items():
+        name, _, version = key.partition("@")
+        if not version:
+            found[name] = tool
+        elif name not in found:
+            keys = versions_among(name, seen)
+            versions = [each.partition("@")[2] for each in keys]
+            listed = seen[keys[0]].listed
+            meta = {**(listed.meta or {}), VERSION: versions[0], VERSIONS: versions}
+            listed = listed.model_copy(update={"name": name, "meta": meta})
+            found[name] = replace(seen[keys[0]], listed=listed, checks=())  # it is seen
+    return found
 
 
 class Resources(Handler):

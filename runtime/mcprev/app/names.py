@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -22,9 +22,13 @@ _SCHEME: Final = "^([^:]*:(?://)?)"
 """The part of a URI that precedes a prefix."""
 
 
-def version_of(key: str) -> tuple[int, ...]:
-    """Return what orders the versions of a tool, of its key `name@version`: the numbers in the version."""
-    return tuple(int(part) for part in re.split("[.-]", key.partition("@")[2]))
+def versions_among(name: str, keys: Iterable[str]) -> list[str]:
+    """Return the keys `name@version` of the versions of a tool, the newest first: their numbers are compared."""
+
+    def order(key: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.split("[.-]", key.removeprefix(f"{name}@")))
+
+    return sorted((key for key in keys if key.startswith(f"{name}@")), key=order, reverse=True)
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcprev.app.names import VERSION, VERSIONS, prefixed, version_of, with_own_names
+from mcprev.app.names import prefixed, versions_among, with_own_names
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -216,24 +216,6 @@ class Registry:
             if tool is not None and (not tool.checks or await tool.shown(ctx)):
                 return tool
         return None
-
-    async def newest(self, ctx: Context) -> dict[str, RegisteredTool]:
-        """Return the tools that the client of a request sees; of several versions the newest, under the plain name."""
-        found: dict[str, RegisteredTool] = {}
-        for key, tool in tuple(self.tools.items()):
-            if not await tool.shown(ctx):
-                continue
-            name, _, version = key.partition("@")
-            if version:
-                keys = [each for each in self.versions[name] if await self.tools[each].shown(ctx)]
-                versions = [each.partition("@")[2] for each in keys]
-                best = self.tools[keys[0]]
-                meta = {**(best.listed.meta or {}), VERSION: versions[0], VERSIONS: versions}
-                listed = best.listed.model_copy(update={"name": name, "meta": meta})
-                found[name] = replace(best, listed=listed, checks=())
-            else:
-                found[name] = tool
-        return found
 
     async def sees_tool(self, name: object, ctx: Context) -> bool:
         """Return whether the client of a request sees a tool."""
@@ -449,11 +431,8 @@ class Registry:
         name, _, version = key.partition("@")
         if not version:
             return
-        keys = sorted(
-            (each for each in self.tools if each.startswith(f"{name}@")), key=version_of, reverse=True
-        )
-        self.versions[name] = keys
-        if not keys:
+        self.versions[name] = versions_among(name, self.tools)
+        if not self.versions[name]:
             del self.versions[name]
 
     def _notify(self, kind: str) -> None:
