@@ -19,7 +19,7 @@ from mcprev.app.openapi_calls import (
     JSON_TYPE,
     SEPARATORS,
     TOKEN,
-    Argument,
+    ApiArgument,
     Backend,
     HttpSession,
     Operation,
@@ -202,7 +202,7 @@ class Api:
             arguments, body = self._body(schemas, operation["requestBody"], below(at, "requestBody"))
             found += arguments
         counts = Counter(argument.name for argument in found)
-        named: dict[str, Argument] = {}
+        named: dict[str, ApiArgument] = {}
         for argument in found:
             key = argument.name
             while counts[argument.name] > 1 and (key == argument.name or key in counts or key in named):
@@ -263,8 +263,8 @@ class Api:
 
     def _parameters(
         self, schemas: Schemas, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
-    ) -> list[Argument]:
-        found: dict[tuple[str, str], Argument] = {}
+    ) -> list[ApiArgument]:
+        found: dict[tuple[str, str], ApiArgument] = {}
         own = self._backend.parameters_of_ours() | {("header", name) for name in _NOT_ARGUMENTS}
         of_path = at.rpartition("/")[0]
         for owner, where in ((item, of_path), (operation, at)):
@@ -281,7 +281,7 @@ class Api:
             )
         return list(found.values())
 
-    def _parameter(self, schemas: Schemas, given: dict[str, Json], at: str) -> Argument:
+    def _parameter(self, schemas: Schemas, given: dict[str, Json], at: str) -> ApiArgument:
         name, place = text_at(given.get("name"), below(at, "name")), given.get("in")
         styles = [style for of, style in SEPARATORS if of == place]
         if not styles:
@@ -302,11 +302,11 @@ class Api:
         if isinstance(given.get("description"), str):
             schema["description"] = given["description"]
         required = place == "path" or given.get("required") is True
-        return Argument(
+        return ApiArgument(
             name, str(place), schema, required, style, explode, given.get("allowReserved") is True
         )
 
-    def _with_members(self, argument: Argument, schemas: Schemas) -> Argument:
+    def _with_members(self, argument: ApiArgument, schemas: Schemas) -> ApiArgument:
         """Return an argument with the members that its schema declares."""
         names, more, seen = set[str](), False, set[str]()
         pending: list[Json] = [argument.schema]
@@ -350,7 +350,7 @@ class Api:
                 return object_at(media, where).get("schema", {}), below(where, "schema")
         return None
 
-    def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[Argument], bool]:
+    def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[ApiArgument], bool]:
         """Return the arguments of a JSON body, and whether the body is sent without any of them."""
         body, at = self.document.resolve(node, at)
         required = body.get("required") is True
@@ -363,11 +363,11 @@ class Api:
             needed = array_at(inner.get("required", []), place)
             if (required or not needed) and inner["properties"].keys() >= set(needed):
                 members = inner["properties"].items()
-                return [Argument(name, "member", one, name in needed) for name, one in members], required
+                return [ApiArgument(name, "member", one, name in needed) for name, one in members], required
         schema = schemas.convert(given, where)
         if isinstance(body.get("description"), str):
             schema["description"] = body["description"]
-        return [Argument("body", "body", schema, required)], False
+        return [ApiArgument("body", "body", schema, required)], False
 
     def _checked_output(
         self, operation: dict[str, Json], at: str

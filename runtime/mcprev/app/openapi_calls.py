@@ -66,7 +66,7 @@ class ApiError(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ApiArgument:
     """Where an argument goes in a request."""
 
     name: str
@@ -145,7 +145,7 @@ class Operation:
         api: Backend,
         method: str,
         path: str,
-        arguments: Mapping[str, Argument],
+        arguments: Mapping[str, ApiArgument],
         *,
         body: bool,
         keys: Collection[tuple[str, str]] = (),
@@ -214,7 +214,7 @@ def _leads_out(path: str) -> bool:
     return False
 
 
-def _segment(name: str, argument: Argument, value: Json) -> str:
+def _segment(name: str, argument: ApiArgument, value: Json) -> str:
     """Return a value that stays within its segment of the path."""
     text = argument.pairs(value)[0][1]
     several = re.search(r"[/\\]", unquote(text)) is not None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic_core import from_json
 
-from mcprev.app.openapi_calls import ApiError, Argument, Operation
+from mcprev.app.openapi_calls import ApiArgument, ApiError, Operation
 from mcprev.app.openapi_document import refuse
 from mcprev.app.registry import RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.signatures import ArgumentError, Function
@@ -63,7 +63,7 @@ class OpenApiRoute:
         )
 
 
-def is_readable(method: str, arguments: Mapping[str, Argument]) -> bool:
+def is_readable(method: str, arguments: Mapping[str, ApiArgument]) -> bool:
     """Return whether an operation can be a resource: it only reads, and has no arguments but in the path."""
     return method == "get" and all(argument.place == "path" for argument in arguments.values())
 
@@ -115,7 +115,7 @@ def resource_of(
     operation: Operation,
     check: Validator,
     path: str,
-    arguments: Mapping[str, Argument],
+    arguments: Mapping[str, ApiArgument],
     mime_type: str | None,
     at: str,
 ) -> tuple[str, str, Resource | ResourceTemplate]:
