@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 import pytest
 from fastapi import FastAPI, Header, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel
+from yarl import URL
 
 import mcprev
 from mcprev import OpenApiRoute as Route
 from mcprev.app import openapi_calls
+from mcprev.app.openapi_asgi import AsgiSession, OpenApiApp
 from mcprev.app.openapi_calls import MAX_BODY
 from mcprev.revisions import DEFAULT
 from running import run
@@ -129,6 +131,30 @@ def test_operations_become_resources_templates_and_tools_by_rules() -> None:
             for uri in ("api://items/2", "api://items/x", "api://items/1.5", "api://items/..", "api://slow"):
                 with pytest.raises(mcprev.ResourceNotFound):
                     await client.read_resource(uri)
+
+    run(main())
+
+
+def test_what_cannot_be_a_resource_stays_a_tool() -> None:
+    app = mcprev.App.from_fastapi(web(), routes=[Route("resource")])
+    assert {name.partition("_")[0] for name in app.registry.tools} == {"search", "add"}
+    assert {*app.registry.templates} == {"api://items/{item_id}"}
+
+
+def test_little_of_an_endless_answer_is_kept() -> None:
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        for _ in range(100):
+            await send({"type": "http.response.body", "body": b"x" * 10, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def main() -> None:
+        timeout = aiohttp.ClientTimeout(total=5)
+        session = AsgiSession(cast("OpenApiApp", endless), 50)
+        async with session.request(
+            "GET", URL("http://x/"), headers={}, data=None, timeout=timeout
+        ) as response:
+            assert len([part async for part in response.content.iter_chunked(10)]) == 6
 
     run(main())
 

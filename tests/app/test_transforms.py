@@ -335,6 +335,11 @@ def test_a_changed_tool_is_in_service_as_long_as_its_original(name: str) -> None
                 (lambda: inner.disable("find"), False),
                 (lambda: inner.enable("find"), False),
                 (lambda: app.enable(new), True),
+                (lambda: app.disable(new), False),
+                (lambda: inner.disable("find"), False),
+                (lambda: app.enable(new), False),
+                (lambda: inner.enable("find"), False),
+                (lambda: app.enable(new), True),
                 (lambda: app.disable(tags={"read"}), False),
                 (lambda: app.enable(tags={"read"}), True),
                 (lambda: inner.remove_tool("find"), False),
@@ -457,6 +462,10 @@ def test_versions_run_as_tasks() -> None:
         app.tool(other, name="build", version="2")
     with pytest.raises(ValueError, match="has versions already"):
         app.tool(other, name="build")
+    app.disable("build")
+    with pytest.raises(ValueError, match="has versions already"):
+        app.tool(other, name="build")
+    app.enable("build")
     with pytest.raises(ValueError, match="registered already"):
         app.tool(other, name="build", version="1", task="required")
     for version in ("v1", "", "1.", "1..2", "latest"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -29,6 +29,18 @@ def versions_among(name: str, keys: Iterable[str]) -> list[str]:
         return tuple(int(part) for part in re.split("[.-]", key.removeprefix(f"{name}@")))
 
     return sorted((key for key in keys if key.startswith(f"{name}@")), key=order, reverse=True)
+
+
+def check_versions(key: str, task: object, tools: Mapping[str, object]) -> None:
+    """Raise `ValueError` for a tool that has no version beside some that have, or another `task`, the value in `tools`."""
+    name, _, version = key.partition("@")
+    versions = versions_among(name, tools)
+    if versions and not version:
+        raise ValueError(f"'{name}' has versions already; pass version= for this one, too")
+    if version and name in tools:
+        raise ValueError(f"'{name}' is registered without a version; pass version= for that one, too")
+    if any(tools[each] is not task for each in versions):
+        raise ValueError(f"the versions of '{name}' have different `task`; say the same of each")
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcprev.app.names import prefixed, versions_among, with_own_names
+from mcprev.app.names import check_versions, prefixed, versions_among, with_own_names
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
@@ -283,7 +283,7 @@ class Registry:
         names = self._check_known(names)
         for (kind, key), entry in tuple(self.disabled.items()):
             if key in names or entry.tags.intersection(tags):
-                if self._in_place(kind, key) and self.replaced[str(key)] is None:
+                if kind == "tools" and not self._has_original(str(key)):
                     continue  # what it is made of is out of service
                 del self.disabled[kind, key]
                 (self._put if self._in_place(kind, key) else self.set_entry)(kind, key, entry)
@@ -336,7 +336,7 @@ class Registry:
         if self.knows(kind, key):
             raise ValueError(f"{key!r} is registered already")
         if kind == "tools":
-            self._check_versions(str(key), task)
+            check_versions(str(key), task, {name: tool.task for name, tool in self.every_tool().items()})
         if self.served is not None and kind not in self.served:
             raise LocalProtocolError(
                 f"{key!r} is the first of the {kind}, but the server was created already. Clients learn on connecting which kinds exist: "
@@ -348,19 +348,6 @@ class Registry:
             )
         for outer, prefix in self.outer:
             outer.check_addable(kind, self.key_within(kind, prefix, key), task)
-
-    def _check_versions(self, key: str, task: Support | None) -> None:
-        name, _, version = key.partition("@")
-        tools = self.every_tool()
-        if not version:
-            if name in self.versions or any(each.startswith(f"{name}@") for each in self.replaced):
-                raise ValueError(f"'{name}' has versions already; pass version= for this one, too")
-            return
-        if name in tools:
-            raise ValueError(f"'{name}' is registered without a version; pass version= for that one, too")
-        others = [tool for each, tool in tools.items() if each.startswith(f"{name}@")]
-        if any(tool.task is not task for tool in others):
-            raise ValueError(f"the versions of '{name}' have different `task`; say the same of each")
 
     def set_entry(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
         """Put an entry into service here and where this is mounted, and with it the tools that are made of it."""
@@ -411,6 +398,11 @@ class Registry:
             if key in self.replaced:
                 self.replaced[str(key)] = None
         self._drop(kind, key, forget=forget)
+
+    def _has_original(self, key: str) -> bool:
+        """Return whether all is in service that a tool is made of."""
+        originals = (name for name, made in self.derived.items() if key in made)
+        return all(self.replaced.get(name) or (name != key and name in self.tools) for name in originals)
 
     def _in_place(self, kind: str, key: Key) -> bool:
         """Return whether a tool is made of one that had the same name."""
