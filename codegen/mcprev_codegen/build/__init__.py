@@ -3,6 +3,7 @@
 from mcprev_codegen.build.packages import (
     DEFAULT_TARGET as DEFAULT_TARGET,
     PACKAGE as PACKAGE,
+    Result as Result,
     generate as generate,
     generate_project as generate_project,
 )

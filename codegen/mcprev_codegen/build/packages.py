@@ -1,4 +1,4 @@
-"""Generates `generated/` and `docs/revisions/` from `schema/`, revisions in parallel; `trees` writes the files.
+"""Generates `generated/` and `docs/revisions/` from `schema/`, revisions in parallel; `output_folder` writes the files.
 
 Files are written only after everything was generated, so that an error leaves the packages unchanged.
 """
@@ -73,8 +73,12 @@ def generate(
     the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
     the changes. Raises `CodegenError`, with nothing written.
     """
-    if target != DEFAULT_TARGET and out.resolve().is_relative_to((folder.path.parent / "generated").resolve()):
-        raise InputError(f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one")
+    if target != DEFAULT_TARGET and out.resolve().is_relative_to(
+        (folder.path.parent / "generated").resolve()
+    ):
+        raise InputError(
+            f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one"
+        )
     names = list(load_pins(folder))
     if unknown := [name for name in only if name not in names]:
         raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
@@ -89,35 +93,21 @@ def generate(
     if docs is not None:
         pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
         plans.append(
-            planned_changes(
-                Tree(
-                    docs,
-                    pages,
-                    whole=True,
-                    is_generated=is_page,
-                    known_by=PAGES_KNOWN_BY,
-                )
-            )
+            planned_changes(Tree(docs, pages, whole=True, is_generated=is_page, known_by=PAGES_KNOWN_BY))
         )
         skeletons = missing_steps(folder, pinned, status.pending)
     if write:
         carry_out(plans)
         for path, text in skeletons.items():
             write_new(path, text)
+    if skeletons and write:
+        status = decision_status(folder, pinned)
     return Result(
         {p.tree.target / name: text for p in plans for name, text in p.tree.files.items()} | skeletons,
         (*(p.tree.target / name for p in plans for name in p.written), *skeletons),
         tuple(p.tree.target / name for p in plans for name in p.deleted),
         tuple(p.tree.target / name for p in plans for name in p.foreign),
-        (
-            ()
-            if extension
-            else (
-                decision_status(folder, pinned).decisions
-                if skeletons and write
-                else status.decisions
-            )
-        ),
+        () if extension else status.decisions,
         extension.warnings if extension else (),
     )
 
@@ -137,7 +127,7 @@ def generate_project(
 
     The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
     not changed, so that it can be a project with files of its own. `name`, `like` and `overlay` are those of
-    `sources.load_extension`. Raises as `generate` does.
+    `facts.load_extension`. Raises as `generate` does.
     """
     distribution = out.resolve().name
     package = re.sub(r"[-.]+", "_", distribution)
@@ -178,7 +168,13 @@ class _Job:
 
 
 def _tree(
-    job: _Job, out: Path, names: Sequence[str], pending: Collection[str], report: ReportProgress, *, whole: bool
+    job: _Job,
+    out: Path,
+    names: Sequence[str],
+    pending: Collection[str],
+    report: ReportProgress,
+    *,
+    whole: bool,
 ) -> Tree:
     """Return the files of the folder `out`; those beside the packages only if they are `whole` or have no index yet."""
     made = dict(_packages(job, names, report))

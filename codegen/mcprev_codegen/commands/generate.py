@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError
 from mcprev_codegen.terminal import echo, echo_lines, show_progress
+
+if TYPE_CHECKING:  # it loads the code generator of the models
+    from mcprev_codegen.build import Result
 
 _SHOWN: Final = 10
 
@@ -85,29 +88,20 @@ def generate_command(
             echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
             return
         read = input_digest(folder) if everything else ""
-        from mcprev_codegen.build import (  # imported late: it loads the code generator of the models
-            DEFAULT_TARGET,
-            PACKAGE,
-            generate,
-            generate_project,
-        )
+        from mcprev_codegen import build  # imported late: it loads the code generator of the models
 
+        used = target or build.DEFAULT_TARGET
         if schema_file is not None and out is not None:
-            name = revisions[0] if revisions else None
-            result = generate_project(
-                folder, schema_file, out, name, like=like, overlay=not no_overlay, target=target or DEFAULT_TARGET,
-                write=not check,
+            name = next(iter(revisions), None)
+            result = build.generate_project(
+                folder, schema_file, out, name, like=like, overlay=not no_overlay, target=used, write=not check
             )  # fmt: skip
         else:
             root = schema_folder(to_write=out is None).path.parent
-            result = generate(
-                folder,
-                out or root / "generated" / PACKAGE,
-                revisions,
-                target=target or DEFAULT_TARGET,
-                docs=None if out or revisions else root / "docs" / "revisions",
-                write=not check,
-                report=_progress,
+            docs = None if out or revisions else root / "docs" / "revisions"
+            package = out or root / "generated" / build.PACKAGE
+            result = build.generate(
+                folder, package, revisions, target=used, docs=docs, write=not check, report=_progress
             )
     except CodegenError as error:
         show_progress("")
@@ -115,10 +109,26 @@ def generate_command(
         sys.exit(EXIT_CODE)
     if everything and not (result.decisions or result.foreign or (check and result.changed)):
         write_stamp(folder, read)
+    _report(result, time.perf_counter() - started, check=check)
+    if result.changed and check:
+        _fail_check(other_versions(folder) if everything else [])
+    if result.changed and schema_file is not None and out is not None:
+        # Without a path separator, pip would look the name up in its package index.
+        echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
+
+
+def _fail_check(others: Sequence[str]) -> None:
+    """Exit with 1, and say why files are out of date: other versions of what writes them, or a missing run."""
+    for line in others or ["run `mcprev generate` and commit what it writes"]:
+        echo(line, err=True)
+    sys.exit(1)
+
+
+def _report(result: Result, seconds: float, *, check: bool) -> None:
+    """Print the warnings, the open decisions and the first of the files that changed."""
     for warning in result.warnings:
         echo(f"warning: {warning}", err=True)
     show_progress("")
-    seconds = time.perf_counter() - started
     for path in result.foreign:
         echo(f"kept, since it is not generated: {os.path.relpath(path)}", err=True)
     for decision in result.decisions:
@@ -134,14 +144,6 @@ def generate_command(
         echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:
         echo(f"  and {len(result.changed) - _SHOWN} more")
-    if check:
-        others = other_versions(folder) if everything else []
-        for line in others or ["run `mcprev generate` and commit what it writes"]:
-            echo(line, err=True)
-        sys.exit(1)
-    if schema_file is not None and out is not None:
-        # Without a path separator, pip would look the name up in its package index.
-        echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
 
 
 def _check_usage(

@@ -1,6 +1,6 @@
 """Checks that a schema has a valid Python form: valid names, no name clashes, literals and patterns Python supports.
 
-A name that `naming` cannot map stops generation with an error at its declaration. Otherwise the package would fail to
+A name that has no Python form in `python.names` stops generation with an error at its declaration. Otherwise the package would fail to
 import, or one member would hide another.
 """
 

@@ -92,8 +92,8 @@ def load_extension(
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
     `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
-    the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the name of the generated revision; by default
-    `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
+    the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the
+    name of the generated revision; by default `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
     declared = _declared(read_file(path), str(path))
     if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
