@@ -662,7 +662,7 @@ def test_a_secret_of_few_letters_is_hidden_as_a_word(secret: str, text: str, exp
 @req("SEC-6", everywhere=True)
 def test_the_steps_of_reading_names_and_headers_grow_with_them(again: str) -> None:
     """An object of a caller has the names, and a server may set the cookies."""
-    one = openapi_calls.Argument("f", "query", {}, required=False, style="form", explode=True, more=True)
+    one = openapi_calls.ApiArgument("f", "query", {}, required=False, style="form", explode=True, more=True)
 
     def check(name: str) -> None:
         with contextlib.suppress(mcprev.ToolError):
