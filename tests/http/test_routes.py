@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ import mcprev
 import wired
 from asgi_bridge import Client, initialize
 from mcprev.revisions import revision_named
+from mcprev.routes.table import RouteTable
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
 from requirements import D
@@ -418,7 +419,7 @@ def test_a_stopping_server_lets_a_route_finish_and_says_that_it_is_not_ready() -
         client = Client(app)
         assert (await client.send("GET", path="/ready").done()).body == b"1"
         exchange = client.send("GET", path="/slow")
-        await until(lambda: bool(app._routes._open))
+        await until(lambda: bool(cast("RouteTable", app._routes)._open))
         closing = asyncio.create_task(app.aclose(linger=30))
         await until(lambda: app._draining)
         assert (await client.send("GET", path="/ready").done()).body == b"0"
@@ -439,7 +440,7 @@ def test_a_route_that_does_not_end_holds_a_stopping_server_no_longer_than_calls(
 
         app = make(routes={"/slow": slow})
         exchange = Client(app).send("GET", path="/slow")
-        await until(lambda: bool(app._routes._open))
+        await until(lambda: bool(cast("RouteTable", app._routes)._open))
         await app.aclose(linger=0.01)
         assert not exchange.task.done()
         handler.gate.set()

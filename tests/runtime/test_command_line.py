@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import mcprev.cli
 from mcprev.cli import main
-from mcprev.cli.loading import load
+from mcprev.cli.loading import load_server
 from requirements import req
 from support import FIFTH, FOURTH
 
@@ -110,12 +110,12 @@ HEAD: Final = "import mcprev\n"
 )
 def test_the_one_server_of_a_file_is_found(text: str, name: str) -> None:
     Path("alone.py").write_text(HEAD + text, encoding="utf-8")
-    found = load("alone.py").server.identity.info
+    found = load_server("alone.py").server.identity.info
     assert found["name"] == name
     sys.modules.pop("alone")
     Path("kit").mkdir()
     Path("kit/alone.py").write_text(HEAD + text, encoding="utf-8")
-    assert load("kit.alone").server.identity.info["name"] == name
+    assert load_server("kit.alone").server.identity.info["name"] == name
     for module in ("kit", "kit.alone"):
         sys.modules.pop(module)
 
@@ -153,7 +153,7 @@ def test_a_file_without_one_server_is_explained(text: str, says: str) -> None:
 def test_the_module_reads_the_arguments_of_its_own() -> None:
     text = "import sys\napp = mcprev.App(' '.join(sys.argv), '1')"
     Path("argued.py").write_text(HEAD + text, encoding="utf-8")
-    assert load("argued.py", ("--port", "1")).server.identity.info["name"] == "argued.py --port 1"
+    assert load_server("argued.py", ("--port", "1")).server.identity.info["name"] == "argued.py --port 1"
     sys.modules.pop("argued")
 
 

@@ -135,7 +135,9 @@ def test_steps_grow_with_the_bytes_only(
     monkeypatch.setattr(bounds, "MAX_NAMES", 0)
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
-    assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread, sizes=(128, 256, 512))
+    assert_linear(
+        lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread, sizes=(128, 256, 512)
+    )
     assert_linear(parsed_weight, make, bounds, body_budget, sizes=(256, 512, 1024))
     assert_linear(lambda data: unread.find_id(data, data), make, unread)
 

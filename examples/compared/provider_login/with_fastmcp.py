@@ -1,5 +1,8 @@
 """A login with GitHub in front of a server, with FastMCP."""
 
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+
 import sys
 
 from fastmcp import FastMCP

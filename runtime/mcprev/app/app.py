@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from mcprev.app.bound_middleware import bind, keepers
+from mcprev.app.bound_middleware import bind_entries, keepers
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
@@ -23,7 +23,7 @@ from mcprev.app.options import (
     check_variables,
     read_options,
 )
-from mcprev.app.pages import Pages, shown_to
+from mcprev.app.pages import Pages, shows_pages
 from mcprev.app.registry import (
     Prompt,
     RegisteredTool,
@@ -117,7 +117,7 @@ class App(Routed, Pages, AppSources):
             middleware=tuple(options.get("middleware", ())),
         )
         self._mounted: list[App] = []
-        bind(self._registered)
+        bind_entries(self._registered)
 
     @property
     def server(self) -> Server:
@@ -265,7 +265,7 @@ class App(Routed, Pages, AppSources):
                 listed=listed, function=read, returns=returns, task=task, ui=interface, **self._common(own)
             )
             if interface is not None and "model" not in interface.visibility:
-                entry = replace(entry, checks=(*entry.checks, (shown_to, ())))
+                entry = replace(entry, checks=(*entry.checks, (shows_pages, ())))
             self._registered.add("tools", listed.name, entry)
             return function
 

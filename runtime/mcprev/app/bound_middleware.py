@@ -11,7 +11,7 @@ from mcprev.app.registry import Registry
 from mcprev.protocol.subscriptions import Changed
 
 
-def bind(registry: Registry) -> None:
+def bind_entries(registry: Registry) -> None:
     """Let middleware find entries. Raises `ValueError` for a middleware with such a need that another app has."""
     for each in cast("tuple[Any, ...]", registry.middleware):
         if hasattr(each, "entries"):

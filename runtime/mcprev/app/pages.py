@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcprev.extensions.ui import Csp, Permission, ToolInterface, UserInterface
 
 
-def shown_to(ctx: Context) -> bool:
+def shows_pages(ctx: Context) -> bool:
     """Return whether the client of a request shows pages."""
     from mcprev.extensions import ui
 
@@ -84,7 +84,7 @@ class Pages:
         listed = models.Resource(
             uri=uri, name=page.name, title=title, description=description, mime_type=MIME_TYPE, meta=page.meta
         )
-        checks = (*self._registered.checks(frozenset()), (shown_to, ()))
+        checks = (*self._registered.checks(frozenset()), (shows_pages, ()))
         self._registered.add(
             "resources", uri, Resource(listed=listed, function=Function(read, None), checks=checks)
         )

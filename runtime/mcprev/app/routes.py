@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 from urllib.parse import parse_qsl
 
 from mcprev.errors import Json
+from mcprev.routes.table import KEY
 from mcprev.transports.http.server.request import Receive, Scope, Send
-from mcprev.transports.http.server.routes import KEY, Route, RouteInfo
+from mcprev.transports.http.server.routes import Route, RouteInfo
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

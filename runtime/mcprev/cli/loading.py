@@ -53,7 +53,7 @@ class Loaded:
     """The modules that were imported to load it, its own first."""
 
 
-def load(target: str, arguments: Sequence[str] = ()) -> Loaded:
+def load_server(target: str, arguments: Sequence[str] = ()) -> Loaded:
     """Return the server that a target names: `MODULE:SERVER`, or `MODULE` if there is only one in the module.
 
     The module reads `arguments` in `sys.argv`. Raises `click.ClickException` for a target that names no server, and ends

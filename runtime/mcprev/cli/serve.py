@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from mcprev.cli.loading import Loaded, author_errors, load
+from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.table import CleanFormatter
 
 _NO_AUTH: Final = {"auth": None, "principal": None}
@@ -64,7 +64,7 @@ def serve_command(
         names = "--path, --sse, --json, --origin, --host, --drain and --no-auth"
         raise click.UsageError(f"{names} require --http")
     where = None if http is None else address(http)
-    loaded = load(target, arguments)
+    loaded = load_server(target, arguments)
     _log(log_level or ("warning" if http is None else "info"), named=log_level is not None)
     if where is None:
         with author_errors():
@@ -81,8 +81,8 @@ def serve_command(
 
 def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, checked: bool) -> None:
     from mcprev.cli.protection import protecting_line
+    from mcprev.server.http_app import http_app
     from mcprev.transports.http.server import running
-    from mcprev.transports.http.server.asgi import AsgiApp
 
     app = loaded.asgi or loaded.server.asgi()
     settings = replace(app.settings, **given)
@@ -94,7 +94,7 @@ def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, 
                 "as `auth=` to mcprev.App or mcprev.Server (`principal` in `http=`), where it holds for every way of "
                 "serving; or serve everybody with --no-auth"
             )
-    running.run_http(AsgiApp(loaded.server, settings), host, port)
+    running.run_http(http_app(loaded.server, loaded.server.routes(), settings), host, port)
 
 
 def _log(level: str, *, named: bool) -> None:

@@ -136,7 +136,7 @@ class ToolInterface:
     def __post_init__(self) -> None:
         """Check the members."""
         if self.uri is not None:
-            check_uri(self.uri)
+            check_page_uri(self.uri)
         found = frozenset[Visibility](self.visibility)
         if isinstance(self.visibility, str) or found - EVERYONE:
             raise ValueError(
@@ -185,7 +185,7 @@ class UserInterface:
 
     def __post_init__(self) -> None:
         """Read the file, and check the members."""
-        check_uri(self.uri)
+        check_page_uri(self.uri)
         html = self.html.read_text(encoding="utf-8") if isinstance(self.html, Path) else self.html
         if len(html) > MAX_HTML:
             raise ValueError(f"the page of '{self.uri}' has more than {MAX_HTML} characters")
@@ -235,7 +235,7 @@ def interface_of(ui: UserInterface | ToolInterface) -> ToolInterface:
     return ui
 
 
-def check_uri(uri: str) -> None:
+def check_page_uri(uri: str) -> None:
     """Raise `ValueError` for a URI that no page can have."""
     if _URI.fullmatch(uri) is None:
         raise ValueError(f"{uri!r:.80} is not the URI of a page; use 'ui://' and a name, as in 'ui://clock'")
@@ -316,7 +316,7 @@ async def read_page(client: Client, ui: str | ToolInterface, **options: Unpack[O
     and for a page that is too large, and the errors of `Client.read_resource`.
     """
     uri = (ui.uri or "") if isinstance(ui, ToolInterface) else ui
-    check_uri(uri)
+    check_page_uri(uri)
     result = await client.read_resource(uri, **options)
     if len(result.contents) != 1 or result.contents[0].uri != uri:
         raise RemoteProtocolError(f"'{uri}' is not read as one page with this URI", raw=result.to_wire())

@@ -320,10 +320,10 @@ class Server:
         Raises `ValueError` for invalid options and `TypeError` for unknown ones. See
         https://modelcontextprotocol.io/specification/latest/basic/transports.
         """
-        from mcprev.transports.http.server.asgi import AsgiApp
+        from mcprev.server.http_app import http_app
         from mcprev.transports.http.server.options import http_settings
 
-        return AsgiApp(self, http_settings({**self.http, **options}), self.routes())
+        return http_app(self, self.routes(), http_settings({**self.http, **options}))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.callbacks import call_within
@@ -23,7 +22,7 @@ from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, Cli
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
-from mcprev.transports.http.server.routes import Route, RouteInfo, RouteTable
+from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -38,7 +37,7 @@ class AsgiApp:
     """A server as an ASGI app, for any ASGI server or to be mounted in another app; see `Server.asgi`."""
 
     def __init__(
-        self, server: ServerApp[Connection], settings: HttpSettings, routes: Mapping[str, Route] | None = None
+        self, server: ServerApp[Connection], settings: HttpSettings, routes: NoRoutes | None = None
     ) -> None:
         self.server = server
         self.settings = settings
@@ -47,13 +46,7 @@ class AsgiApp:
         """The memory of all request bodies."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
-        self._routes = RouteTable(
-            routes or {},
-            settings.routes,
-            {} if settings.auth is None else settings.auth.routes,
-            taken={settings.path, *settings.sse_paths, *self._documents},
-            can_authenticate=settings.auth is not None or settings.principal is not None,
-        )
+        self._routes = routes or NoRoutes()
         self._endpoint = Endpoint(
             server.identity.revisions,
             sessions=settings.sessions,

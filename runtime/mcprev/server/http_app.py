@@ -1,0 +1,32 @@
+"""Makes the ASGI app of a server, with its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mcprev.transports.http.server.asgi import AsgiApp
+
+if TYPE_CHECKING:
+    from mcprev.core.connection import Connection
+    from mcprev.core.interfaces import ServerApp
+    from mcprev.transports.http.server.options import HttpSettings
+    from mcprev.transports.http.server.routes import Route
+
+
+def http_app(server: ServerApp[Connection], routes: Mapping[str, Route], settings: HttpSettings) -> AsgiApp:
+    """Return the ASGI app of a server; `routes` are its own, beside those of the settings and of their `auth`.
+
+    Raises `ValueError` for a route whose path is invalid or taken.
+    """
+    auth = settings.auth
+    several = [routes, settings.routes, {} if auth is None else auth.routes]
+    if not any(several):
+        return AsgiApp(server, settings)
+    from mcprev.routes.table import RouteTable
+
+    taken = {settings.path, *settings.sse_paths, *(() if auth is None else auth.paths)}
+    table = RouteTable(
+        *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
+    )
+    return AsgiApp(server, settings, table)
