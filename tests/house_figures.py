@@ -49,7 +49,7 @@ class Limit:
 
 LIMITS: Final = (
     Limit("import circles", 0, 0),
-    Limit("modules on the top level", 4, 6),
+    Limit("modules on the top level", 5, 6),
     Limit("names defined in more than one module", 0, 0),
     Limit("code lines of the runtime", 30_000, 15_500),
     Limit("code lines of the runtime proper", 14_900, 14_000),

@@ -272,7 +272,11 @@ TOLD: Final[list[tuple[Any, str | None, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("meta", "uri", "visibility"), TOLD, ids=str)
+@pytest.mark.parametrize(
+    ("meta", "uri", "visibility"),
+    TOLD,
+    ids=lambda value: str(sorted(value)) if isinstance(value, (set, frozenset)) else str(value),
+)
 def test_what_a_server_says_of_a_tool_is_read_and_checked(
     meta: Any, uri: str | None, visibility: Any
 ) -> None:

@@ -388,7 +388,11 @@ def test_values_are_json_and_copies() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1: 2}, float("nan"), b"x", object(), {"a": {1}}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [(1, 2), {1: 2}, float("nan"), b"x", object(), {"a": {1}}],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_value_that_is_not_json_is_refused_and_nothing_is_stored(value: object) -> None:
     async def main() -> None:
         own = state()
