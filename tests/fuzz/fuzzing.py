@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar, cast
 from running import run
 
 T = TypeVar("T")
-LIMIT: Final = 5.0
+LIMIT: Final = 10.0
 """Seconds of processor time that a case may take, on a machine however loaded. Most take less than a millisecond."""
 LOOP_LIMIT: Final = 60.0
 """Seconds after which a case on an event loop hangs."""

@@ -110,7 +110,8 @@ class Client(Methods):
     def supports(self, extension: str) -> bool:
         """Return whether the server and this client both declare an extension, such as `io.modelcontextprotocol/ui`."""
         session = self.session
-        both = session.opened.discovery.get("capabilities") or {}, session.identity.capabilities(self.spoken)
+        theirs: Json = session.opened.discovery.get("capabilities") or {}
+        both = (theirs, session.identity.capabilities(self.spoken))
         return all(extension_settings(declared, extension) is not None for declared in both)
 
     @property

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mcprev.core.connection import Connection
     from mcprev.core.interfaces import ServerApp
     from mcprev.transports.http.server.options import HttpSettings
+    from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
 
 
@@ -20,7 +21,9 @@ def http_app(server: ServerApp[Connection], routes: Mapping[str, Route], setting
     Raises `ValueError` for a route whose path is invalid or taken.
     """
     auth = settings.auth
-    several = [routes, settings.routes, {} if auth is None else auth.routes]
+    several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
+    if auth is not None:
+        several.append(auth.routes)
     if not any(several):
         return AsgiApp(server, settings)
     from mcprev.routes.table import RouteTable
