@@ -275,7 +275,7 @@ TOLD: Final[list[tuple[Any, str | None, Any]]] = [
 @pytest.mark.parametrize(
     ("meta", "uri", "visibility"),
     TOLD,
-    ids=lambda value: str(sorted(value)) if isinstance(value, (set, frozenset)) else str(value),
+    ids=[str(meta) for meta, _, _ in TOLD],
 )
 def test_what_a_server_says_of_a_tool_is_read_and_checked(
     meta: Any, uri: str | None, visibility: Any

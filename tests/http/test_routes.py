@@ -264,7 +264,7 @@ def test_a_body_that_never_comes_is_given_up() -> None:
         del handler
         client = Client(make(routes={"/echo": text_app()}, body_timeout=0.01))
         answer = client.send("POST", path="/echo", open_body=True)
-        assert (await answer.begun()).status == 408
+        assert (await answer.done()).status == 408
 
     work(test)
 
