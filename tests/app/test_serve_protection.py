@@ -164,6 +164,21 @@ def test_protection_on_the_object_holds(text: str, name: str, monkeypatch: pytes
     assert status(app) == 200
 
 
+def test_routes_of_an_app_are_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '@app.route("/health")\nasync def health(request):\n    return "well"\n'
+    Path("routed_.py").write_text(BARE + text, encoding="utf-8")
+    app, told = serve(monkeypatch, "routed_.py")
+    assert app is not None, told
+
+    async def main() -> int:
+        try:
+            return (await AsgiAsk(app)("GET", "/health", [], b"")).status
+        finally:
+            await app.aclose()
+
+    assert run(main()) == 200
+
+
 EXAMPLES: Final = sorted(
     path
     for path in (ROOT / "examples").rglob("*.py")

@@ -26,6 +26,8 @@ from mcprev.oauth.runner import FlowRunner
 from mcprev.oauth.steps import Flow
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
+from mcprev.transports.http.server.request import App
+from mcprev.transports.http.server.routes import Route
 
 T = TypeVar("T")
 PROVIDER_TIMEOUT: Final = 15.0
@@ -167,7 +169,7 @@ class Login(Bearer):
             timeout=timeout,
             clock=settings.clock,
         )
-        self.routes = dict(self.server.routes)
+        self.routes: Mapping[str, App | Route] = dict(self.server.routes)
 
     async def provider_token(self, access: Access | None) -> str:
         """Return the provider's access token of a user, `ctx.access`, refreshed if it has expired.

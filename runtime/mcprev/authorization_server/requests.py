@@ -36,7 +36,9 @@ class OAuthError(Exception):
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
-        self.error, self.description, self.status = error, description, status
+        self.error: str = error
+        self.description: str = description
+        self.status: int = status
 
 
 class PageError(Exception):
@@ -44,7 +46,8 @@ class PageError(Exception):
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.message, self.status = message, status
+        self.message: str = message
+        self.status: int = status
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class ClientRequestHandler:
         self._identity = identity
         self._handlers = HandlerTable(identity, wrap)
         self.client: Client | None = None
-        self.callbacks = CallbackQueue()
+        self.callbacks: CallbackQueue = CallbackQueue()
         """Calls the handler for notifications, and the other callbacks of the client."""
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
