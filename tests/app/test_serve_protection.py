@@ -172,7 +172,7 @@ def test_routes_of_an_app_are_served_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def main() -> int:
         try:
-            return (await AsgiAsk(app)("GET", "/health", [], b"")).status
+            return (await AsgiAsk(app)("GET", "/health", [], None)).status
         finally:
             await app.aclose()
 
