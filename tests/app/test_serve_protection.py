@@ -10,8 +10,9 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
+import mcprev
 from auth.guarded import AsgiAsk, everything
-from mcprev.cli import main as command
+from mcprev.cli import main as command, protection
 from mcprev.transports.http.server import running
 from mcprev.transports.http.server.asgi import AsgiApp
 from named import ROW_D
@@ -75,6 +76,8 @@ def status(app: AsgiApp) -> int:
         ("def main(options, auth):\n    app.run_http(**options)", 6),
         ("from mcprev import Bearer\ndef main():\n    return Bearer(me)", 7),
         ("def main():\n    return mcprev.Bearer(me)", 6),
+        ("def main():\n    return mcprev.StaticTokens({'t': 'ann'})", 6),
+        ("def main():\n    return mcprev.Login(provider)", 6),
     ],
 )
 def test_what_only_the_program_protects_is_refused(
@@ -162,6 +165,12 @@ def test_protection_on_the_object_holds(text: str, name: str, monkeypatch: pytes
     app, told = serve(monkeypatch, f"guarded_.py{name}", "--no-auth")
     assert app is not None, told
     assert status(app) == 200
+
+
+def test_every_class_of_the_option_auth_is_known() -> None:
+    public: list[object] = [getattr(mcprev, name) for name in dir(mcprev) if not name.startswith("_")]
+    guards = {each.__name__ for each in public if isinstance(each, type) and issubclass(each, mcprev.Bearer)}
+    assert guards == protection._GUARDS
 
 
 def test_routes_of_an_app_are_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
