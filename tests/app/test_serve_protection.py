@@ -170,7 +170,7 @@ def test_protection_on_the_object_holds(text: str, name: str, monkeypatch: pytes
 def test_every_class_of_the_option_auth_is_known() -> None:
     public: list[object] = [getattr(mcprev, name) for name in dir(mcprev) if not name.startswith("_")]
     guards = {each.__name__ for each in public if isinstance(each, type) and issubclass(each, mcprev.Bearer)}
-    assert guards == protection._GUARDS
+    assert guards == protection.GUARDS
 
 
 def test_routes_of_an_app_are_served_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from mcprev.cli.loading import INSTALLED
 
 _SERVES: Final = frozenset({"run_http", "serve_http", "asgi"})
 _AUTHENTICATES: Final = frozenset({"auth", "principal"})
-_GUARDS: Final = frozenset({"Bearer", "Login", "StaticTokens"})
+GUARDS: Final = frozenset({"Bearer", "Login", "StaticTokens"})
 """The classes of the option `auth`."""
-_WORDS: Final = (*_AUTHENTICATES, *_GUARDS)
+_WORDS: Final = (*_AUTHENTICATES, *GUARDS)
 _MAX_FILE: Final = 1024 * 1024
 _MAX_BESIDE: Final = 200
 """The most files of a folder that are read."""
@@ -88,7 +88,7 @@ def _imported(tree: ast.Module) -> set[str]:
 def _protecting(tree: ast.Module) -> int | None:
     """Return the line of the first call that authenticates clients."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    lines = [call.lineno for call in calls if _name(call.func) in _GUARDS or _serves_with_auth(call)]
+    lines = [call.lineno for call in calls if _name(call.func) in GUARDS or _serves_with_auth(call)]
     return min(lines, default=None)
 
 
