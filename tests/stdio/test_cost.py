@@ -138,6 +138,14 @@ def test_import_graph_of_the_stdio_path() -> None:
     assert "mcprev.server" not in imported("import mcprev")
 
 
+def test_an_app_on_stdio_imports_nothing_of_http() -> None:
+    modules = imported(
+        "import mcprev, mcprev.transports.stdio.server\napp = mcprev.App('app', '1')\n"
+        "@app.tool\ndef echo(number: int) -> int: return number\napp.server"
+    )
+    assert not {name for name in modules if name == "http" or name.startswith("mcprev.transports.http")}
+
+
 def test_models_are_not_built_before_they_are_needed() -> None:
     """Naming a revision's models imports none, nor does a server until it serves something with params or result."""
     code = """

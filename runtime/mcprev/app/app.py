@@ -33,7 +33,7 @@ from mcprev.app.registry import (
     Visible,
 )
 from mcprev.app.results import ToolReturns
-from mcprev.app.routes import Routed
+from mcprev.app.routed import Routed
 from mcprev.app.signatures import Function
 from mcprev.app.sources import AppSources
 from mcprev.app.uri_templates import Template

@@ -1,4 +1,4 @@
-"""Routes of an app: functions that answer HTTP requests beside the endpoint, such as `/health`."""
+"""Functions that answer HTTP requests beside the endpoint, as ASGI applications. Loaded with the first route of an app."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import parse_qsl
 
 from mcprev.errors import Json
 from mcprev.routes.table import KEY
 from mcprev.transports.http.server.request import Receive, Scope, Send
-from mcprev.transports.http.server.routes import Route, RouteInfo
+from mcprev.transports.http.server.routes import RouteInfo
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.access import Access
     from mcprev.transports.http.server.request import App as AsgiCallable
 
-_F = TypeVar("_F", bound=Callable[..., object])
 Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _TEXT: Final = b"text/plain; charset=utf-8"
 _BYTES: Final = b"application/octet-stream"
@@ -56,121 +55,54 @@ class RouteRequest:
         return json.loads(self.body)
 
 
-class Routed:
-    """The part of an app that has routes."""
+def alive() -> dict[str, str]:
+    """Answer a probe whether the process lives."""
+    return {"status": "alive"}
 
-    _executor: Executor | None
 
-    def __init__(self) -> None:
-        self._routes: dict[str, Route] = {}
-        self._inner_routes: list[tuple[Routed, str | None]] = []
+async def readiness(request: RouteRequest) -> tuple[int, dict[str, str]]:
+    """Answer a probe whether the server takes calls."""
+    status, text = _HEALTH[request.ready]
+    return status, {"status": text}
 
-    @overload
-    def route(
-        self, path: str, app: AsgiCallable, /, *, auth: bool = False, any_host: bool = False
-    ) -> AsgiCallable: ...
-    @overload
-    def route(
-        self, path: str, /, *, methods: Collection[str] = ("GET",), auth: bool = False, any_host: bool = False
-    ) -> Callable[[_F], _F]: ...
-    def route(
-        self,
-        path: str,
-        app: AsgiCallable | None = None,
-        /,
-        *,
-        methods: Collection[str] = ("GET",),
-        auth: bool = False,
-        any_host: bool = False,
-    ) -> object:
-        """Register a function that answers HTTP requests for a path, or serve an ASGI application there.
 
-        The function, async or not, gets a `mcprev.RouteRequest`, or nothing if it has no parameter. It returns text,
-        bytes, a dict or list to send as JSON, None for a response without content, or a tuple of status and any of
-        these, and optionally headers: `return 404, "there is none"`. It may also be an endpoint of Starlette, with its
-        request and its response. `app.route("/site/", site)` serves an ASGI application below a prefix.
+def endpoint(
+    function: Callable[..., object], methods: Collection[str], executor: Executor | None
+) -> AsgiCallable:
+    """Return a function as an ASGI application; `executor` runs it unless it is async.
 
-        - `methods` are the HTTP methods, GET by default, with which HEAD comes. Others are answered with 405.
-        - `auth` requires what the endpoint requires: a token, or to pass `principal`. Default: anybody may send requests.
-        - `any_host` accepts every `Host` and `Origin`. Default: those that the endpoint accepts.
+    Raises `TypeError` for a function with other parameters.
+    """
+    name = getattr(function, "__name__", "a route")
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    if len(parameters) == 3:
+        return cast("AsgiCallable", function)
+    if len(parameters) > 1:
+        raise TypeError(
+            f"{name}(): a route has one parameter, the request, or none; or it is an ASGI application"
+        )
+    kind: Any = parameters[0].annotation if parameters else None
+    own = kind in {None, inspect.Parameter.empty, RouteRequest}
+    allowed = {method.upper() for method in methods}
+    allowed |= {"HEAD"} if "GET" in allowed else set()
 
-        Routes of an app that is mounted with the prefix `shop` are below `/shop`. Routes are served over HTTP, by ASGI
-        apps that are made afterwards. Raises `ValueError` for a path that is invalid or registered, and `TypeError` for a
-        function with other parameters. A path that the server serves itself is refused with `ValueError` when
-        an ASGI app is made.
-        """
-        if not path.startswith("/") or "//" in path:
-            raise ValueError(f"the route '{path}' has to begin with a slash, and has no empty part")
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in allowed:
+            allow = (b"allow", ", ".join(sorted(allowed)).encode())
+            await _send(send, 405, b"method not allowed\n", ((b"content-type", _TEXT), allow))
+            return
+        request = await _read(scope, receive) if own else kind(scope, receive)
+        given = (request,) if parameters else ()
+        if iscoroutinefunction(function):
+            found = await cast("Awaitable[object]", function(*given))
+        else:
+            found = await asyncio.get_running_loop().run_in_executor(executor, function, *given)
+        if callable(found):  # the response of a framework
+            await cast("AsgiCallable", found)(scope, receive, send)
+        else:
+            await _send(send, *_response(found, name))
 
-        def register(function: _F) -> _F:
-            if path in self._routes:
-                raise ValueError(f"the route '{path}' is registered already")
-            serves = cast("AsgiCallable", function) if app is not None else self._endpoint(function, methods)
-            self._routes[path] = Route(serves, auth=auth, any_host=any_host)
-            return function
-
-        return register if app is None else register(cast("Any", app))
-
-    def health(self, live: str = "/health", ready: str = "/ready") -> None:
-        """Register two routes for probes: `live` answers 200, `ready` 200 or, while the server stops, 503.
-
-        Everybody may read them, under any name of the host. They answer 503 too if the lifespan of the server fails.
-        """
-
-        @self.route(live, any_host=True)
-        def alive() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
-            return {"status": "alive"}
-
-        @self.route(ready, any_host=True)
-        async def readiness(
-            request: RouteRequest,
-        ) -> tuple[int, dict[str, str]]:  # pyright: ignore[reportUnusedFunction]
-            status, text = _HEALTH[request.ready]
-            return status, {"status": text}
-
-    def all_routes(self) -> dict[str, Route]:
-        """Return the routes of this app and of those that are mounted in it. Raises `ValueError` for a path of two."""
-        found = dict(self._routes)
-        for inner, prefix in self._inner_routes:
-            for own, route in inner.all_routes().items():
-                path = own if prefix is None else f"/{prefix}{own}"
-                if path in found:
-                    raise ValueError(f"the route '{path}' of a mounted app is registered already")
-                found[path] = route
-        return found
-
-    def _endpoint(self, function: Callable[..., object], methods: Collection[str]) -> AsgiCallable:
-        """Return a function as an ASGI application."""
-        name = getattr(function, "__name__", "a route")
-        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-        if len(parameters) == 3:
-            return cast("AsgiCallable", function)
-        if len(parameters) > 1:
-            raise TypeError(
-                f"{name}(): a route has one parameter, the request, or none; or it is an ASGI application"
-            )
-        kind: Any = parameters[0].annotation if parameters else None
-        own = kind in {None, inspect.Parameter.empty, RouteRequest}
-        allowed = {method.upper() for method in methods}
-        allowed |= {"HEAD"} if "GET" in allowed else set()
-
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["method"] not in allowed:
-                allow = (b"allow", ", ".join(sorted(allowed)).encode())
-                await _send(send, 405, b"method not allowed\n", ((b"content-type", _TEXT), allow))
-                return
-            request = await _read(scope, receive) if own else kind(scope, receive)
-            given = (request,) if parameters else ()
-            if iscoroutinefunction(function):
-                found = await cast("Awaitable[object]", function(*given))
-            else:
-                found = await asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
-            if callable(found):  # the response of a framework
-                await cast("AsgiCallable", found)(scope, receive, send)
-            else:
-                await _send(send, *_response(found, name))
-
-        return serve
+    return serve
 
 
 async def _read(scope: Scope, receive: Receive) -> RouteRequest:
