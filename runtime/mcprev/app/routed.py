@@ -57,7 +57,7 @@ class Routed:
         function with other parameters. A path that the server serves itself is refused with `ValueError` when
         an ASGI app is made.
         """
-        from mcprev.app.routes import endpoint
+        from mcprev.app.routes import route_app
         from mcprev.transports.http.server.routes import Route
 
         if not path.startswith("/") or "//" in path:
@@ -69,7 +69,7 @@ class Routed:
             serves = (
                 cast("AsgiCallable", function)
                 if app is not None
-                else endpoint(function, methods, self._executor)
+                else route_app(function, methods, self._executor)
             )
             self._routes[path] = Route(serves, auth=auth, any_host=any_host)
             return function

@@ -66,7 +66,7 @@ async def readiness(request: RouteRequest) -> tuple[int, dict[str, str]]:
     return status, {"status": text}
 
 
-def endpoint(
+def route_app(
     function: Callable[..., object], methods: Collection[str], executor: Executor | None
 ) -> AsgiCallable:
     """Return a function as an ASGI application; `executor` runs it unless it is async.
