@@ -166,7 +166,7 @@ WRONG: Final[Mapping[str, tuple[list[Change], str]]] = {
     ),
     "mounting": (
         [prompts_as_tools, lambda app: mcprev.App("o", "1").mount(app)],
-        "add these to the app that mounts it",
+        "was given tools by `prompts_as_tools`",
     ),
     "versions and none": ([lambda app: app.tool(other, name="find", version="2")], "pass version="),
 }

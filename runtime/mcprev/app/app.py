@@ -115,6 +115,7 @@ class App(Routed, Pages, AppSources):
             visible=visible,
             tasks={} if tasks is None else tasks.tools,
             middleware=tuple(options.get("middleware", ())),
+            requires=options.get("requires") or {},
         )
         self._mounted: list[App] = []
         bind_entries(self._registered)
@@ -427,7 +428,9 @@ class App(Routed, Pages, AppSources):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
         if app._registered.reflects:
             raise ValueError(
-                "the mounted app has tools that list or call its other functions; add these to the app that mounts it"
+                f"the mounted app was given tools by `{app._registered.reflects}`, which would pass by the names, the "
+                "visibility and the middleware of this app; mount the app without them, and then call "
+                f"`mcprev.transforms.{app._registered.reflects}` with this app"
             )
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
             raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")

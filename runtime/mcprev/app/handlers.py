@@ -18,7 +18,7 @@ from mcprev.app.registry import KINDS, Entry, Prompt, RegisteredTool, Registry, 
 from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal
-from mcprev.errors import InvalidParams, ResourceNotFound
+from mcprev.errors import InvalidParams, Json, ResourceNotFound
 from mcprev.json_schema.validation import describe
 from mcprev.server.context import Context
 from mcprev.server.middleware import wrap
@@ -73,6 +73,10 @@ class Tools(Handler):
             tool = await self._there.tool(params.name, ctx)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
+        if self._there.versions:
+            key = tool.listed.name
+            for name in {key, key.partition("@")[0]} - {params.name}:
+                await check_scopes(ctx, "tools/call", {"name": name, "arguments": params.arguments or {}})
         if tool.around and self._inside is not None:
             return await _through(tool, self._inside.call_tool, "tools/call", ctx, params)
         try:
@@ -82,6 +86,14 @@ class Tools(Handler):
                 refusal(params.name, error.complaints, ctx.request.revision)
             )
         return tool.returns.result(await tool.function(ctx, arguments), ctx.request.revision)
+
+
+async def check_scopes(ctx: Context, method: str, params: Mapping[str, Json]) -> None:
+    """Raise the error of a request that the client could not make itself with the scopes of its token."""
+    access = ctx.access
+    error = None if access is None or access.refusal is None else await access.refusal(method, params)
+    if error is not None:
+        raise error
 
 
 async def _newest(there: Registry, ctx: Context) -> dict[str, RegisteredTool]:

@@ -152,8 +152,12 @@ class Registry:
     """The originals that clients do not see, because other tools take their place; None while one is out of service."""
     listed_tools: frozenset[str] | None = None
     """The names of the tools that are listed, where clients search for the others; None to list all of them."""
-    reflects: bool = False
-    """Whether a tool lists or calls other functions of this registry, which it then must be served by itself."""
+    reflects: str = ""
+    """The function that added tools which list or call the others, so that this registry must be served itself."""
+    requires: Mapping[str, models.ClientCapabilities] = field(
+        default_factory=dict[str, models.ClientCapabilities]
+    )
+    """Client capabilities that methods require."""
     inner: list[Registry] = field(default_factory=list["Registry"])
     """The registries that are mounted in this one."""
 

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from mcprev.core.interfaces import message_origin
 from mcprev.errors import Json
 from mcprev.middleware.hooks import EntriesOf
-from mcprev.middleware.records import asks, entry_name, is_failed, wire_of
+from mcprev.middleware.records import INDIRECT, asks, entry_name, is_failed, wire_of
 from mcprev.protocol.subscriptions import Changed
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
@@ -49,8 +49,8 @@ class Caching:
     A result belongs to who called: to a principal with the same token scopes and claims, or to the session or connection of
     a client without one. Requests that have neither get no kept results, except of entries that are `public`. Kept
     results are forgotten when the entry changes; what a client does not see, it does not get from here either.
-    Results that report a failure or ask for input, calls that asked the client something, and tasks are never kept. A kept
-    result comes without the progress and the log messages of the call that made it.
+    Results that report a failure or ask for input, calls that asked the client something, tasks, and what a tool reads or
+    calls for its client (`mcprev.transforms`) are never kept under its name. A kept result comes without the progress and the log messages of the call that made it.
     """
 
     def __init__(
@@ -125,7 +125,10 @@ class Caching:
             return again if kept.model is None else kept.model.from_wire(again)
         changes = self._changes
         result = await call_next(call)
-        if changes == self._changes and not _interactive(call.ctx) and (self.entries is None or seen):
+        kept_inside = call.ctx in INDIRECT  # the inner result is kept where that is allowed, not this one
+        if kept_inside or _interactive(call.ctx):
+            return result
+        if changes == self._changes and (self.entries is None or seen):
             self._keep(key, result, seen)
         return result
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
+from weakref import WeakSet
 
 from mcprev.errors import Json, RpcError, ToolError
 from mcprev.protocol.mrtr import input_requests_of
@@ -16,6 +17,8 @@ from mcprev_types import Model
 
 MOST: Final = 256
 """The maximum number of characters of a name that is recorded."""
+INDIRECT: Final = WeakSet[Context]()
+"""The contexts of calls that made further requests of their app, each with its own access, for the client."""
 _NAMES: Final = ("name", "uri")
 
 

@@ -24,7 +24,7 @@ def resources_as_tools(app: App) -> App:
     for the tool, and for the request that it stands for. Raises `ValueError` for an app that is mounted, and for a name that
     exists already.
     """
-    registry = reflecting(app)
+    registry = reflecting(app, "resources_as_tools")
 
     async def list_resources(ctx: Context) -> dict[str, Any]:
         """List the resources, and the templates of the URIs of further resources, for `read_resource`."""
@@ -56,7 +56,7 @@ def prompts_as_tools(app: App) -> App:
     The middleware of the app runs for the tool, and for the request that it stands for. Raises `ValueError` for an app that
     is mounted, and for a name that exists already.
     """
-    registry = reflecting(app)
+    registry = reflecting(app, "prompts_as_tools")
 
     async def list_prompts(ctx: Context) -> list[dict[str, Any]]:
         """List the prompts and their arguments, for `get_prompt`."""

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from mcprev.app.app import App
-from mcprev.app.handlers import Handler, Prompts, Resources, Tools
+from mcprev.app.handlers import Handler, Prompts, Resources, Tools, check_scopes
 from mcprev.app.registry import Registry
 from mcprev.errors import Json
+from mcprev.middleware.records import INDIRECT
 from mcprev.protocol.mrtr import is_input_required
+from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.server.context import Context
 from mcprev.server.middleware import HandlerResult, wrap
 from mcprev_types.latest import models
@@ -51,10 +53,21 @@ def result_of(found: HandlerResult, kind: type[R]) -> R | models.InputRequiredRe
 async def ask(
     registry: Registry, ctx: Context, method: str, params: Mapping[str, Json]
 ) -> Any:  # noqa: ANN401 - of its method
-    """Return the result of a request for an app: its model, or `InputRequiredResult`. Raises the errors of the request."""
+    """Return the result of a request for an app: its model, or `InputRequiredResult`. Raises the errors of the request.
+
+    It is refused where the client's own would be: for capabilities that the method requires, and for scopes.
+    """
+    if not ctx.request.revision.handshake and method in registry.requires:
+        missing = uncovered(ctx.capabilities, registry.requires[method].to_wire())
+        if missing:
+            raise missing_capability(missing)
+    await check_scopes(ctx, method, params)
     handler, name, given, kind = _SERVED[method]
     serve = wrap(registry.middleware, method, getattr(handler(registry), name))
-    return result_of(await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}})), kind)
+    try:
+        return result_of(await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}})), kind)
+    finally:
+        INDIRECT.add(ctx)
 
 
 async def every(registry: Registry, ctx: Context, method: str, member: str) -> list[dict[str, Json]]:
@@ -70,10 +83,13 @@ async def every(registry: Registry, ctx: Context, method: str, member: str) -> l
         params = {"cursor": page["nextCursor"]}
 
 
-def reflecting(app: App) -> Registry:
-    """Return the functions of an app that gets tools which list or call the others. Raises `ValueError` if it is mounted."""
+def reflecting(app: App, by: str) -> Registry:
+    """Return the functions of an app that gets tools, by a function named `by`, which list or call the others.
+
+    Raises `ValueError` if the app is mounted.
+    """
     registry = app.registry
     if registry.outer:
         raise ValueError("the app is mounted in another one; add these tools to the app that mounts it")
-    registry.reflects = True
+    registry.reflects = by
     return registry

@@ -51,7 +51,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     for name in always:
         if name not in known:
             raise ValueError(f"'{name}' in `always` is not registered{did_you_mean(name, known)}")
-    registry = reflecting(app)
+    registry = reflecting(app, "tools_by_search")
 
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],

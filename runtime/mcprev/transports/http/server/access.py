@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from sys import float_info
 from typing import TypeVar, cast
 
-from mcprev.errors import Json
+from mcprev.errors import Json, RpcError
 
 T = TypeVar("T")
 
@@ -38,6 +38,11 @@ class Access:
     """Whether the verifier has found out that the token is for this server; if not, `audience` must name its resource."""
     claims: Mapping[str, Json] = field(compare=False, repr=False)
     """Further claims of the token, for handlers."""
+    refusal: Callable[[str, Mapping[str, Json]], Awaitable[RpcError | None]] | None = field(
+        compare=False, repr=False
+    )
+    """Returns the error of another request with this token, by method and params, if it needs more scopes, as one that a
+    tool makes for its client may; set by the `Bearer`."""
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class Access:
         put(self, "expires", expires)
         put(self, "audience_checked", audience_checked is True)
         put(self, "claims", dict(claims or {}))
+        put(self, "refusal", None)
 
     def with_subject(self, subject: str) -> Access:
         """Return a copy with another subject."""

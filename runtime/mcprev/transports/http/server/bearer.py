@@ -32,7 +32,7 @@ from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote
 
 from mcprev.callbacks import call_within, decision
-from mcprev.errors import InternalError, InvalidRequest, Json
+from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.access import Access, TokenRefused, as_texts, of_type
 from mcprev.transports.http.server.request import JSON_TYPE, App, Receive, Scope, Send
@@ -220,7 +220,14 @@ class Bearer:
                 else "and the server has no `resource` to compare it with"
             )
             return self._invalid("the token is not for this server", f"its audience is {audience}, {ours}")
-        return await self._short_of(access, self._always) or access
+        found = copy(access)  # the verifier may return the same object again
+
+        async def refusal(method: str, params: Mapping[str, Json]) -> RpcError | None:
+            reject = await self.covers(found, Request(0, method, {**params}))
+            return None if reject is None else reject.error
+
+        object.__setattr__(found, "refusal", refusal)
+        return await self._short_of(access, self._always) or found
 
     def _is_for_us(self, audience: Sequence[str]) -> bool:
         """Return whether an audience names the resource; without a resource, none does."""
