@@ -772,6 +772,49 @@ def test_a_client_that_closes_waits_for_the_refresh_that_a_cancelled_call_has_le
     run(main())
 
 
+class Slow(mcprev.MemoryTokens):
+    """Writes tokens when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+        self.writing.set()
+        await self.go_on.wait()
+        await super().keep_tokens(key, tokens)
+
+
+@req("AUTH-22", everywhere=True)
+def test_tokens_of_a_login_are_stored_although_its_caller_is_cancelled() -> None:
+    """The client closes when they are: the event loop may end at once."""
+
+    async def main() -> None:
+        async with shared() as at:
+            store = Slow()
+            auth = at.oauth(store=store)
+
+            async def call() -> None:
+                async with connecting(at, auth) as client:
+                    await client.call_tool("any", {})
+
+            calling = asyncio.create_task(call())
+            await store.writing.wait()
+            calling.cancel()
+            await turns()
+            store.go_on.set()
+            await asyncio.wait({calling}, timeout=10)
+            assert calling.cancelled()
+            (authorizer,) = auth.authorizers.values()
+            assert authorizer.active is not None
+            assert await store.tokens(authorizer.active.key) == authorizer.active.tokens
+            logins = at.log.count("authorize")
+            await call()
+            assert at.log.count("authorize") == logins
+
+    run(main())
+
+
 @req("AUTH-22", everywhere=True)
 def test_a_client_that_closes_waits_for_a_refresh_within_bounds() -> None:
     async def main() -> None:

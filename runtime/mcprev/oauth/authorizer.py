@@ -95,7 +95,7 @@ class Authorizer(Authorization):
         self.active: ActiveToken | None = None
         """The token for the next request."""
         self._running: _Running | None = None
-        self._refreshing: asyncio.Task[ActiveToken] | None = None
+        self._completing: asyncio.Task[ActiveToken] | None = None
         """The request that may use up a refresh token: it runs to its end."""
 
     # -- for every request ---------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ class Authorizer(Authorization):
 
     @override
     async def drain(self) -> None:
-        """Wait for a refresh whose callers were cancelled: an event loop that ends would lose the new tokens."""
-        if self._refreshing is not None:
-            await asyncio.wait({self._refreshing}, timeout=self._auth.timeout)
+        """Wait for tokens whose callers were cancelled: an event loop that ends would lose them."""
+        if self._completing is not None:
+            await asyncio.wait({self._completing}, timeout=self._auth.timeout)
 
     async def _renew(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> None:
         """Replace the refused token. Raises `AuthError`."""
@@ -198,7 +198,7 @@ class Authorizer(Authorization):
             running.waiting -= 1
             if not running.waiting and not task.done():
                 task.cancel()
-                if self._refreshing is None:
+                if self._completing is None:
                     await asyncio.wait({task})
         if task.cancelled():
             raise AuthError("authorization was cancelled")
@@ -312,8 +312,12 @@ class Authorizer(Authorization):
             active.refresh_at = inf
 
     async def _refresh(self, active: ActiveToken) -> ActiveToken:
-        """Refresh a token and store the new one; a cancellation waits for both, as the old one may be used up."""
-        self._refreshing = work = asyncio.get_running_loop().create_task(self._redeem(active))
+        """Refresh a token and store the new one, also if it is cancelled: the old one may be used up."""
+        return await self._complete(self._redeem(active))
+
+    async def _complete(self, obtaining: Coroutine[Any, Any, ActiveToken]) -> ActiveToken:
+        """Return a token that is obtained or stored; a cancellation waits for that."""
+        self._completing = work = asyncio.get_running_loop().create_task(obtaining)
         try:
             await asyncio.wait({work})
         except asyncio.CancelledError:
@@ -322,7 +326,7 @@ class Authorizer(Authorization):
                 work.exception()
             raise
         finally:
-            self._refreshing = None
+            self._completing = None
         return work.result()
 
     async def _redeem(self, active: ActiveToken) -> ActiveToken:
@@ -353,7 +357,7 @@ class Authorizer(Authorization):
                 requested=before or (),
             )
         client, granted, asked = await self._auth.obtain(runner, place, client, scopes)
-        return await self._keep(place, client, granted, asked, Source.GIVEN, None)
+        return await self._complete(self._keep(place, client, granted, asked, Source.GIVEN, None))
 
     async def _keep(
         self,
