@@ -15,6 +15,7 @@ from mcprev.errors import InvalidParams, LocalProtocolError, McpError, ResourceN
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev.transforms import transform_tool
 from mcprev_types.latest import models as m
 from named import ROW_E, D, E, row_of
 from running import run, until
@@ -363,6 +364,65 @@ def test_what_is_out_of_service_keeps_its_name_and_where_it_is_mounted_its_state
     inner.remove_tool("buy")
     with pytest.raises(ValueError, match="'x_buy' is not registered"):
         outer.enable("x_buy")
+
+
+def names_taken(app: mcprev.App) -> Mapping[str, Any]:
+    return {**app.registry.tools, **app.registry.resources, **app.registry.templates, **app.registry.prompts}
+
+
+@pytest.mark.parametrize("prefix", [None, "x"])
+@pytest.mark.parametrize("deep", [False, True], ids=["", "deep"])
+def test_a_name_that_is_out_of_service_where_it_comes_from_cannot_be_taken(
+    prefix: str | None, deep: bool
+) -> None:
+    """Neither where its app is mounted, whichever comes first, nor by another app that is mounted there."""
+
+    def other() -> mcprev.App:
+        """An app that has all names of the first one as they are in the outer app."""
+        taken = mcprev.App("taken", "1")
+        taken.mount(shop(), prefix)
+        return taken
+
+    inner, outer = shop(), mcprev.App("outer", "1")
+    middle = mcprev.App("middle", "1")
+    middle.mount(inner)
+    outer.mount(middle if deep else inner, prefix)
+    before = names_taken(outer)
+    for kind in ("tools", "resources", "templates", "prompts"):
+        for name in tuple(inner.registry.of(kind)):
+            inner.disable(name)
+            for key in set(before) - set(names_taken(outer)):
+                single = mcprev.App("single", "1")
+                single.registry.set_entry(kind, key, before[key])
+                with pytest.raises(ValueError, match="registered already, out of service at present"):
+                    outer.mount(single)
+            inner.enable(name)
+            assert names_taken(outer).keys() == before.keys()
+    inner.disable("buy")
+    key = "buy" if prefix is None else "x_buy"
+    with pytest.raises(ValueError, match=f"'{key}' is registered already, out of service"):
+        outer.tool(lambda_of(), name=key)
+    late = mcprev.App("late", "1")
+    late.tool(lambda_of(), name=key)
+    held = late.registry.tools[key]
+    with pytest.raises(ValueError, match="registered already"):
+        late.mount(middle if deep else inner, prefix)
+    assert late.registry.tools == {key: held}
+    inner.enable("buy")
+    assert late.registry.tools == {key: held}
+    inner.remove_tool("buy")
+    outer.tool(lambda_of(), name=key)
+
+
+def test_a_name_of_a_tool_that_is_made_of_one_out_of_service_cannot_be_taken() -> None:
+    inner, outer = shop(), mcprev.App("outer", "1")
+    outer.mount(inner)
+    transform_tool(outer, "buy", name="purchase")
+    inner.disable("buy")
+    with pytest.raises(ValueError, match="'purchase' is registered already, out of service"):
+        outer.tool(lambda_of(), name="purchase")
+    inner.enable("buy")
+    assert "purchase" in outer.registry.tools
 
 
 @EVERY

@@ -5,7 +5,7 @@ A registry that is mounted in others passes each change on to them, so that look
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -182,6 +182,16 @@ class Registry:
         away = (kind, key) in self.disabled or (kind == "tools" and key in self.replaced)
         return away or key in self.of(kind)
 
+    def away(self, kind: str) -> Iterator[Key]:
+        """Yield the keys here of entries that may come back into service: disabled where they come from, or made of such."""
+        yield from (key for of, key in self.disabled if of == kind)
+        if kind == "tools":
+            yield from (key for made in self.derived.values() for key in made)
+        for inner in self.inner:
+            for outer, prefix in inner.outer:
+                if outer is self:
+                    yield from (inner.key_within(kind, prefix, key) for key in inner.away(kind))
+
     def checks(
         self, tags: frozenset[str], own: Callable[[Context], object] | None = None
     ) -> tuple[Check, ...]:
@@ -299,6 +309,9 @@ class Registry:
         found = [(kind, key, entry) for kind in KINDS for key, entry in inner.of(kind).items()]
         for kind, key, entry in found:
             self.check_addable(kind, inner.key_within(kind, prefix, key), getattr(entry, "task", None))
+        for kind in LISTED:
+            for key in set(inner.away(kind)).difference(inner.of(kind)):
+                self.check_addable(kind, inner.key_within(kind, prefix, key), None)
         inner.outer.append((self, prefix))
         self.inner.append(inner)
         for kind, key, entry in found:
@@ -339,6 +352,8 @@ class Registry:
         """Raise the error of `add` for what cannot be added here, or where this is mounted; `task` is as of a tool."""
         if self.knows(kind, key):
             raise ValueError(f"{key!r} is registered already")
+        if key in self.away(kind):
+            raise ValueError(f"{key!r} is registered already, out of service at present: it may come back")
         if kind == "tools":
             check_versions(str(key), task, {name: tool.task for name, tool in self.every_tool().items()})
         if self.served is not None and kind not in self.served:
