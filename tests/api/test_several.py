@@ -235,7 +235,19 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
         {"x": {"url": "https://x", "type": "carrier"}},
         "its type 'carrier' is unknown; .*stdio",
     ),
-    "an unknown transport": ({"x": {"url": "https://x", "transport": [1]}}, "its type .* is unknown"),
+    "an unknown transport": ({"x": {"url": "https://x", "transport": [1]}}, "its transport .* is unknown"),
+    "a type of processes": (
+        {"x": {"url": "https://x", "type": "stdio"}},
+        "the server 'x' .*`type` is 'stdio', which has no `url`",
+    ),
+    "a transport of processes": (
+        {"x": {"url": "https://x", "type": "http", "transport": "stdio"}},
+        "`transport` is 'stdio', which has no `url`",
+    ),
+    **{
+        f"{kind} of a command": ({"x": {"command": "c", "type": kind}}, "which has no `command`")
+        for kind in ("http", "sse", "streamable-http")
+    },
     "an empty command": ({"x": {"command": ""}}, "`command` is empty"),
     "an empty URL": ({"x": {"url": ""}}, "`url` is empty"),
     "disabled": ({"x": {"command": "c", "disabled": "no"}}, "`disabled` is neither true nor false"),

@@ -25,7 +25,7 @@ _MEMBERS: Final = ("command", "args", "env", "cwd", "url", "headers", "type", "d
 _BELONG: Final = {"url": ("args", "env", "cwd"), "command": ("headers",)}
 """Members that the other kind of entry has."""
 _TYPES: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http", "sse")
-"""What hosts write in `type` and `transport`; `command` or `url` decides."""
+"""What hosts write in `type` and `transport`; the first goes with `command`, all others with `url`."""
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
 _COMMENT: Final = re.compile(
     r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
@@ -103,9 +103,13 @@ def _check(members: Mapping[str, Json]) -> None:
             "`auth` cannot be said in a configuration; write a token in `headers`, or pass `mcprev.http(url, auth=...)` "
             "in place of this entry"
         )
-    kind: Json = members.get("type", members.get("transport"))
-    if kind is not None and kind not in _TYPES:
-        raise ValueError(f"its type {kind!r:.50} is unknown; the types are {', '.join(_TYPES)}")
+    for name in ("type", "transport"):
+        kind: Json = members.get(name)
+        if kind is not None and kind not in _TYPES:
+            raise ValueError(f"its {name} {kind!r:.50} is unknown; the types are {', '.join(_TYPES)}")
+        wrong_one = "url" if kind == _TYPES[0] else "command"
+        if kind is not None and wrong_one in members:
+            raise ValueError(f"`{name}` is {kind!r}, which has no `{wrong_one}`; remove one of them")
     if members.get("command") == "":
         raise ValueError("`command` is empty; name a program")
     if members.get("url") == "":
