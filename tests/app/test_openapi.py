@@ -898,8 +898,8 @@ def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> N
     result = call({"responses": {"200": body(output)}}, {})
     assert (
         text_of(result)
-        == "POST /x answered what its document does not allow: answer.target is not of type integer. The request succeeded; its "
-        'answer follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
+        == "POST /x answered what its document does not allow: answer.target is not of type integer. The request succeeded, so do "
+        'not repeat it; its answer follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
     )
     result = call({"parameters": [parameter("q", schema=NUMBER)]}, {"q": "a"})
     assert result.is_error
