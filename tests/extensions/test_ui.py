@@ -249,8 +249,22 @@ def test_a_tool_needs_a_page_of_its_app_and_the_first_page_comes_before_the_serv
     assert app.server.identity.kinds(SHOWN[-1])
     with pytest.raises(mcprev.LocalProtocolError, match="first page"):
         app.ui("ui://late", HTML)
+    with pytest.raises(mcprev.LocalProtocolError, match="first page"):
+        app.tool(name="t", ui=ui.ToolInterface(None, ["app"]))(lambda: "")
+    with pytest.raises(mcprev.LocalProtocolError, match="first page"):
+        app.mount(clock_app())
+    below, served = mcprev.App("b", "1"), mcprev.App("s", "1")
+    served.mount(below)
+    served.resource("notes://all")(lambda: "")
+    assert served.server.identity.kinds(SHOWN[-1])
+    with pytest.raises(mcprev.LocalProtocolError, match="first page"):
+        below.ui("ui://late", HTML)
+    with pytest.raises(mcprev.LocalProtocolError, match="first page"):
+        below.mount(clock_app(), "x")
+    assert not below.registry.tools
     late = clock_app()
     assert late.server.identity.kinds(SHOWN[-1])
+    late.mount(clock_app(), "x")
     assert late.ui("ui://late", HTML).uri == "ui://late"
 
 
@@ -366,3 +380,29 @@ def test_what_a_server_asks_for_is_read_and_checked(caplog: pytest.LogCaptureFix
     odd: list[Any] = [None, [], "x", 1, {"csp": [], "permissions": ["camera"]}]
     for each in odd:
         assert read(page_of(meta={"ui": each})).csp == ui.Csp()
+
+
+@pytest.mark.parametrize("row", SHOWN, ids=lambda row: row.name)
+def test_the_pages_of_several_servers_lead_back_to_them(row: Revision) -> None:
+    """Whatever a server names: a prefix of another server is a name of its own."""
+    old = mcprev.App("old", "1")
+    old.tool(name="flat", meta={"ui/resourceUri": "one__ui://clock", "ui": {"resourceUri": 5}})(lambda: "")
+    config = {"one": clock_app(), "two": clock_app(), "old": old}
+
+    async def main() -> None:
+        async with mcprev.connect_all(config, mode=row.name, extensions=[ui.HOST]) as clients:
+            tools = {tool.name: tool async for tool in clients.tools()}
+            for server in ("one", "two"):
+                found = ui.tool_interface(tools[f"{server}__now"])
+                assert found is not None
+                assert found.uri == f"{server}__ui://clock"
+                assert (await ui.read_page(clients, found)).html == HTML
+                assert (tools[f"{server}__now"].meta or {})["com.acme/own"] == 1
+                own = {tool.name: tool async for tool in clients[server].tools()}["now"]
+                assert ui.tool_interface(own) == ui.ToolInterface("ui://clock")
+                page = (await clients.list_tools()).tools[0]
+                assert (page.meta or {})["ui"]["resourceUri"] == "one__ui://clock"
+            assert tools["one__plain"].meta is None
+            assert (tools["old__flat"].meta or {})["ui/resourceUri"] == "old__one__ui://clock"
+
+    run(main())

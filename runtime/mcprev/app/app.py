@@ -144,6 +144,7 @@ class App(Routed, Pages, AppSources):
         if tasks is not None and server.tasks is not None:
             server.tasks.support, server.tasks.sees = registered.task_support, registered.sees_tool
             registered.runs_tasks = True
+        registered.declares_pages = registered.has_pages
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
         server.forget += keepers(registered)
@@ -421,7 +422,7 @@ class App(Routed, Pages, AppSources):
         `tasks` if this app has none, and for an app with options that would have no effect: its text says what to do
         instead. One of them is `exact`: such a handler answers for a whole server at a revision, its lists included, so
         nothing of this app could be served beside it. Raises `LocalProtocolError` if
-        the server was created already and the other app has a lifespan, `tasks` or functions of a new kind.
+        the server was created already and the other app has a lifespan, `tasks`, the first page or functions of a new kind.
         """
         for name, instead in _LOST.items():
             if app._options.get(name):
@@ -440,6 +441,8 @@ class App(Routed, Pages, AppSources):
             raise LocalProtocolError(
                 "mount an app with a lifespan or `tasks` before the first use of `app.server`"
             )
+        if app._registered.has_pages:
+            self._registered.check_pages("what the mounted app has")
         self._registered.mount(app._registered, prefix)
         self._mounted.append(app)
         self._inner_routes.append((app, prefix))

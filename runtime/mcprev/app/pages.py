@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from mcprev.app.registry import Registry, Resource
 from mcprev.app.signatures import Function
-from mcprev.errors import LocalProtocolError
 from mcprev.server.context import Context
 from mcprev_types.latest import models
 
@@ -72,11 +71,7 @@ class Pages:
             uri=uri, html=html, name=name, title=title, description=description, csp=csp, permissions=permissions,
             domain=domain, prefers_border=prefers_border,
         )  # fmt: skip
-        if self._registered.is_served and not self._registered.has_pages:
-            raise LocalProtocolError(
-                f"'{uri}' is the first page, but the server was created already: register it before the first use of "
-                "`app.server`"
-            )
+        self._registered.check_pages(f"'{uri}'")
 
         async def read(ctx: Context) -> list[models.TextResourceContents]:
             return [page.contents(str((ctx.request.params or {}).get("uri")))]
@@ -97,6 +92,7 @@ class Pages:
         found = interface_of(ui)
         if found.uri is not None and not self._registered.knows("resources", found.uri):
             raise ValueError(f"'{found.uri}' is not a page of this app: register it with `app.ui`")
+        self._registered.check_pages("a tool with `ui`")
         return found
 
     def _extensions(self) -> tuple[DeclaredExtension, ...]:

@@ -138,6 +138,8 @@ class Registry:
     """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
     served: frozenset[str] | None = None
     """The kinds that the server declares; None before it is created."""
+    declares_pages: bool = False
+    """Whether the server declares the extension for user interfaces."""
     runs_tasks: bool = False
     """Whether the server offers tasks."""
     on_changed: Callable[[Changed], None] | None = None
@@ -325,6 +327,16 @@ class Registry:
     def is_served(self) -> bool:
         """Whether a server was created for this registry, or for one in which it is mounted."""
         return self.served is not None or any(outer.is_served for outer, _ in self.outer)
+
+    def check_pages(self, what: str) -> None:
+        """Raise `LocalProtocolError` if a server was created that does not declare pages, so that clients never see them."""
+        if self.served is not None and not self.declares_pages:
+            raise LocalProtocolError(
+                f"{what} is the first page, but the server was created already: register it before the first use of "
+                "`app.server`"
+            )
+        for outer, _ in self.outer:
+            outer.check_pages(what)
 
     def key_within(self, kind: str, prefix: str | None, key: Key) -> Key:
         """Return the key of an entry in a registry that mounts this one. Raises `ValueError` for one that is too long."""

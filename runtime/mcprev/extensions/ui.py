@@ -27,7 +27,7 @@ from mcprev_types import ABSENT
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
-    from mcprev.client.client import Client
+    from mcprev.client.methods import Methods
     from mcprev.client.options import Options
     from mcprev.server.context import Context
 
@@ -54,6 +54,8 @@ _POLICIES: Final[Mapping[Permission, str]] = {
 }  # fmt: skip
 """The name of each permission in the permissions policy of browsers."""
 _URI: Final = re.compile(r"ui://[!$&-;=@-Z_a-z~%]{1,500}")
+_LINK: Final = re.compile(rf"[^:/\x00-\x1f\x7f]{{0,200}}{_URI.pattern}")
+"""The same for a client: a client of several servers adds a prefix."""
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ORIGIN: Final = re.compile(
     rf"(?:https?|wss?)://(?:(?:\*\.{_LABEL}\.)?(?:{_LABEL}\.)*{_LABEL})(?::[0-9]{{1,5}})?"
@@ -136,7 +138,7 @@ class ToolInterface:
     def __post_init__(self) -> None:
         """Check the members."""
         if self.uri is not None:
-            check_page_uri(self.uri)
+            check_page_uri(self.uri, _LINK)
         found = frozenset[Visibility](self.visibility)
         if isinstance(self.visibility, str) or found - EVERYONE:
             raise ValueError(
@@ -235,9 +237,9 @@ def interface_of(ui: UserInterface | ToolInterface) -> ToolInterface:
     return ui
 
 
-def check_page_uri(uri: str) -> None:
+def check_page_uri(uri: str, pattern: re.Pattern[str] = _URI) -> None:
     """Raise `ValueError` for a URI that no page can have."""
-    if _URI.fullmatch(uri) is None:
+    if pattern.fullmatch(uri) is None:
         raise ValueError(f"{uri!r:.80} is not the URI of a page; use 'ui://' and a name, as in 'ui://clock'")
 
 
@@ -286,7 +288,7 @@ def tool_interface(tool: models.Tool) -> ToolInterface | None:
     meta = _object(tool.meta)
     said = _object(meta.get("ui"))
     uri: Json = said.get("resourceUri", meta.get("ui/resourceUri"))
-    if not isinstance(uri, str) or _URI.fullmatch(uri) is None:
+    if not isinstance(uri, str) or _LINK.fullmatch(uri) is None:
         uri = None
     visible: Any = said.get("visibility")
     if not isinstance(visible, list):
@@ -309,14 +311,14 @@ def _sees(who: Visibility, tool: models.Tool) -> bool:
     return found is None or who in found.visibility
 
 
-async def read_page(client: Client, ui: str | ToolInterface, **options: Unpack[Options]) -> Page:
+async def read_page(client: Methods, ui: str | ToolInterface, **options: Unpack[Options]) -> Page:
     """Read a page from the server, by its URI or by what `tool_interface` returns.
 
     Raises `ValueError` for a URI that is not that of a page, `RemoteProtocolError` for contents of another URI or MIME type
     and for a page that is too large, and the errors of `Client.read_resource`.
     """
     uri = (ui.uri or "") if isinstance(ui, ToolInterface) else ui
-    check_page_uri(uri)
+    check_page_uri(uri, _LINK)
     result = await client.read_resource(uri, **options)
     if len(result.contents) != 1 or result.contents[0].uri != uri:
         raise RemoteProtocolError(f"'{uri}' is not read as one page with this URI", raw=result.to_wire())

@@ -122,7 +122,7 @@ class Clients(Methods):
     """Open connections to several servers, with the methods of a client; `clients["name"]` is the client of one server.
 
     Names of tools and prompts have the prefix `<server>__`, and so has every URI of a result: those of resources,
-    templates, contents and links. Lists contain the entries of all servers. What the client of one server returns has
+    templates, contents, links and the pages of tools. Lists contain the entries of all servers. What the client of one server returns has
     no prefixes, and leads nowhere but to this client.
     """
 
@@ -253,6 +253,7 @@ class Clients(Methods):
         prefix = server + self._separator
         if method in _LISTS_OF_NAMES:
             entry = entry.model_copy(update={"name": prefix + str(cast("Any", entry).name)})
+            entry = _with_page(entry, prefix)
         return prefixed_links(entry, prefix)
 
     async def aclose(self) -> None:
@@ -301,6 +302,18 @@ def prefixed_links(value: T, prefix: str) -> T:
         if new is not item:
             changed[name] = new
     return value.model_copy(update=changed) if changed else value
+
+
+def _with_page(entry: Model, prefix: str) -> Model:
+    """Return a tool with a prefix at the URI of the page that its `_meta` names (`mcprev.extensions.ui`)."""
+    meta: Json = getattr(entry, "meta", None) or {}
+    said: Json = meta.get("ui")
+    changed: dict[str, Json] = {}
+    if isinstance(said, dict) and isinstance(said.get("resourceUri"), str):
+        changed["ui"] = {**said, "resourceUri": prefix + said["resourceUri"]}
+    if isinstance(meta.get("ui/resourceUri"), str):
+        changed["ui/resourceUri"] = prefix + meta["ui/resourceUri"]
+    return entry.model_copy(update={"meta": {**meta, **changed}}) if changed else entry
 
 
 _FUNCTIONS: Final = ("sampling", "elicitation", "logging", "on_change")
