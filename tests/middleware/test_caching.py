@@ -358,3 +358,40 @@ def test_a_cache_belongs_to_one_app() -> None:
 def test_a_change_of_another_kind_changes_nothing() -> None:
     caching = Caching(60)
     caching.changed(Changed.PROMPTS)
+
+
+@BOTH
+def test_tasks_and_lists_pass_by_the_cache(row: Any) -> None:
+    async def test() -> None:
+        runs, seen = list[str](), list[str]()
+
+        async def note(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+            seen.append(call.method)
+            return await call_next(call)
+
+        app = mcprev.App("builds", "1", middleware=[Caching(60, tools=["build", "price"]), note])
+
+        @app.tool(task="optional")
+        async def build(ctx: mcprev.Context) -> str:
+            runs.append("build")
+            if not row.handshake:
+                await ctx.detach()
+            return str(len(runs))
+
+        @app.tool
+        async def price() -> str:
+            runs.append("price")
+            return str(len(runs))
+
+        async with mcprev.connect(app, mode=row.name, cache=False) as client:
+            for _ in range(2):
+                assert (await client.call_tool("price")).text == "1"
+            for number in ("2", "3"):
+                task = await client.start_tool("build")
+                assert (await task.result(timeout=10)).text == number
+            for _ in range(2):
+                await client.list_tools(fresh=True)
+            assert runs == ["price", "build", "build"]
+            assert seen.count("tools/list") == 2
+
+    run(test())
