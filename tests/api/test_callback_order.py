@@ -211,7 +211,7 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
         assert queue.put(partial(work, 0))
         await asyncio.sleep(0)
-        assert [queue.put(partial(work, number)) for number in (1, 2, 3)] == [True, True, False]
+        assert [queue.put(partial(work, number)) for number in (1, 2, 3, 4)] == [True, True, False, False]
         gate.set()
         await queue.settled()
         assert got == [0, 1, 2]
@@ -220,7 +220,41 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
     with caplog.at_level(logging.WARNING, logger="mcprev.client"):
         run(main())
-    assert "too many messages wait for slow callbacks" in caplog.text
+    assert caplog.text.count("too many messages wait for slow callbacks") == 1, "once for a burst"
+    caplog.clear()
+
+
+@req("LIFE-18", "LOG-5")
+@each_row
+def test_a_flood_of_messages_has_a_bound_and_delays_no_result(
+    row: Revision, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(callback_queue, "CALLBACKS", 20)
+    monkeypatch.setattr(callback_queue, "SLOW", 0.01)
+    app = mcprev.App("flood", "1")
+
+    @app.tool
+    async def flood(ctx: mcprev.Context) -> str:
+        for number in range(500):
+            await ctx.log("error", str(number))
+        return "done"
+
+    async def main() -> None:
+        gate, got = asyncio.Event(), list[object]()
+
+        async def note(message: m.LoggingMessageNotificationParams) -> None:
+            await gate.wait()
+            got.append(message.data)
+
+        async with mcprev.connect(app, mode=row.name, logging=note) as client:
+            assert (await client.call_tool("flood", log_level="error")).text == "done"
+            gate.set()
+            await until(lambda: len(got) >= 15)
+        assert len(got) <= 40
+
+    with caplog.at_level(logging.WARNING, logger="mcprev.client"):
+        run(main())
+    assert 1 <= caplog.text.count("too many messages wait for slow callbacks") <= 5
     caplog.clear()
 
 

@@ -30,11 +30,11 @@ class CallbackQueue:
     continues beside it.
     """
 
-    __slots__ = ("_closed", "_ended", "_queued", "_settling", "_tasks", "_waiting", "runner")
+    __slots__ = ("_closed", "_dropping", "_ended", "_queued", "_settling", "_tasks", "_waiting", "runner")
 
     def __init__(self) -> None:
         self._waiting: deque[_Callback] = deque()
-        self._closed = False
+        self._closed = self._dropping = False
         self.runner: asyncio.Task[None] | None = None
         """The task that takes the next callback; None while there is none to run."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,8 +50,13 @@ class CallbackQueue:
         """Run a callback after those that were put before; return False if too many wait. What it raises is logged."""
         if self._closed:
             return False
-        if len(self._waiting) >= CALLBACKS or len(self._tasks) >= MAX_HANDLERS:
-            _logger.warning("too many messages wait for slow callbacks: one is dropped")
+        dropping, self._dropping = (
+            self._dropping,
+            len(self._waiting) >= CALLBACKS or len(self._tasks) >= MAX_HANDLERS,
+        )
+        if self._dropping:
+            if not dropping:
+                _logger.warning("too many messages wait for slow callbacks: messages are dropped")
             return False
         self._queued += 1
         self._waiting.append(callback)
