@@ -107,6 +107,21 @@ def test_a_server_without_authentication_warns_beyond_loopback(caplog: pytest.Lo
 
 
 @req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize(("host", "warned"), [(EVERYWHERE, 1), ("127.0.0.1", 0), ("::1", 0)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_static_tokens_warn_where_the_server_starts_beyond_this_machine(
+    host: str, warned: int, wrap: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    static = mcprev.StaticTokens({"secret-token": "ann"})
+    auth = mcprev.Bearer(mcprev.AnyVerifier(static, static)) if wrap else static
+    listened(caplog, host, auth=auth)
+    found = lines(caplog, "mcprev.auth", logging.WARNING)
+    assert [line.partition(",")[0] for line in found] == [
+        "static tokens are used at '0.0.0.0'" for _ in range(warned)
+    ]
+
+
+@req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize("level", [logging.WARNING, logging.INFO])
 def test_a_program_that_logs_nothing_prints_where_it_listens(
     level: int, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

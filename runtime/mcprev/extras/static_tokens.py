@@ -42,7 +42,8 @@ class StaticTokens(Bearer):
     """Requires one of a few tokens that you write down, for development: `auth=StaticTokens({"secret": "ann"})`.
 
     Clients send it as a header, `Authorization: Bearer secret`; there is no login. It is also a verifier, for a `Bearer`
-    or an `AnyVerifier`. The log warns if a client reaches the server by a name that is not of this machine.
+    or an `AnyVerifier`. The log warns, on start if possible, if others than this machine reach the server: if it listens at
+    an address that is not loopback, or a client names it by one.
     """
 
     issuers: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ class StaticTokens(Bearer):
         return found[0]
 
     def seen_at(self, host: str | None) -> None:
-        """Warn once if a client reaches the server by a name that is not of this machine."""
+        """Warn once if the server listens at, or a client reaches it by, a name that is not of this machine."""
         name = None if host is None else split_host(host)
         if not self._warned and name is not None and not is_loopback(name[0]):
             self._warned = True

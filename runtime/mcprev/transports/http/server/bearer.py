@@ -139,7 +139,8 @@ class Bearer:
             )
         self.resource: str = "" if parts is None else in_lower_case(parts)
         """The URL of the resource; empty without one."""
-        self._seen_at: Callable[[str | None], object] | None = getattr(verify, "seen_at", None)
+        self.reached_at: Callable[[str | None], object] = getattr(verify, "seen_at", lambda _: None)
+        """Tells the verifier a name of this server: where it listens, and the `Host` of each request."""
         self._verify, self._needs, self._suffices = verify, needs, suffices
         self._scopes = _check_scopes(scopes)
         self._always = frozenset(self._scopes)
@@ -204,8 +205,7 @@ class Bearer:
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token
-        if self._seen_at is not None:
-            self._seen_at(headers.text(b"host"))
+        self.reached_at(headers.text(b"host"))
         access = await self._verified(token)
         if isinstance(access, HttpError):
             return access

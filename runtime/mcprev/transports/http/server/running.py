@@ -97,6 +97,8 @@ def report(app: AsgiApp, listening: socket.socket, *, alone: bool) -> None:
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
     _logger.info("%s", text)
+    if settings.auth is not None:
+        settings.auth.reached_at(where.removeprefix("http://"))
     if by is None and not is_loopback(host):
         _logger.warning(
             "the server listens at %s without authentication: everybody who reaches that address can use it; pass `auth`, or "
