@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from mcprev.app.bound_middleware import bind_entries, keepers
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
@@ -118,7 +117,10 @@ class App(Routed, Pages, AppSources):
             requires=options.get("requires") or {},
         )
         self._mounted: list[App] = []
-        bind_entries(self._registered)
+        if self._registered.middleware:
+            from mcprev.app.bound_middleware import bind_entries
+
+            bind_entries(self._registered)
 
     @property
     def server(self) -> Server:
@@ -147,7 +149,10 @@ class App(Routed, Pages, AppSources):
         registered.declares_pages = registered.has_pages
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
-        server.forget += keepers(registered)
+        if registered.inner:
+            from mcprev.app.bound_middleware import keepers
+
+            server.forget += keepers(registered)
         server.routes = self.all_routes
         return server
 

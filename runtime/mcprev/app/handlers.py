@@ -21,7 +21,6 @@ from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, Json, ResourceNotFound
 from mcprev.json_schema.validation import describe
 from mcprev.server.context import Context
-from mcprev.server.middleware import wrap
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
 
@@ -266,6 +265,8 @@ async def _through(
 
     The method is that of the call, which a tool makes where it reads a resource or gets a prompt.
     """
+    from mcprev.server.middleware import wrap
+
     result: R = await wrap(entry.around, method, serve)(ctx, params)
     return result
 

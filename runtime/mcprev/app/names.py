@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mcprev.server.context import Context
-from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware, wrap
 from mcprev_types.latest import models
+
+if TYPE_CHECKING:
+    from mcprev.server.context import Context
+    from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware
 
 MAX_TOOL_NAME: Final = 128
 TOOL_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
@@ -66,6 +68,7 @@ async def with_own_names(
     kind: str, prefix: str, middleware: Sequence[Middleware], call: HandlerCall, call_next: CallNext
 ) -> HandlerResult:
     """Run the middleware of an app that is mounted with a prefix: its params have the names of that app."""
+    from mcprev.server.middleware import wrap
 
     async def outside(ctx: Context, params: Any) -> HandlerResult:  # noqa: ANN401 - of its method
         return await call_next(

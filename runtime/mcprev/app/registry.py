@@ -20,11 +20,11 @@ from mcprev.errors import LocalProtocolError, did_you_mean
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
-from mcprev.server.middleware import Middleware
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
     from mcprev.extensions.ui import ToolInterface
+    from mcprev.server.middleware import Middleware
 
 E = TypeVar("E", bound="Entry")
 Visible: TypeAlias = Callable[[Context, frozenset[str]], bool | Awaitable[bool]]
