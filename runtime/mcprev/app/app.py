@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
+from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
@@ -23,14 +24,7 @@ from mcprev.app.options import (
     read_options,
 )
 from mcprev.app.pages import Pages, shows_pages
-from mcprev.app.registry import (
-    Prompt,
-    RegisteredTool,
-    Registry,
-    Resource,
-    ResourceTemplate,
-    Visible,
-)
+from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
 from mcprev.app.routed import Routed
 from mcprev.app.signatures import Function

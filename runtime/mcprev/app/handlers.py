@@ -13,8 +13,9 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from mcprev.app.entries import Entry, Prompt, RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.names import VERSION, VERSIONS, versions_among
-from mcprev.app.registry import KINDS, Entry, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
+from mcprev.app.registry import KINDS, Registry
 from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal

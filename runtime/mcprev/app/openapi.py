@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
+from mcprev.app.entries import Entry, RegisteredTool
 from mcprev.app.names import MAX_TOOL_NAME
 from mcprev.app.openapi_calls import (
     JSON_TYPE,
@@ -36,7 +37,6 @@ from mcprev.app.openapi_document import (
     text_at,
 )
 from mcprev.app.openapi_routes import OpenApiRoute, is_readable, resource_of
-from mcprev.app.registry import Entry, RegisteredTool
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.callbacks import at_once, decision

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from pydantic_core import from_json
 
+from mcprev.app.entries import RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.openapi_calls import ApiArgument, ApiError, Operation
 from mcprev.app.openapi_document import refuse
-from mcprev.app.registry import RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.app.uri_templates import Template
 from mcprev.errors import InternalError, Json, ToolError

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from mcprev.app.registry import Registry, Resource
+from mcprev.app.entries import Resource
+from mcprev.app.registry import Registry
 from mcprev.app.signatures import Function
 from mcprev.server.context import Context
 from mcprev_types.latest import models

@@ -5,17 +5,23 @@ A registry that is mounted in others passes each change on to them, so that look
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from mcprev.app.entries import (
+    Check,
+    Entry,
+    Prompt,
+    RegisteredTool,
+    Resource,
+    ResourceTemplate,
+    Visible,
+    renamed,
+)
 from mcprev.app.names import check_versions, prefixed, versions_among, with_own_names
-from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
-from mcprev.app.uri_templates import Template
-from mcprev.callbacks import allows
 from mcprev.errors import LocalProtocolError, did_you_mean
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
@@ -23,13 +29,8 @@ from mcprev.server.context import Context
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
-    from mcprev.extensions.ui import ToolInterface
     from mcprev.server.middleware import Middleware
 
-E = TypeVar("E", bound="Entry")
-Visible: TypeAlias = Callable[[Context, frozenset[str]], bool | Awaitable[bool]]
-Check: TypeAlias = tuple[Callable[..., object], tuple[object, ...]]
-"""A function that says whether the client of a request sees an entry, and its arguments after the context."""
 Key: TypeAlias = "str | tuple[str, str]"
 """What an entry is registered under: its name or URI; of a completion that and the name of the argument."""
 KINDS: Final[Mapping[str, Changed | None]] = {
@@ -41,82 +42,8 @@ LISTED: Final = tuple(kind for kind, changed in KINDS.items() if changed is not 
 """The kinds that clients can list; their functions are in an `Entry`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Entry:
-    """What tools, resources, templates and prompts have in common."""
-
-    listed: Any
-    """The entry as clients see it, a model."""
-    function: Function
-    tags: frozenset[str] = frozenset()
-    checks: tuple[Check, ...] = ()
-    """All of them have to hold for a client to see the entry; for any other client it does not exist."""
-    around: tuple[Middleware, ...] = ()
-    """The middleware of the mounted apps that the entry comes from."""
-
-    async def shown(self, ctx: Context) -> bool:
-        """Return whether the client of a request sees the entry; the functions are called once for each request."""
-        if not self.checks:
-            return True
-        known = _SHOWN.setdefault(ctx, {})
-        if self not in known:
-            found = True
-            for function, more in self.checks:
-                found = found and await allows(function, ctx, *more)
-            known[self] = found  # only now: another task may ask meanwhile, or this one be cancelled
-        return known[self]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegisteredTool(Entry):
-    """A function that is a tool."""
-
-    listed: models.Tool
-    returns: ToolReturns
-    task: Support | None = None
-    """Whether it can run as a task; None to do as the option `tasks` of the served app says."""
-    ui: ToolInterface | None = None
-    """The page that shows its results, and who sees the tool."""
-
-    def shown_as(self, ctx: Context, resources: Collection[str]) -> models.Tool:
-        """Return the tool as the client of a request sees it: with its page if the client shows pages."""
-        if self.ui is None or (self.ui.uri is not None and self.ui.uri not in resources):
-            return self.listed
-        from mcprev.extensions.ui import shown_to
-
-        meta = {**(self.listed.meta or {}), **self.ui.meta}
-        return self.listed.model_copy(update={"meta": meta}) if shown_to(ctx) else self.listed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resource(Entry):
-    """A function that reads one resource."""
-
-    listed: models.Resource
-    cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """How long and for whom a client may keep what it read, as members of the result."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ResourceTemplate(Entry):
-    """A function that reads the resources of a template."""
-
-    listed: models.ResourceTemplate
-    template: Template
-    cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prompt(Entry):
-    """A function that is a prompt."""
-
-    listed: models.Prompt
-
-
 Derive: TypeAlias = Callable[[RegisteredTool], RegisteredTool]
 """Makes a tool of another one."""
-_SHOWN: Final = WeakKeyDictionary[Context, dict[Entry, bool]]()
-"""The entries that the clients of requests see or do not see, as far as it was asked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -462,12 +389,3 @@ class Registry:
         what = KINDS[kind]
         if self.on_changed is not None and what is not None:
             self.on_changed(what)
-
-
-def renamed(entry: E, key: str, checks: tuple[Check, ...], around: tuple[Middleware, ...]) -> E:
-    """Return an entry under another name or URI, with further checks of who sees it, and with middleware."""
-    told: dict[str, Any] = {"checks": (*entry.checks, *checks), "around": around}
-    if isinstance(entry, ResourceTemplate):
-        told["template"] = Template(key)
-    name = next(name for name in ("uri_template", "uri", "name") if hasattr(entry.listed, name))
-    return replace(entry, listed=entry.listed.model_copy(update={name: key}), **told)

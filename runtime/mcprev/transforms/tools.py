@@ -10,9 +10,10 @@ from pydantic_core import MISSING
 
 from mcprev.app.app import App
 from mcprev.app.dependencies import read_hints
+from mcprev.app.entries import RegisteredTool
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import EntryOptions
-from mcprev.app.registry import RegisteredTool, Registry
+from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.callbacks import finished, title_of
