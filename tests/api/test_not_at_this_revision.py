@@ -52,7 +52,8 @@ def test_a_form_at_a_revision_without_forms(row: Revision, declared: bool) -> No
             assert "`ctx.revision`" in text
             assert "elicitation" in caught[0].required
         else:
-            assert text == ("" if declared else "this needs the client capability elicitation.form")
+            missing = "this needs the client capability elicitation.form, which the client has not declared"
+            assert text == ("" if declared else missing)
 
     run(main())
 

@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
@@ -130,6 +131,9 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
         if headers:
             raise click.BadParameter("headers require a server at a URL", param_hint="--header")
         if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:
+            file, is_file, _ = argv[0].rpartition(".py")
+            if is_file and not Path(f"{file}.py").is_file():
+                raise click.ClickException(f"there is no file '{clean(file)}.py'")
             return mcprev.stdio(sys.executable, "-m", "mcprev", "serve", argv[0])
         return mcprev.stdio(*argv)
     pairs = [header.partition(":") for header in headers]

@@ -378,11 +378,13 @@ def with_extensions(
 ) -> tuple[Mapping[str, Json], dict[str, AddedMethod]]:
     """Return the declared capabilities with those of extensions, and the methods that the extensions add.
 
-    Raises `ValueError` for an extension or a method that is there twice.
+    Raises `ValueError` for an extension or a method that is there twice, and `TypeError` for the name of an extension.
     """
     settings = dict[str, Json](declared.get("extensions") or {})
     added: dict[str, AddedMethod] = {}
     for extension in extensions:
+        if isinstance(extension, str):
+            raise TypeError(f"an extension is no text: extensions=[mcprev.Extension({extension!r})]")
         methods = extension.methods(base)
         for name in ({extension.name} & settings.keys()) or (added.keys() & methods.keys()):
             raise ValueError(f"'{name}' is declared twice")

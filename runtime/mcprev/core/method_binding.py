@@ -157,7 +157,10 @@ async def call_stub(stub: Stub, context: object, params: object) -> dict[str, Js
         return write()
     if isinstance(result, Mapping):
         return dict(cast("Mapping[str, Json]", result))
-    raise TypeError(f"a handler returned {type(result).__name__}, which is no result")
+    given = type(result).__name__
+    raise TypeError(
+        f"a handler returned {given}: return the result as a model, such as `CreateMessageResult`, or a dict"
+    )
 
 
 def only_text(result: dict[str, Json]) -> bool:
