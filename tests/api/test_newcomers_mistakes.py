@@ -32,7 +32,7 @@ def test_a_callback_for_sampling_returns_a_result() -> None:
         return (await ctx.sample("Write.")).text
 
     async def call() -> None:
-        async with mcprev.connect(app, sampling=cast("Any", lambda _: "a text")) as client:
+        async with mcprev.connect(app, sampling=cast("Any", str)) as client:
             await client.call_tool("write")
 
     with pytest.raises(TypeError, match="a handler returned str: return the result as a model, such as"):
