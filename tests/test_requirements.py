@@ -40,7 +40,6 @@ FOLDERS: Final = (
 """What is tested there is what the requirements are about; the rest is the generator and its packages."""
 EXEMPT: Final[Mapping[str, str]] = {
     "api/test_newcomers_mistakes.py": "what messages say to newcomers",
-    "app/test_indirect_access.py": "what tools made of an app let through",
     "auth/test_server_verifiers.py": "options of our verifiers",
     "http/test_routes.py": "what is served beside the endpoint",
     "http/test_routes_served.py": "what is served beside the endpoint",

@@ -6,6 +6,7 @@ characters. `mcprev.cli.table` does the same for the runtime, since neither pack
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Final
@@ -29,7 +30,13 @@ def echo_lines(text: str, *, err: bool = False, coloured: bool = False) -> None:
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     parts = (_LINE_END_OR_COLOUR if coloured else _LINE_END).split(text)
     shown = "".join(part if n % 2 else clean(part) for n, part in enumerate(parts))
-    click.echo(shown.encode(encoding, "backslashreplace").decode(encoding), err=err, nl=False)
+    try:
+        click.echo(shown.encode(encoding, "backslashreplace").decode(encoding), err=err, nl=False)
+    except BrokenPipeError:
+        # Nobody reads on, such as `head` after its lines. The command goes on: its exit code says how it ended.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, (sys.stderr if err else sys.stdout).fileno())
+        os.close(nowhere)
 
 
 def show_progress(text: str) -> None:

@@ -61,6 +61,23 @@ def test_a_reader_that_stops_early_is_no_error(arguments: tuple[str, ...]) -> No
 
 @req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
+    "arguments",
+    [("generate", "--check", "--out", ".", FIFTH), ("diff", "--fail-on", "any", FOURTH, FIFTH)],
+    ids=lambda a: a[0],
+)
+def test_a_check_that_fails_does_so_also_if_its_reader_stops_early(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        argv = [sys.executable, "-m", "mcprev", *arguments]
+        done = subprocess.run(argv, stdout=writing, stderr=writing, check=False)
+    finally:
+        os.close(writing)
+    assert done.returncode == 1
+
+
+@req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize(
     "arguments", [("show", FIFTH), ("diff", "--format", "table", FOURTH, FIFTH)], ids=lambda a: a[0]
 )
 def test_no_color_takes_every_style_away(arguments: tuple[str, ...]) -> None:

@@ -148,8 +148,6 @@ def _output(text: str, output: Path | None, style: TextStyle) -> None:
             echo_lines(text, coloured=style.colour)
         else:
             _write(output, text)
-    except BrokenPipeError:
-        raise
     except OSError as error:
         echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
         sys.exit(_OUTPUT_FAILED)

@@ -6,7 +6,6 @@ A subcommand whose extra is not installed names the extra instead of showing a t
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,7 +17,7 @@ import click
 from typing_extensions import override
 
 from mcprev import __version__
-from mcprev.cli.table import echo_lines
+from mcprev.cli.table import close_broken_pipes, echo_lines
 
 _READING: Final = ("tree_sitter", "tree_sitter_typescript", "jinja2")
 _DIFF: Final = ("diff", _READING)
@@ -74,7 +73,7 @@ def _printed_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        _close_broken_pipes()
+        close_broken_pipes()
         raise click.exceptions.Exit(0) from None
     except click.ClickException as error:
         shown = StringIO()
@@ -82,17 +81,6 @@ def _printed_errors() -> Iterator[None]:
         usage, label, message = shown.getvalue().partition("Error: ")
         echo_lines(usage + label + message.removesuffix("\n").replace("\n", "\n  "), err=True)
         raise click.exceptions.Exit(error.exit_code) from None
-
-
-def _close_broken_pipes() -> None:
-    """Discard what is left to print where nobody reads on, such as `head` after its lines: Python flushes it at exit."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
 
 
 def _command(name: str, module: str) -> click.Command:

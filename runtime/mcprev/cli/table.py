@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
 import sys
@@ -79,4 +80,18 @@ class CleanFormatter(logging.Formatter):
 
 def _print(text: str, *, err: bool = False) -> None:
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
-    click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err)
+    try:
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err)
+    except BrokenPipeError:
+        close_broken_pipes()  # the command goes on: its exit code says how it ended
+
+
+def close_broken_pipes() -> None:
+    """Discard what is left to print where nobody reads on, such as `head` after its lines: Python flushes it at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
