@@ -515,6 +515,23 @@ def test_only_users_that_are_allowed_log_in(allow: Any) -> None:
     run(main())
 
 
+def test_a_user_who_may_not_use_the_server_any_more_is_locked_out_by_the_next_refresh() -> None:
+    async def main() -> None:
+        may = True
+        async with github(allow=lambda user: may and user.subject.startswith("github:")) as site:
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            tokens = (await hand.redeem(client, await hand.log_in(client))).json
+            tokens = (await hand.refresh(client, tokens["refresh_token"])).json
+            may = False
+            assert_refused(await hand.refresh(client, tokens["refresh_token"]))
+            assert await hand.status(tokens["access_token"]) == 401
+            may = True
+            assert_refused(await hand.refresh(client, tokens["refresh_token"]))
+
+    run(main())
+
+
 # -- registration ---------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,8 @@ class LoginOptions(TypedDict, total=False):
     """Further scopes that clients get if they ask for them."""
     allow: Callable[[User], object] | None
     """A function, async or not, that returns whether a user may log in; `user.subject` and `user.claims` are as the
-    provider says. None: everybody whom the provider lets in, which at GitHub and Google is everybody."""
+    provider says at the login. It is asked at each refresh too: a login that it refuses ends. None: everybody whom the
+    provider lets in, which at GitHub and Google is everybody."""
     remember: float
     """The time for which a browser is not asked again for consent to the same client. 0, the default, asks at every
     login. For clients with a metadata document it always asks: their ids are public."""

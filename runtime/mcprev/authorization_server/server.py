@@ -310,9 +310,12 @@ class AuthorizationServer:
         return await self._logged_in(wanted, user)
 
     async def _logged_in(self, wanted: AuthorizationRequest, user: User) -> WebResponse:
-        if self._settings.allow is not None and not await allows(self._settings.allow, user):
+        if not await self._may_use(user):
             return self._denied(wanted, "the user may not use this server")
         return redirect(wanted.answer(self.issuer, code=await self.grants.issue_code(wanted, user)))
+
+    async def _may_use(self, user: User) -> bool:
+        return self._settings.allow is None or await allows(self._settings.allow, user)
 
     def _denied(self, wanted: AuthorizationRequest, why: str) -> WebResponse:
         return redirect(wanted.answer(self.issuer, error="access_denied", error_description=why))
@@ -361,10 +364,13 @@ class AuthorizationServer:
         return json_response(found)
 
     async def _refresh(self, client: str, form: Mapping[str, str]) -> dict[str, Json]:
-        """Redeem a refresh token, if the identity provider still knows its user."""
+        """Redeem a refresh token, if its user may still use this server and the identity provider still knows the user."""
         name, rotation = await self.grants.refresh(client, form)
         grant = await self.grants.find(name)
         if grant is not None:
+            if not await self._may_use(User(grant.subject, grant.claims)):
+                await self.grants.end(name)
+                raise OAuthError("invalid_grant", "the user may not use this server any more")
             try:
                 await self._users.renew(self.grants, name, grant)
             except AuthError as error:
