@@ -217,4 +217,4 @@ def test_errors_that_do_not_say_what_they_are_about() -> None:
 
     run(main())
     needed: dict[str, Any] = {"elicitation": {"url": {}}, "roots": {}}
-    assert str(missing_capability(needed)).endswith("capability elicitation.url, roots")
+    assert "capability elicitation.url, roots, which the client has not declared" in str(missing_capability(needed))
