@@ -97,6 +97,31 @@ def test_what_only_the_program_protects_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def main(checks):\n    return checks(app.asgi())", 6),
+        ("def main(checks):\n    return checks(app=app.asgi(path='/x'))", 6),
+        ("def main(web):\n    inner = app.asgi()\n    web.mount('/mcp', inner)", 7),
+        ("def main(uvicorn):\n    uvicorn.run(app.asgi())", None),
+        ("def main(uvicorn):\n    found = app.asgi()\n    uvicorn.Config(found)", None),
+        ("def main():\n    return app.asgi()", None),
+    ],
+)
+def test_what_other_code_may_protect_is_served_with_a_warning(
+    text: str, line: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path("wrapped.py").write_text(BARE + text, encoding="utf-8")
+    assert serve(monkeypatch, "wrapped.py:app", "--no-auth")[0] is not None
+    assert caplog.messages == []
+    assert serve(monkeypatch, "wrapped.py:app")[0] is not None
+    told = (
+        f"wrapped.py:{line} puts the server into other code, which this command does not run: if that authenticates "
+        "clients, run it with an ASGI server such as uvicorn instead"
+    )
+    assert caplog.messages == ([] if line is None else [told])
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -20,7 +20,10 @@ _SERVES: Final = frozenset({"run_http", "serve_http", "asgi"})
 _AUTHENTICATES: Final = frozenset({"auth", "principal"})
 GUARDS: Final = frozenset({"Bearer", "Login", "StaticTokens"})
 """The classes of the option `auth`."""
-_WORDS: Final = (*_AUTHENTICATES, *GUARDS)
+_ASGI: Final = "asgi"
+_RUNNERS: Final = frozenset({"run", "Config"})
+"""What runs an ASGI app as it is: `uvicorn.run`, `uvicorn.Config`."""
+_WORDS: Final = (*_AUTHENTICATES, *GUARDS, _ASGI)
 _MAX_FILE: Final = 1024 * 1024
 _MAX_BESIDE: Final = 200
 """The most files of a folder that are read."""
@@ -32,9 +35,20 @@ def protecting_line(modules: Sequence[ModuleType]) -> str | None:
     `modules` are those that were imported to load the server, its own first. Also found is a call whose options cannot be
     told, such as `run_http(**options)` in a file that mentions `auth`.
     """
+    return _first(modules, _protecting)
+
+
+def wrapping_line(modules: Sequence[ModuleType]) -> str | None:
+    """Return the file and line of a call that puts the `asgi()` of a server into other code, which may authenticate
+    clients; None if there is none.
+    """
+    return _first(modules, _wrapping)
+
+
+def _first(modules: Sequence[ModuleType], find: Callable[[ast.Module], int | None]) -> str | None:
     for path in dict.fromkeys(_files(modules)):
         tree = _parsed(path)
-        line = None if tree is None else _protecting(tree)
+        line = None if tree is None else find(tree)
         if line is not None:
             return f"{path.name}:{line}"
     return None
@@ -90,6 +104,29 @@ def _protecting(tree: ast.Module) -> int | None:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     lines = [call.lineno for call in calls if _name(call.func) in GUARDS or _serves_with_auth(call)]
     return min(lines, default=None)
+
+
+def _wrapping(tree: ast.Module) -> int | None:
+    """Return the line of the first call with an `asgi()` as an argument, or with a name that stands for one."""
+    names = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _is_asgi(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    lines = [
+        call.lineno
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _name(call.func) not in _RUNNERS
+        for given in (*call.args, *(keyword.value for keyword in call.keywords))
+        if _is_asgi(given) or (isinstance(given, ast.Name) and given.id in names)
+    ]
+    return min(lines, default=None)
+
+
+def _is_asgi(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _ASGI
 
 
 def _serves_with_auth(call: ast.Call) -> bool:

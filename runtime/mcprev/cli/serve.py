@@ -12,6 +12,7 @@ import click
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.table import CleanFormatter
 
+_logger: Final = logging.getLogger("mcprev.server")
 _NO_AUTH: Final = {"auth": None, "principal": None}
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -80,7 +81,7 @@ def serve_command(
 
 
 def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, checked: bool) -> None:
-    from mcprev.cli.protection import protecting_line
+    from mcprev.cli.protection import protecting_line, wrapping_line
     from mcprev.server.http_app import http_app
     from mcprev.transports.http.server import running
 
@@ -93,6 +94,13 @@ def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, 
                 f"the server has no authentication here, but {line} sets some up, which this command does not run: pass it "
                 "as `auth=` to mcprev.App or mcprev.Server (`principal` in `http=`), where it holds for every way of "
                 "serving; or serve everybody with --no-auth"
+            )
+        line = wrapping_line(loaded.modules)
+        if line is not None:
+            _logger.warning(
+                "%s puts the server into other code, which this command does not run: if that authenticates clients, run it "
+                "with an ASGI server such as uvicorn instead",
+                line,
             )
     running.run_http(http_app(loaded.server, loaded.server.routes(), settings), host, port)
 
