@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import re
 from typing import Any
 
@@ -23,6 +25,7 @@ from authorization_server.town import (
     Site,
     Town,
 )
+from mcprev.authorization_server import clients, server
 from mcprev.authorization_server.login import Login
 from mcprev.testing.authorization_server import LocalAuthorizationServer, LocalUsers
 from requirements import req
@@ -159,14 +162,15 @@ def test_a_stolen_refresh_token_ends_the_login_and_a_repeated_request_does_not()
     run(main())
 
 
-def test_the_last_refresh_token_is_good_for_seconds_only() -> None:
+@pytest.mark.parametrize("seconds", [11, -11], ids=["later", "clock set back"])
+def test_the_last_refresh_token_is_good_for_seconds_only(seconds: float) -> None:
     async def main() -> None:
         async with github() as site:
             hand = ByHand(site)
             client = (await hand.register())["client_id"]
             first = (await hand.redeem(client, await hand.log_in(client))).json["refresh_token"]
             tokens = (await hand.refresh(client, first)).json
-            site.clock.now += 11
+            site.clock.now += seconds
             assert_refused(await hand.refresh(client, first))
             assert_refused(await hand.refresh(client, tokens["refresh_token"]))
 
@@ -223,6 +227,9 @@ def test_a_token_of_another_resource_server_or_kind_is_refused() -> None:
             there = ByHand(site, "http://127.0.0.1:8111")
             for token in (tokens["access_token"], tokens["refresh_token"], "idp-token-1"):
                 assert await there.status(token) == 401
+            page = await hand.ask(client)
+            there.cookies = hand.cookies  # browsers send cookies to all ports of a host
+            assert_page(await there.consent(page), 403)  # nor a form that the user was shown elsewhere
             assert await hand.status(tokens["refresh_token"]) == 401
             assert await hand.status("idp-token-1") == 401  # a provider's token opens nothing
 
@@ -230,15 +237,29 @@ def test_a_token_of_another_resource_server_or_kind_is_refused() -> None:
 
 
 @req("AUTH-10")
+@pytest.mark.parametrize(
+    "header", [[], "x", 1, None, {}, {"alg": []}, {"alg": "none"}, {"alg": "ES384", "kid": []}, "[" * 5000], ids=lambda value: str(value)[:30]
+)  # fmt: skip
+def test_a_token_whose_header_is_none_is_refused(header: Any) -> None:
+    async def main() -> None:
+        async with github() as site:
+            text = header if isinstance(header, str) and header[0] == "[" else json.dumps(header)
+            token = f"{base64.urlsafe_b64encode(text.encode()).rstrip(b'=').decode()}.e30.c2ln"
+            assert await ByHand(site).status(token) == 401
+
+    run(main())
+
+
+@req("AUTH-10")
 def test_a_token_of_an_authorization_server_for_several_resources_is_for_one() -> None:
     async def main() -> None:
-        server = LocalAuthorizationServer(SERVER)
-        async with Town({SERVER: server}) as town:
+        local = LocalAuthorizationServer(SERVER)
+        async with Town({SERVER: local}) as town:
             hand = ByHand(town)
             client = (await hand.register())["client_id"]
             code = await hand.log_in(client, resource="https://One.example:443/mcp/")
             token = (await hand.redeem(client, code, resource="https://one.example/mcp")).json["access_token"]
-            access = await server.verify(token)
+            access = await local.verify(token)
             assert access.audience == ("https://one.example/mcp",)
 
     run(main())
@@ -587,6 +608,48 @@ def test_registrations_are_bounded_in_size_number_and_time() -> None:
             assert (await hand.ask(used)).status == 200
             assert_page(await hand.ask(unused))
             assert (await hand.register())["client_id"]
+
+    run(main())
+
+
+def test_whoever_has_no_login_cannot_fill_the_store_of_those_who_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert clients.MAX_UNUSED + server.MAX_ATTEMPTS < 32 * 1024 * 1024  # half of a store in memory
+    monkeypatch.setattr(clients, "MAX_UNUSED", 20_000)
+    monkeypatch.setattr(server, "MAX_ATTEMPTS", 20_000)
+
+    async def main() -> None:
+        async with github() as site:
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            tokens = (await hand.redeem(client, await hand.log_in(client))).json
+            long = [f"https://a.example/{'x' * 1900}{n}" for n in range(2)]
+            for _ in range(9):
+                refused = await hand.send("POST", "/register", json={"redirect_uris": long})
+                if refused.status != 201:
+                    break
+            assert_refused(refused, "temporarily_unavailable", 429)
+            for _ in range(30):
+                sent = await hand.consent(await hand.ask(client, state="x" * 2000))
+                if sent.status != 303:
+                    break
+            assert_page(sent, 503)
+            assert (await hand.refresh(client, tokens["refresh_token"])).status == 200
+            site.clock.now += 3601
+            assert await hand.log_in((await hand.register())["client_id"])
+
+    run(main())
+
+
+def test_redirect_uris_are_bounded_together() -> None:
+    async def main() -> None:
+        async with github() as site:
+            uris = [f"https://a.example/{n}{'x' * 1500}" for n in range(3)]
+            assert_refused(
+                await ByHand(site).send("POST", "/register", json={"redirect_uris": uris}),
+                "invalid_redirect_uri",
+            )
 
     run(main())
 

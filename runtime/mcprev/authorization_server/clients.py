@@ -29,6 +29,8 @@ DOCUMENT_TIMEOUT: Final = 5.0
 MAX_DOCUMENT: Final = 8 * 1024
 ALL: Final = 10_000
 """The maximum number of registrations in an hour, from all addresses."""
+MAX_UNUSED: Final = 12 * 1024 * 1024
+"""The maximum size of what is stored of clients that register within `UNUSED`, in bytes: everybody can register them."""
 _HOUR: Final = 3600.0
 _KIND: Final = "client"
 
@@ -46,9 +48,7 @@ class ClientRegistry:
         client = read_client(wanted, self._schemes, new_secret())
         for counted, most in ((address, self._most), ("", ALL)):
             if not await self._vault.count("registrations", counted, most, _HOUR):
-                raise OAuthError(
-                    "temporarily_unavailable", "too many clients were registered; try again later", 429
-                )
+                raise _too_many()
         found: dict[str, Json] = {
             "client_id": client.client_id,
             "client_name": client.name,
@@ -61,7 +61,10 @@ class ClientRegistry:
             secret = new_secret()
             client = replace(client, secret_digest=secret_digest(secret))
             found |= {"client_secret": secret, "client_secret_expires_at": 0}
-        await self._vault.write(_KIND, client.client_id, asdict(client), ttl=UNUSED, seen=0)
+        if not await self._vault.write_within(
+            MAX_UNUSED, _KIND, client.client_id, asdict(client), ttl=UNUSED
+        ):
+            raise _too_many()
         return found
 
     async def named(self, client_id: str, address: str) -> ClientRecord:
@@ -113,3 +116,7 @@ class ClientRegistry:
             raise PageError(
                 "The description of the app cannot be read at the address that it names."
             ) from None
+
+
+def _too_many() -> OAuthError:
+    return OAuthError("temporarily_unavailable", "too many clients were registered; try again later", 429)

@@ -131,7 +131,7 @@ class Grants:
         grant = await self.find(name)
         if grant is None:
             raise _no_grant("the login has ended")
-        late = rotation == grant.rotation - 1 and rotation > 0 and self._clock() - grant.rotated <= GRACE
+        late = rotation == grant.rotation - 1 and rotation > 0 and abs(self._clock() - grant.rotated) <= GRACE
         if grant.client_id != client_id or not (rotation == grant.rotation or late):
             await self.end(name)
             raise _no_grant("the refresh token was used before, so the login has ended")

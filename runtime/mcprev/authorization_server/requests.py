@@ -24,6 +24,8 @@ MAX_TEXT: Final = 2048
 """The maximum length of a parameter or URL, in characters."""
 MAX_NAME: Final = 100
 MAX_REDIRECTS: Final = 10
+MAX_REDIRECT_TEXT: Final = 4096
+"""The maximum length of all redirect URIs of a client together, in characters."""
 MAX_SCOPES: Final = 100
 _LOOPBACK: Final = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?(?=[/?]|$)")
 _PRIVATE: Final = re.compile(r"([a-z][a-z0-9+.-]*):[\x21\x23-\x5b\x5d-\x7e]+")
@@ -119,6 +121,10 @@ def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientR
     if not 0 < len(uris) <= MAX_REDIRECTS:
         raise OAuthError("invalid_redirect_uri", f"`redirect_uris` is a list of 1 to {MAX_REDIRECTS} URIs")
     redirects = tuple(check_redirect(uri, schemes) for uri in uris)
+    if sum(map(len, redirects)) > MAX_REDIRECT_TEXT:
+        raise OAuthError(
+            "invalid_redirect_uri", f"`redirect_uris` have at most {MAX_REDIRECT_TEXT} characters together"
+        )
     method: Json = document.get("token_endpoint_auth_method", "client_secret_basic")
     if method not in METHODS:
         raise OAuthError(

@@ -58,6 +58,8 @@ LOGIN_TIME: Final = 600.0
 HOUR: Final = 3600.0
 LOGINS: Final = 1000
 """The maximum number of logins that one address begins in an hour."""
+MAX_ATTEMPTS: Final = 8 * 1024 * 1024
+"""The maximum size of what is stored of logins that begin within `LOGIN_TIME`, in bytes: everybody can begin one."""
 _FORMS: Final = "consent forms"
 _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """The value of the cookie."""
@@ -242,14 +244,14 @@ class AuthorizationServer:
 
     def _ask(self, wanted: AuthorizationRequest, client: ClientRecord, browser: str) -> WebResponse:
         form = {"request": asdict(wanted), "ends": self._clock() + LOGIN_TIME}
-        sealed = self._keys.seal(_FORMS, browser, form)
+        sealed = self._keys.seal(_FORMS, f"{self.issuer} {browser}", form)
         body = consent_page(client, wanted, sealed, self._users.users, f"{self._base}/authorize")
         return page(200, body, self._set_cookie(browser))
 
     async def _decided(self, request: WebRequest, browser: str) -> WebResponse:
         """Take the answer of the consent page, if this browser was shown the form."""
         said = request.form
-        found = self._keys.open(_FORMS, browser, said.get("request", ""))
+        found = self._keys.open(_FORMS, f"{self.issuer} {browser}", said.get("request", ""))
         if found is None or not self._clock() < found["ends"]:
             raise PageError(
                 "This page is too old, or was opened in another browser. Connect the app once more.", 403
@@ -277,7 +279,8 @@ class AuthorizationServer:
         found = await self._users.start(self._callback, state, attempt, chosen)
         if isinstance(found, User):
             return await self._logged_in(wanted, found)
-        await self._vault.write("attempt", state, asdict(attempt), ttl=LOGIN_TIME, seen=0)
+        if not await self._vault.write_within(MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME):
+            raise PageError("Too many logins are in progress. Try again in some minutes.", 503)
         return redirect(found, self._set_cookie(browser))
 
     async def _returned(self, request: WebRequest) -> WebResponse:

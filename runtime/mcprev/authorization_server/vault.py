@@ -44,15 +44,30 @@ class Vault:
     ) -> int | None:
         """Write a value if its version is still `seen` (0: there is none); return the new version, or None."""
         key = self._key(kind, name)
-        sealed = self._keys.seal("records", key, {"value": value, "ends": self._clock() + ttl})
-        return await self._records.write(key, json.dumps(sealed).encode(), seen=seen, ttl=ttl)
+        return await self._records.write(key, self._sealed(key, value, ttl), seen=seen, ttl=ttl)
+
+    async def write_within(self, most: int, kind: str, name: str, value: Json, *, ttl: float) -> bool:
+        """Write a new value, unless those of its kind take more than `most` bytes in this window of `ttl` seconds.
+
+        So whoever may write without a login cannot fill the store, in which others keep theirs.
+        """
+        key = self._key(kind, name)
+        sealed = self._sealed(key, value, ttl)
+        if not await self.count(f"bytes of {kind}", "", most, ttl, by=len(sealed)):
+            return False
+        return await self._records.write(key, sealed, seen=0, ttl=ttl) is not None
+
+    def _sealed(self, key: str, value: Json, ttl: float) -> bytes:
+        return json.dumps(
+            self._keys.seal("records", key, {"value": value, "ends": self._clock() + ttl})
+        ).encode()
 
     async def remove(self, kind: str, name: str, *, seen: int | None = None) -> bool:
         """Remove a value if its version is still `seen`; return whether this call removed it."""
         return await self._records.remove(self._key(kind, name), seen=seen)
 
-    async def count(self, kind: str, name: str, most: int, seconds: float) -> bool:
-        """Count an event; return whether there were at most `most` in this window of time.
+    async def count(self, kind: str, name: str, most: int, seconds: float, *, by: int = 1) -> bool:
+        """Count up; return whether that makes at most `most` in this window of time.
 
         Numbers are not sealed, so that they go on when the secret changes.
         """
@@ -60,9 +75,9 @@ class Vault:
         for _ in range(_TRIES):
             found = await self._records.read(key)
             number, version = (0, 0) if found is None else (int(found.value), found.version)
-            if number >= most:
+            if number + by > most:
                 return False
-            if await self._records.write(key, b"%d" % (number + 1), seen=version, ttl=seconds) is not None:
+            if await self._records.write(key, b"%d" % (number + by), seen=version, ttl=seconds) is not None:
                 return True
         return False
 
