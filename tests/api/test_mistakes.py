@@ -217,4 +217,6 @@ def test_errors_that_do_not_say_what_they_are_about() -> None:
 
     run(main())
     needed: dict[str, Any] = {"elicitation": {"url": {}}, "roots": {}}
-    assert "capability elicitation.url, roots, which the client has not declared" in str(missing_capability(needed))
+    assert "capability elicitation.url, roots, which the client has not declared" in str(
+        missing_capability(needed)
+    )

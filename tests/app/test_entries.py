@@ -377,12 +377,6 @@ def test_a_name_that_is_out_of_service_where_it_comes_from_cannot_be_taken(
 ) -> None:
     """Neither where its app is mounted, whichever comes first, nor by another app that is mounted there."""
 
-    def other() -> mcprev.App:
-        """An app that has all names of the first one as they are in the outer app."""
-        taken = mcprev.App("taken", "1")
-        taken.mount(shop(), prefix)
-        return taken
-
     inner, outer = shop(), mcprev.App("outer", "1")
     middle = mcprev.App("middle", "1")
     middle.mount(inner)

@@ -103,7 +103,10 @@ def test_a_tool_gets_nothing_for_which_its_client_lacks_a_capability(tool: str) 
 @pytest.mark.parametrize("tool", ["call_tool", "read_resource", "get_prompt"])
 def test_what_a_client_no_longer_sees_is_not_kept_under_the_name_of_a_tool(tool: str) -> None:
     hidden = set[str]()
-    seen: Callable[..., bool] = lambda _, tags: not hidden & tags  # noqa: E731
+
+    def seen(_: object, tags: frozenset[str]) -> bool:
+        return not hidden & tags
+
     caching = Caching(60, tools=["call_tool", "read_resource", "get_prompt"])
     app = mcprev.App("office", "1", visible=seen, middleware=[caching])
     app.tool(tags={"x"}, name="wipe")(answers := lambda: "secret")

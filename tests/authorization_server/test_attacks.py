@@ -26,6 +26,7 @@ from authorization_server.town import (
     Town,
 )
 from mcprev.authorization_server import clients, server
+from mcprev.authorization_server.grants import User
 from mcprev.authorization_server.login import Login
 from mcprev.testing.authorization_server import LocalAuthorizationServer, LocalUsers
 from requirements import req
@@ -539,7 +540,11 @@ def test_only_users_that_are_allowed_log_in(allow: Any) -> None:
 def test_a_user_who_may_not_use_the_server_any_more_is_locked_out_by_the_next_refresh() -> None:
     async def main() -> None:
         may = True
-        async with github(allow=lambda user: may and user.subject.startswith("github:")) as site:
+
+        def allow(user: User) -> bool:
+            return may and user.subject.startswith("github:")
+
+        async with github(allow=allow) as site:
             hand = ByHand(site)
             client = (await hand.register())["client_id"]
             tokens = (await hand.redeem(client, await hand.log_in(client))).json
@@ -625,15 +630,17 @@ def test_whoever_has_no_login_cannot_fill_the_store_of_those_who_have(
             client = (await hand.register())["client_id"]
             tokens = (await hand.redeem(client, await hand.log_in(client))).json
             long = [f"https://a.example/{'x' * 1900}{n}" for n in range(2)]
-            for _ in range(9):
-                refused = await hand.send("POST", "/register", json={"redirect_uris": long})
+            refused = await hand.send("POST", "/register", json={"redirect_uris": long})
+            for _ in range(8):
                 if refused.status != 201:
                     break
+                refused = await hand.send("POST", "/register", json={"redirect_uris": long})
             assert_refused(refused, "temporarily_unavailable", 429)
-            for _ in range(30):
-                sent = await hand.consent(await hand.ask(client, state="x" * 2000))
+            sent = await hand.consent(await hand.ask(client, state="x" * 2000))
+            for _ in range(29):
                 if sent.status != 303:
                     break
+                sent = await hand.consent(await hand.ask(client, state="x" * 2000))
             assert_page(sent, 503)
             assert (await hand.refresh(client, tokens["refresh_token"])).status == 200
             site.clock.now += 3601

@@ -365,7 +365,11 @@ class Backend:
             # A result without its structured content has to be an error; the answer is not lost, and the model told why.
             why = f"{name} answered what its document does not allow: {describe(wrong, 'answer')}"
             _logger.warning("%s; mend the document, or pass output_schemas=False", why)
-            blocks = [models.TextContent(text=f"{why}. The request succeeded, so do not repeat it; its answer follows.")]
+            blocks = [
+                models.TextContent(
+                    text=f"{why}. The request succeeded, so do not repeat it; its answer follows."
+                )
+            ]
             blocks += [models.TextContent(text=text)] if text else []
             return models.CallToolResult(content=[*blocks], is_error=True)
         if isinstance(value, OBJECT):

@@ -279,7 +279,9 @@ class AuthorizationServer:
         found = await self._users.start(self._callback, state, attempt, chosen)
         if isinstance(found, User):
             return await self._logged_in(wanted, found)
-        if not await self._vault.write_within(MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME):
+        if not await self._vault.write_within(
+            MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME
+        ):
             raise PageError("Too many logins are in progress. Try again in some minutes.", 503)
         return redirect(found, self._set_cookie(browser))
 

@@ -309,8 +309,10 @@ def _with_page(entry: Model, prefix: str) -> Model:
     meta: Json = getattr(entry, "meta", None) or {}
     said: Json = meta.get("ui")
     changed: dict[str, Json] = {}
-    if isinstance(said, dict) and isinstance(said.get("resourceUri"), str):
-        changed["ui"] = {**said, "resourceUri": prefix + said["resourceUri"]}
+    if isinstance(said, dict):
+        page: Json = cast("dict[str, Json]", said).get("resourceUri")
+        if isinstance(page, str):
+            changed["ui"] = {**said, "resourceUri": prefix + page}
     if isinstance(meta.get("ui/resourceUri"), str):
         changed["ui/resourceUri"] = prefix + meta["ui/resourceUri"]
     return entry.model_copy(update={"meta": {**meta, **changed}}) if changed else entry
