@@ -17,7 +17,7 @@ import pytest
 from mcprev.errors import MissingExtra
 from support import ROOT
 
-GUIDES: Final = ("auth.md", "clients.md", "middleware.md", "servers.md", "tools.md")
+GUIDES: Final = ("auth.md", "clients.md", "middleware.md", "servers.md", "stores.md", "tools.md")
 PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

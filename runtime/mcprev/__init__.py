@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.app.openapi_routes import OpenApiRoute as OpenApiRoute
     from mcprev.app.routes import RouteRequest as RouteRequest
+    from mcprev.auth.bearer import Bearer as Bearer
     from mcprev.authorization_server.grants import User as User
     from mcprev.authorization_server.login import Login as Login
     from mcprev.authorization_server.providers import Provider as Provider
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     from mcprev.client.tool_result import ToolResult as ToolResult
     from mcprev.convert import convert as convert
     from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
-    from mcprev.core.store import Record as Record, Records as Records
+    from mcprev.core.store import (
+        LogBounds as LogBounds,
+        LogItem as LogItem,
+        LogTail as LogTail,
+        Record as Record,
+        Records as Records,
+        Store as Store,
+    )
     from mcprev.errors import (
         AuthError as AuthError,
         AuthorizationDenied as AuthorizationDenied,
@@ -74,6 +82,7 @@ if TYPE_CHECKING:
         ConnectOptions as ConnectOptions,
         connect_all as connect_all,
     )
+    from mcprev.extras.content import Audio as Audio, File as File, Image as Image
     from mcprev.extras.cors import cors as cors
     from mcprev.extras.rate_limit import RateLimit as RateLimit
     from mcprev.extras.static_tokens import StaticTokens as StaticTokens
@@ -85,6 +94,12 @@ if TYPE_CHECKING:
     from mcprev.extras.verifiers import (
         IntrospectionVerifier as IntrospectionVerifier,
         JwtVerifier as JwtVerifier,
+    )
+    from mcprev.forms.questions import (
+        Accepted as Accepted,
+        Cancelled as Cancelled,
+        Declined as Declined,
+        Sampled as Sampled,
     )
     from mcprev.oauth.grants import (
         ClientCredentials as ClientCredentials,
@@ -103,7 +118,6 @@ if TYPE_CHECKING:
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
-    from mcprev.server.content import Audio as Audio, File as File, Image as Image
     from mcprev.server.context import Context as Context
     from mcprev.server.middleware import (
         CallNext as CallNext,
@@ -111,23 +125,17 @@ if TYPE_CHECKING:
         HandlerResult as HandlerResult,
         Middleware as Middleware,
     )
-    from mcprev.server.questions import (
-        Accepted as Accepted,
-        Cancelled as Cancelled,
-        Declined as Declined,
-        Sampled as Sampled,
-    )
     from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
     from mcprev.state.session import StateLimits as StateLimits
-    from mcprev.stores.memory import MemoryRecords as MemoryRecords
+    from mcprev.stores.memory import MemoryRecords as MemoryRecords, MemoryStore as MemoryStore
+    from mcprev.stores.opening import open_store as open_store
     from mcprev.transports.http.client.authorization import (
         Authorization as Authorization,
         AuthorizedRequest as AuthorizedRequest,
     )
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access, TokenRefused as TokenRefused
-    from mcprev.transports.http.server.bearer import Bearer as Bearer
     from mcprev.transports.http.server.routes import Route as Route
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
@@ -149,7 +157,7 @@ _HOMES: Final = {
     "oauth.loopback": ("Loopback",),
     "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access", "TokenRefused"),
-    "transports.http.server.bearer": ("Bearer",),
+    "auth.bearer": ("Bearer",),
     "transports.http.server.routes": ("Route",),
     "extras.static_tokens": ("StaticTokens",),
     "extras.any_verifier": ("AnyVerifier",),
@@ -160,10 +168,10 @@ _HOMES: Final = {
     "client.client": ("Client",),
     "client.connect": ("connect",),
     "client.targets": ("Target",),
-    "server.content": ("Audio", "File", "Image"),
+    "extras.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),
     "server.middleware": ("CallNext", "HandlerCall", "HandlerResult", "Middleware"),
-    "server.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
+    "forms.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
         "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",
@@ -185,8 +193,9 @@ _HOMES: Final = {
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
     "state.session": ("StateLimits",),
-    "stores.memory": ("MemoryRecords",),
-    "core.store": ("Record", "Records"),
+    "stores.memory": ("MemoryRecords", "MemoryStore"),
+    "stores.opening": ("open_store",),
+    "core.store": ("LogBounds", "LogItem", "LogTail", "Record", "Records", "Store"),
     "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),
     "transports.http.client.target": ("http",),
     "transports.memory": ("memory",),

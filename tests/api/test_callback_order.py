@@ -199,6 +199,26 @@ def test_a_callback_that_does_not_end_delays_the_others_for_a_time(
 
 
 @req("LIFE-18", everywhere=True)
+def test_several_slow_callbacks_delay_a_result_no_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callback_queue, "SLOW", 0.1)
+
+    async def main() -> None:
+        queue, never = CallbackQueue(), asyncio.Event()
+
+        async def slow() -> None:
+            await never.wait()
+
+        for _ in range(20):
+            assert queue.put(slow)
+        async with asyncio.timeout(1.0):
+            await queue.settled()
+        assert queue.runner is not None, "there are still callbacks to run"
+        await queue.aclose(0.0)
+
+    run(main())
+
+
+@req("LIFE-18", everywhere=True)
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(callback_queue, "CALLBACKS", 2)
 

@@ -19,10 +19,11 @@ from hypothesis import given, strategies as st
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
+from mcprev.app.uri_templates import file_path
 from mcprev.convert import PayloadKind, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol import result_rules
-from mcprev.protocol.uris import file_path, is_uri
+from mcprev.protocol.uris import is_uri
 from mcprev.revisions import LATEST, Revision
 from mcprev_codegen import ir
 from mcprev_types.latest import models as m

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import mcprev
 from api.wire import HandServer
 from mcprev.cli import main as command
-from mcprev.client.recording import Recording
+from mcprev.recording.recording import Recording
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types import Direction
 from mcprev_types.latest import models as m

@@ -11,7 +11,7 @@ import mcprev
 from asgi_bridge import Client
 from mcprev.middleware import Caching
 from mcprev.revisions import Revision, revision_named
-from mcprev.transforms import prompts_as_tools, resources_as_tools, tools_by_search
+from mcprev.transforms import prompts_as_tools, resources_as_tools, tools_by_search, transform_tool
 from mcprev_types.latest import models as m
 from requirements import D, E
 from running import run
@@ -138,3 +138,55 @@ def test_an_app_whose_tools_use_its_others_is_mounted_without_them(add: Callable
     outer.mount(plain)
     with pytest.raises(ValueError, match="add these tools to the app that mounts it"):
         add(plain)
+
+
+def renamed(way: str) -> tuple[mcprev.App, str, str]:
+    """An app with a guarded tool under another name; the guarded name, and the other one."""
+    app = mcprev.App("office", "1")
+    options: Any = {"version": "1"} if way == "version" else {}
+
+    @app.tool(**options)
+    async def wipe() -> str:
+        return "secret"
+
+    @app.tool
+    async def other() -> str:
+        return "fine"
+
+    transform_tool(app, "wipe@1" if way == "version" else "wipe", name="clean", keep=way == "kept")
+    if way == "chain":
+        transform_tool(app, "clean", name="tidy")
+        return app, "wipe", "tidy"
+    if way != "mounted":
+        return app, "wipe", "clean"
+    outer = mcprev.App("house", "1")
+    outer.mount(app, "in")
+    return outer, "in_wipe", "in_clean"
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["renamed", "kept", "chain", "mounted", "version"])
+def test_a_tool_under_another_name_needs_what_its_original_needs(way: str, row: Revision) -> None:
+    """A new name must not take the guard away that the author has put before the old one."""
+    app, guarded, name = renamed(way)
+    tools_by_search(app)
+
+    def needs(_: str, params: Mapping[str, Any]) -> str | None:
+        return "admin" if params.get("name") == guarded else None
+
+    tokens: dict[str, Any] = {"ann": {"subject": "ann", "scopes": "admin"}, "bob": "bob"}
+
+    async def main() -> None:
+        served = app.asgi(auth=mcprev.StaticTokens(tokens, needs=needs))
+        for user in tokens:
+            client = Client(served)
+            client.session = {"authorization": f"Bearer {user}"}
+            await client.open(row)
+            for tool, arguments in ((name, {}), ("call_tool", {"name": name})):
+                body = (await client.call(tool, arguments).done()).body
+                assert (b"secret" in body, b"too few scopes" in body) == (user == "ann", user == "bob"), body
+            unguarded = "in_other" if way == "mounted" else "other"
+            assert (await client.call(unguarded).done()).text == "fine"
+        await served.aclose()
+
+    run(main())

@@ -988,6 +988,28 @@ def test_the_api_has_an_absolute_url(url: str) -> None:
         mcprev.App.from_openapi(document({"/a": {"get": {}}}, servers=[{"url": url}]))
 
 
+@pytest.mark.parametrize("given", ["headers", "session", "user"])
+def test_a_document_does_not_say_who_gets_credentials(given: str) -> None:
+    url = "https://api.example@evil.example/v1" if given == "user" else "https://evil.example"
+    paths = {"/a": {"get": {"operationId": "a", "responses": OK}}}
+
+    async def main() -> None:
+        async with aiohttp.ClientSession() as session:
+            several: dict[str, Any] = {
+                "headers": {"headers": {"authorization": "Bearer of-ours-1234"}},
+                "session": {"session": session},
+            }
+            options = several.get(given, {})
+            found = document(paths, servers=[{"url": url}])
+            with pytest.raises(ValueError, match=r"^#/servers.* pass (it|the URL) as `base_url`"):
+                mcprev.App.from_openapi(found, **options)
+            mcprev.App.from_openapi(found, base_url=BASE, **options)
+            plain = document(paths, servers=[{"url": "https://evil.example/@v1"}])
+            mcprev.App.from_openapi(plain, headers={"User-Agent": "shop", "X-Env": "production"})
+
+    run(main())
+
+
 def test_a_header_with_a_line_break_is_refused_without_its_value() -> None:
     with pytest.raises(ValueError, match="'X-Key'") as caught:
         mcprev.App.from_openapi(with_operation({}), base_url=BASE, headers={"X-Key": "secret\n"})

@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 import mcprev
 from mcprev.errors import InvalidParams, McpError
+from mcprev.forms.questions import Form, form_of
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.server.questions import Form, form_of
 from mcprev_types.latest import models as m
 from named import C, rows_since
 from running import run

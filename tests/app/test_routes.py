@@ -71,7 +71,8 @@ def test_what_a_function_returns_is_the_response(
 
 
 @pytest.mark.parametrize(
-    "returned", [object(), 5, (1, 2, 3, 4), ("text", 200), (200, object()), {"a": object()}]
+    "returned",
+    [object(), 5, (1, 2, 3, 4), ("text", 200), (200, object()), {"a": object()}, {"a": float("nan")}],
 )
 def test_what_is_no_response_is_a_500(returned: Any, caplog: pytest.LogCaptureFixture) -> None:
     app = mcprev.App("routed", "1")
@@ -245,3 +246,14 @@ def test_metrics_are_a_route_that_may_need_a_token() -> None:
         await made.aclose()
 
     run(test())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[" * 100_000, b"[" + b"{}," * 300_000 + b"0]", b"1" * 5000, b"NaN", b"\xff", b'"\\ud800"'],
+)
+def test_a_body_that_is_no_json_within_bounds_is_a_value_error(body: bytes) -> None:
+    """Deep nesting is no other error, and many values are counted before they are built."""
+    request = mcprev.RouteRequest("POST", "/", {}, {}, body, ready=True)
+    with pytest.raises(ValueError):  # noqa: PT011 - the text is that of a library
+        request.json()

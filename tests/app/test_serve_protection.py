@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import mcprev
 from auth.guarded import AsgiAsk, everything
 from mcprev.cli import main as command, protection
-from mcprev.transports.http.server import running
+from mcprev.serving import running
 from mcprev.transports.http.server.asgi import AsgiApp
 from named import ROW_D
 from running import run
@@ -74,6 +74,9 @@ def status(app: AsgiApp) -> int:
         ("async def main():\n    await app.server.serve_http(auth=me)", 6),
         ("def main(auth):\n    partial(app.run_http, auth=auth)()", 6),
         ("def main(options, auth):\n    app.run_http(**options)", 6),
+        ("def main(auth):\n    run = app.run_http\n    run(auth=auth)", 7),
+        ("def main(auth):\n    getattr(app, 'run_http')(auth=auth)", 6),
+        ("def main(auth):\n    serve = getattr(app, 'asgi')\n    serve(principal=auth)", 7),
         ("from mcprev import Bearer\ndef main():\n    return Bearer(me)", 7),
         ("def main():\n    return mcprev.Bearer(me)", 6),
         ("def main():\n    return mcprev.StaticTokens({'t': 'ann'})", 6),
@@ -127,6 +130,8 @@ def test_what_other_code_may_protect_is_served_with_a_warning(
         "",
         f"{MAIN}app.run_http(port=8000, origins=['null'])",
         f"{MAIN}app.run_http(auth=None)",
+        "def main():\n    run = app.run_http\n    run(port=80), getattr(app, 'run_http')()  # auth",
+        "def main(auth):\n    getattr(mcprev, 'http')('https://x.example', auth=auth)",
         "def main(options):\n    app.run_http(**options)",  # and nothing of authentication in the file
         "def main():\n    mcprev.http('https://x.example', auth=object())",  # a client
     ],

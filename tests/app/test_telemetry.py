@@ -17,8 +17,8 @@ from api.transports import http, listening
 from api.wire import served
 from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.extras import telemetry as telemetry_module
+from mcprev.forms.questions import form_of
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from mcprev.server.questions import form_of
 from mcprev.transports.http.client.connection import network_at
 from mcprev_types.latest import models
 from named import C, rows_since

@@ -367,6 +367,7 @@ def test_the_authorization_server_is_asked_about_a_token_with_our_credentials() 
     [
         ({"active": False}, {}), ({}, {}), ({**ACTIVE, "active": "true"}, {}), ({**ACTIVE, "sub": 4}, {}),
         ({**ACTIVE, "iss": "https://other.example"}, {"issuer": ISSUER}),
+        ({**ACTIVE, "typ": "Refresh"}, {}), ({**ACTIVE, "typ": "ID"}, {}), ({**ACTIVE, "at_hash": "x"}, {}),
     ],
 )  # fmt: skip
 def test_a_token_that_is_not_active_is_invalid(answer: object, options: Any) -> None:

@@ -24,6 +24,7 @@ from running import run
 
 jwk = pytest.importorskip("joserfc.jwk")
 jwt = pytest.importorskip("joserfc.jwt")
+jws = pytest.importorskip("joserfc.jws")
 
 ISSUER: Final = "https://as.example/tenant"
 OTHER: Final = "https://other.example"
@@ -169,6 +170,101 @@ def test_a_refusal_says_why_and_not_the_token(case: str) -> None:
     assert found.isprintable()
 
 
+CLIENT: Final = "api://client"
+OF_ID_TOKENS: Final[list[dict[str, Any]]] = [
+    {"nonce": "n"}, {"at_hash": "x"}, {"c_hash": None}, {"s_hash": "x"}, {"typ": "ID", "nonce": "n"}, {"token_use": "id"},
+]  # fmt: skip
+OF_NO_LOGIN: Final[list[dict[str, Any]]] = [
+    {"events": {"http://schemas.openid.net/event/backchannel-logout": {}}}, {"typ": "Refresh"}, {"typ": "Offline"},
+    {"typ": "Logout"}, {"token_use": "refresh"},
+]  # fmt: skip
+
+
+def said_by_issuer(header: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
+    """A token for the client, as the issuer signs ID tokens; a claim of None is null."""
+    said = {"iss": ISSUER, "sub": "ann", "aud": CLIENT, "exp": NOW + 600, **claims}
+    return str(jws.serialize_compact({"alg": "ES256", **header}, json.dumps(said), EC, ["ES256"]))
+
+
+@req("AUTH-10", everywhere=True)
+@pytest.mark.parametrize("claims", [*OF_ID_TOKENS, *OF_NO_LOGIN], ids=str)
+def test_a_token_of_another_kind_is_refused_where_the_audience_is_the_client(claims: dict[str, Any]) -> None:
+    """The audience of an ID token is the client's id, which Entra also puts into access tokens (RFC 8725, 3.12)."""
+    verify, lenient = jwt_verifier(audience=CLIENT), jwt_verifier(audience=CLIENT, id_tokens=True)
+    for header in ({}, {"typ": "JWT"}):
+        text = said_by_issuer(header, claims)
+        assert "it is no access token, because of its claim" in refusal(verify, text)
+        if claims in OF_NO_LOGIN:
+            assert "it is no access token" in refusal(lenient, text)
+        else:
+            assert run(lenient(text)).subject == "ann"
+    assert (
+        run(verify(said_by_issuer({"typ": "at+jwt"}, claims))).subject == "ann"
+    ), "its issuer says what it is"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [{}, {"typ": "Bearer"}, {"typ": "Bearer", "nonce": "n"}, {"typ": 1}, {"token_use": "access"}, {"acr": "1", "auth_time": 3, "azp": "x"}],
+    ids=str,
+)  # fmt: skip
+def test_an_access_token_is_one_with_what_providers_put_into_it(claims: dict[str, Any]) -> None:
+    for header in ({}, {"typ": "JWT"}, {"typ": "jwt"}, {"typ": "at+jwt"}, {"typ": "Application/AT+JWT"}):
+        assert run(jwt_verifier(audience=CLIENT)(said_by_issuer(header, claims))).subject == "ann"
+
+
+def test_the_type_of_a_token_is_one_that_the_author_accepts() -> None:
+    strict = jwt_verifier(audience=CLIENT, types=["at+jwt"])
+    for typ in ("at+jwt", "application/at+jwt"):
+        assert run(strict(said_by_issuer({"typ": typ}, {}))).subject == "ann"
+    assert "its type is None" in refusal(strict, said_by_issuer({}, {}))
+    assert "its type is 'JWT'" in refusal(strict, said_by_issuer({"typ": "JWT"}, {}))
+    for typ in (
+        "logout+jwt",
+        "dpop+jwt",
+        "secevent+jwt",
+        "token-introspection+jwt",
+        "oauth-id-jag+jwt",
+        "",
+        "a t",
+    ):
+        found = refusal(jwt_verifier(audience=CLIENT), said_by_issuer({"typ": typ}, {}))
+        assert f"its type is {typ!r}" in found
+    custom = jwt_verifier(audience=CLIENT, types="Application/X+JWT")
+    assert run(custom(said_by_issuer({"typ": "x+jwt"}, {}))).subject == "ann"
+    for types in ([], [""], ""):
+        with pytest.raises(ValueError, match="`types` is empty"):
+            jwt_verifier(types=types)
+
+
+NO_TIMES: Final[tuple[Any, ...]] = (
+    True,
+    False,
+    "1000700",
+    "x",
+    [],
+    {},
+    None,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+)
+
+
+@pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
+def test_what_is_no_time_is_never_taken_for_one(name: str) -> None:
+    """What a comparison with a clock does not refuse, such as NaN, would be good for ever."""
+    late: tuple[Any, ...] = (
+        (10**30, 1e300, NOW + 61) if name != "exp" else (NOW - 61, -(10**400), 10**400, -1e300, 0, -1)
+    )
+    for value in (*NO_TIMES, *late):
+        said = {name: value} if value is not None or name == "exp" else {}
+        if said:
+            assert refusal(jwt_verifier(audience=CLIENT), said_by_issuer({}, said)), value
+    for value in (NOW + 0.5, NOW + 59):
+        assert run(jwt_verifier(audience=CLIENT)(said_by_issuer({}, {name: value}))).subject == "ann"
+
+
 def test_what_the_author_requires_is_accepted() -> None:
     verify = jwt_verifier(
         audience=["api://x", "api://y"], required={"tenant": "t", "n": [1, {"a": None}]}, leeway=300
@@ -272,6 +368,31 @@ def test_the_first_verifier_that_accepts_a_token_decides_and_issuers_do_not_shar
     assert [word in reasons for word in ("signature", "its issuer is", "static tokens")] == [True] * 3
     same = mcprev.AnyVerifier(jwt_verifier(public(two)), jwt_verifier())
     assert run(same(token())).subject == "ann", "one issuer: names are unique"
+
+
+def test_no_subject_can_look_like_that_of_another_issuer() -> None:
+    two = jwk.ECKey.generate_key("P-256")
+    first, second = jwt_verifier(), jwt_verifier(public(two), issuer=OTHER)
+
+    async def keys(name: str) -> mcprev.Access:
+        return mcprev.Access(name, audience=(), audience_checked=True)
+
+    async def none(_: str) -> None:
+        return None
+
+    victim, forged = f"ann@{OTHER}", token(sub=f"ann@{OTHER}")
+    for verify in (
+        mcprev.AnyVerifier(first, mcprev.AnyVerifier(first, second)),
+        mcprev.AnyVerifier(mcprev.AnyVerifier(first, second), first),
+        mcprev.AnyVerifier(mcprev.AnyVerifier(mcprev.AnyVerifier(none, second), none), first, none),
+    ):
+        assert run(verify(token(two, iss=OTHER))).subject == victim
+        assert run(verify(forged)).subject == f"{victim}@{ISSUER}"
+    named = mcprev.AnyVerifier(first, second, keys)
+    assert run(named("bob@home")).subject == "bob@home"
+    assert "ends like those of another issuer" in refusal(named, victim)
+    assert "ends like those of another issuer" in refusal(named, f"x@y@{ISSUER}")
+    assert run(mcprev.AnyVerifier(keys, none)(victim)).subject == victim, "there is no issuer"
 
 
 def test_a_verifier_that_cannot_decide_hides_no_other_and_is_no_refusal() -> None:

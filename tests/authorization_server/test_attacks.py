@@ -27,6 +27,7 @@ from authorization_server.town import (
 )
 from mcprev.authorization_server import clients, server
 from mcprev.authorization_server.grants import User
+from mcprev.authorization_server.keys import challenge_of_verifier
 from mcprev.authorization_server.login import Login
 from mcprev.testing.authorization_server import LocalAuthorizationServer, LocalUsers
 from requirements import req
@@ -104,6 +105,28 @@ def test_a_code_is_good_for_nobody_else_and_used_up_by_the_attempt(form: dict[st
                 await hand.redeem(client_id=wrong.pop("client_id", None) or client, code=code, **wrong)
             )
             assert_refused(await hand.redeem(client, code))
+
+    run(main())
+
+
+@req("AUTH-8")
+@pytest.mark.parametrize(
+    ("verifier", "status"),
+    [("~._-" * 11, 200), ("v" * 43, 200), ("v" * 128, 200)]
+    + [
+        (wrong, 400)
+        for wrong in ("v" * 42, "v" * 129, "", "v" * 43 + "+", "v" * 43 + "\u00e9", "v" * 43 + "\n")
+    ],
+)
+def test_a_proof_has_the_length_and_the_characters_of_one(verifier: str, status: int) -> None:
+    """A short verifier can be guessed from its challenge, which the browser's history shows (RFC 7636, 4.1)."""
+
+    async def main() -> None:
+        async with github() as site:
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            code = await hand.log_in(client, code_challenge=challenge_of_verifier(verifier))
+            assert (await hand.redeem(client, code, code_verifier=verifier)).status == status
 
     run(main())
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -20,7 +23,11 @@ from authorization_server.town import (
     Town,
     connected,
 )
+from mcprev.authorization_server import upstream
 from mcprev.authorization_server.login import Login
+from mcprev.authorization_server.upstream import ProviderRefused, ProviderTokens
+from mcprev.errors import AuthError
+from mcprev.oauth.steps import HttpFetch, HttpReply
 from mcprev.revisions import Revision
 from mcprev.testing.authorization_server import LocalUsers
 from requirements import req
@@ -89,3 +96,45 @@ def test_a_client_refreshes_and_keeps_its_login() -> None:
         ]
 
     run(main())
+
+
+@pytest.mark.parametrize("basic", [False, True])
+def test_the_secret_goes_to_the_provider_as_it_was_agreed(basic: bool) -> None:
+    """In a header or in the form, and never in both; what the form says is not trusted to be plain."""
+    provider = replace(mcprev.Provider.github("id:1", "a b&c"), basic=basic)
+    flow = upstream.refresh(provider, ProviderTokens("old", "r"), 0.0)
+    sent = next(flow)
+    assert isinstance(sent, HttpFetch)
+    form, headers = dict(parse_qsl((sent.body or b"").decode())), dict(sent.headers)
+    assert form.pop("grant_type") == "refresh_token"
+    assert form.pop("refresh_token") == "r"
+    if basic:
+        assert b64decode(headers["Authorization"].removeprefix("Basic ")) == b"id%3A1:a%20b%26c"
+        assert form == {}
+    else:
+        assert "Authorization" not in headers
+        assert form == {"client_id": "id:1", "client_secret": "a b&c"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "raised"),
+    [
+        (200, b'{"error":"bad_refresh_token"}', ProviderRefused),  # as GitHub answers
+        (400, b'{"error":"invalid_grant"}', ProviderRefused),
+        (400, b'{"error":"invalid_client"}', AuthError),
+        (503, b'{"error":"invalid_grant"}', AuthError),
+        (200, b'{"access_token":"two words"}', AuthError),
+        (200, b'{"access_token":"' + b"x" * (upstream.MAX_TOKEN + 1) + b'"}', AuthError),
+        (200, b"", AuthError),
+    ],
+    ids=["github", "invalid_grant", "invalid_client", "unavailable", "unsendable", "too large", "nothing"],
+)
+def test_only_what_the_provider_says_of_a_login_ends_it(
+    status: int, said: bytes, raised: type[AuthError]
+) -> None:
+    provider = mcprev.Provider.github("id", "secret")
+    flow = upstream.refresh(provider, ProviderTokens("old", "r"), 0.0)
+    next(flow)
+    with pytest.raises(AuthError, match=r"github (issued no|returned no usable) token") as error:
+        flow.send(HttpReply(status, said))
+    assert isinstance(error.value, ProviderRefused) is (raised is ProviderRefused)

@@ -41,8 +41,10 @@ from authorization_server.town import (
     Town,
     connected,
 )
+from mcprev.authorization_server import upstream
 from mcprev.authorization_server.keys import ServerKeys
 from mcprev.errors import StoreError
+from mcprev.oauth.steps import HttpReply
 from mcprev.testing.authorization_server import RESOURCE_SERVER, Browser, LocalAuthorizationServer
 from requirements import req
 from running import run
@@ -541,6 +543,29 @@ def test_the_table_of_providers(
     login = mcprev.Login(provider, resource="https://mcp.example/mcp", secrets=SECRET)
     assert login.metadata()["authorization_servers"] == ["https://mcp.example"]
     assert "/callback" in login.routes
+
+
+def test_users_of_several_claims_are_told_apart_whatever_these_contain() -> None:
+    given: Any = {
+        "name": "x", "client_id": "i", "client_secret": "s", "authorize_url": f"{IDP}/a", "token_url": f"{IDP}/t", "userinfo_url": f"{IDP}/u",
+    }  # fmt: skip
+
+    def subject(claims: dict[str, Any], *members: str) -> str:
+        flow = upstream.log_in(mcprev.Provider(**given, subject=members), "cb", "code", "v", "n", 0.0)
+        next(flow)
+        flow.send(HttpReply(200, b'{"access_token": "t"}'))
+        with pytest.raises(StopIteration) as done:
+            flow.send(HttpReply(200, json.dumps(claims).encode()))
+        user: mcprev.User = done.value.value
+        return user.subject
+
+    pairs = [("a:b", "c"), ("a", "b:c"), ("a%3Ab", "c"), ("a", "b%3Ac")]
+    assert len({subject({"org": org, "id": id_}, "org", "id") for org, id_ in pairs}) == len(pairs)
+    assert subject({"org": "a:b", "id": 3}, "org", "id") == "x:a%3Ab:3"
+    assert subject({"sub": "auth0|a:b%"}, "sub") == "x:auth0|a:b%"
+    for wrong in ({"org": "a"}, {"org": "a", "id": ""}, {"org": "a", "id": True}, {"org": "a", "id": [1]}):
+        with pytest.raises(mcprev.AuthError, match="does not say who"):
+            subject(wrong, "org", "id")
 
 
 @pytest.mark.parametrize(

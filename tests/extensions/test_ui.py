@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 import mcprev
 from mcprev.extensions import ui
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.transforms import tools_by_search
 from mcprev_types.latest import models as m
 from running import run
 
@@ -404,5 +405,51 @@ def test_the_pages_of_several_servers_lead_back_to_them(row: Revision) -> None:
                 assert (page.meta or {})["ui"]["resourceUri"] == "one__ui://clock"
             assert tools["one__plain"].meta is None
             assert (tools["old__flat"].meta or {})["ui/resourceUri"] == "old__one__ui://clock"
+
+    run(main())
+
+
+def test_a_page_of_many_comments_is_read_or_refused_at_once() -> None:
+    """Each comment could be read as a part of the one before."""
+    comments = "<!---->  " * 10_000
+    assert ui.UserInterface(uri="ui://x", html=f"\ufeff {comments}<!DOCTYPE html><p>").html
+    for html in (comments, f"{comments}<p>", "<!--" * 10_000, f"{comments}<!--<!doctype html>"):
+        with pytest.raises(ValueError, match="does not begin with"):
+            ui.UserInterface(uri="ui://x", html=html)
+
+
+@pytest.mark.parametrize("way", ["ui", "meta", "mounted"])
+def test_a_tool_that_only_pages_call_is_not_found_or_called_by_search(way: str) -> None:
+    """The model sees `search_tools` and `call_tool`, so what a host keeps from it, these keep, too."""
+    app = mcprev.App("pages", "1")
+    page = app.ui("ui://page", HTML)
+    hidden: Any = {"meta": {"ui": {"visibility": ["app"]}}} if way == "meta" else {"ui": page.app_only}
+
+    @app.tool(**hidden)
+    async def erase() -> str:
+        """Erase all records."""
+        return "erased"
+
+    @app.tool(ui=page)
+    async def show() -> str:
+        """Show all records."""
+        return "shown"
+
+    served, prefix = app, ""
+    if way == "mounted":
+        served, prefix = mcprev.App("outer", "1"), "in_"
+        served.mount(app, "in")
+    tools_by_search(served)
+
+    async def main() -> None:
+        async with mcprev.connect(served, extensions=[ui.HOST]) as client:
+            found = (await client.call_tool("search_tools", {"query": "all records erase show"})).text
+            assert "Show all" in found
+            assert "rase" not in found.replace(prefix, "")
+            refused = await client.call_tool("call_tool", {"name": f"{prefix}erase"})
+            assert refused.is_error
+            assert "Unknown tool" in refused.text
+            assert (await client.call_tool("call_tool", {"name": f"{prefix}show"})).text == "shown"
+            assert (await client.call_tool(f"{prefix}erase")).text == "erased", "as the page does"
 
     run(main())

@@ -333,7 +333,7 @@ def difference(ours: Outcome, reference: Outcome, *, lenient: bool = False) -> s
         return f"serves what the other does not: {more}"
     place = len(shared(ours.answers, reference.answers))
     mine, theirs = ours.answers[place:], reference.answers[place:]
-    if len(mine) == 1 and refuses:
+    if len(mine) == 1 and (refuses or (mine[0][0] in STRICTER and theirs == [(REFUSED, b"")])):
         return None
     if mine:
         return f"answers otherwise: {mine} and not {theirs}"

@@ -266,7 +266,7 @@ def check_outcome(request: Message, outcome: object, sent: list[bytes]) -> None:
     if said.startswith("call "):
         assert said == request["params"]["name"]
     for data in sent:
-        if said.startswith("line ") and said.encode() in data:
+        if said.startswith("line ") and said.encode("utf-8", "surrogatepass") in data:
             with suppress(ValueError):
                 named = json.loads(data)["id"]  # "2" is read as 2, which is told the user
                 assert named == request["id"] or named == str(request["id"]), "another's answer"

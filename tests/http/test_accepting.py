@@ -21,9 +21,9 @@ from typing_extensions import override
 
 import mcprev
 from lanes import each_loop, turns
-from mcprev.transports.http.server import accepting, running
-from mcprev.transports.http.server.accepting import BACK_OFF, BATCH, Acceptor
-from mcprev.transports.http.server.running import BACKLOG, bind
+from mcprev.serving import accepting, running
+from mcprev.serving.accepting import BACK_OFF, BATCH, Acceptor
+from mcprev.serving.running import BACKLOG, bind
 from requirements import req
 from running import pass_time, run, until
 

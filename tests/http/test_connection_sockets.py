@@ -17,7 +17,7 @@ import pytest
 
 import mcprev
 from api.transports import listening
-from mcprev.transports.http.server import running as http_server
+from mcprev.serving import running as http_server
 from mcprev.transports.http.server.http11_server import Http11Connection
 from requirements import E, req
 from running import until

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from mcprev.transports.http.server.accepting import connection_limit
+from mcprev.serving.accepting import connection_limit
 from requirements import E, req
 from running import run
 from wired_calls import call

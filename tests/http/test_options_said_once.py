@@ -15,7 +15,7 @@ from starlette.routing import Mount
 import mcprev
 from auth.guarded import AsgiAsk, Guarded, Tokens, asked, over_http
 from mcprev.cli import main as command
-from mcprev.transports.http.server import running
+from mcprev.serving import running
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.options import HttpSettings
 from named import ROW_E

@@ -18,7 +18,7 @@ import mcprev
 from auth.guarded import RESOURCE, Tokens, asked, everything, good, over_http
 from http_in_process import InProcess
 from mcprev.errors import TokenRejected
-from mcprev.transports.http.server import running
+from mcprev.serving import running
 from mcprev.transports.http.server.access import TokenRefused
 from mcprev.wire.headers import Headers
 from named import ROW_D, ROW_E

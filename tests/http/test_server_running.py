@@ -24,7 +24,7 @@ from asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification,
 from http_in_process import InProcess
 from mcprev.cli import main
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.http.server import running as http_server
+from mcprev.serving import running as http_server
 from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until

@@ -24,8 +24,8 @@ import pytest
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.http.server.accepting import Acceptor
-from mcprev.transports.http.server.running import bind
+from mcprev.serving.accepting import Acceptor
+from mcprev.serving.running import bind
 from requirements import D, E, req
 from running import run
 

@@ -304,12 +304,12 @@ def test_entries_and_bytes_are_bounded_and_each_caller_has_a_copy() -> None:
             for item in ("a", "b", "a", "c", "a", "b"):
                 await client.call_tool("price", {"item": item})
         assert shop.runs == ["price a", "price b", "price c", "price b"]
-        few = Shop(Caching(60, tools=TOOLS, max_bytes=150))  # one result has about 70 bytes
+        few = Shop(Caching(60, tools=TOOLS, max_bytes=1000))  # one takes about 400 bytes with its params
         async with mcprev.connect(few.app) as client:
             for item in ("a", "b", "c", "c", "a"):
                 await client.call_tool("price", {"item": item})
         assert few.runs == ["price a", "price b", "price c", "price a"]
-        small = Shop(Caching(60, tools=TOOLS, max_bytes=10))
+        small = Shop(Caching(60, tools=TOOLS, max_bytes=300))
         async with mcprev.connect(small.app) as client:
             for _ in range(2):
                 await client.call_tool("price")

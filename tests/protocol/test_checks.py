@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
+from mcprev.auth import urls as resource_urls
 from mcprev.errors import McpError
 from mcprev.oauth import discovery
 from mcprev.protocol import meta, request_state, uris
@@ -76,9 +77,9 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     "the URL of a server": (urls.check_server_url, (urls, security)),
     "where to post": (lambda text: urls.endpoint_url(URL, octets(text)), (urls, security)),
     "a redirect": (lambda text: urls.redirected(URL, 307, text, verb="POST", count=0), (urls, security)),
-    "what is fetched": (urls.check_fetch, (urls, security)),
+    "what is fetched": (resource_urls.check_fetch, (resource_urls, urls, security)),
     "where what is fetched is": (lambda text: urls.fetch_redirected(URL, text, count=0), (urls,)),
-    "an address": (urls.is_public, (urls,)),
+    "an address": (resource_urls.is_public, (resource_urls, urls)),
     "a URI": (uris.check_uri, (uris,)),
     "a key of _meta": (meta.key_error, (meta,)),
     "traceparent": (lambda text: meta.trace_error("traceparent", text), (meta,)),
@@ -86,10 +87,10 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     "sealed state": (open_state, (request_state,)),
     "metadata of a resource": (
         lambda text: discovery.read_resource({"resource": text, "authorization_servers": [text]}, URL, text),
-        (discovery, urls),
+        (discovery, resource_urls, urls),
     ),
     "metadata of an authorization server": (read_server, (discovery,)),
-    "a page to open": (discovery.check_page, (discovery, urls, security)),
+    "a page to open": (discovery.check_page, (discovery, resource_urls, urls, security)),
     "a message in the log": (lambda text: payloads.redacted(octets(text)), (payloads,)),
 }
 PIECES: Final = (

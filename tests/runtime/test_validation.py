@@ -110,6 +110,50 @@ def test_nothing_is_fetched(
         compile_schema(places(reference)[place], trusted=trusted)
 
 
+@req("JSCH-2", "JSCH-3", everywhere=True)
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (["ab"], "leads to a value that is no schema"),
+        (3, "leads to a value that is no schema"),
+        (None, "leads to a value that is no schema"),
+        ({"type": 5}, "not a valid schema"),
+        ({"not": {"$ref": 5}}, "not a valid schema"),
+        ({"$ref": "https://example.com/x"}, "does not resolve"),
+        ({"y": {"$ref": "#/nope"}, "$ref": "#/x/y"}, "does not resolve"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#"}, "another dialect"),
+        ({"pattern": "("}, "pattern"),
+    ],
+)
+def test_what_a_reference_leads_to_is_a_schema_wherever_it_is(target: Any, why: str, trusted: bool) -> None:
+    with pytest.raises(SchemaError, match=why):
+        compile_schema({"x": target, "$ref": "#/x"}, trusted=trusted)
+
+
+@req("JSCH-2", "JSCH-3", everywhere=True)
+def test_what_a_reference_leads_to_is_bounded_wherever_it_is() -> None:
+    slow = {"pattern": r"^(a+)+\1$"}
+    for target in (slow, {"$schema": NEW, **slow}, {"y": slow, "$ref": "#/x/y"}):
+        with pytest.raises(SchemaError):
+            compile_schema({"x": target, "$ref": "#/x"}, trusted=False)
+    same_items = {"x": {"$schema": NEW, "uniqueItems": True}, "$ref": "#/x"}
+    assert "holds the same item twice" in str(compile_schema(same_items, trusted=False)([1, 1]))
+    assert fits({"x": {"y": True, "$ref": "#/x/y"}, "$ref": "#/x"}, 1)
+    assert (
+        fits(
+            {
+                "x": {"$ref": "#/x/y", "y": {"$ref": "#"}},
+                "type": "object",
+                "not": {"$ref": "#/x"},
+                **NOT_PLAIN,
+            },
+            1,
+        )
+        is False
+    )
+
+
 @req("JSCH-2", everywhere=True)
 def test_references_within_a_schema() -> None:
     assert fits(TREE, {"next": {"next": {"n": 1}}})

@@ -17,13 +17,14 @@ from auth.test_client_discovery import place
 from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
 from mcprev.app import openapi_calls
+from mcprev.auth import bearer, urls as resource_urls
 from mcprev.errors import AuthError
 from mcprev.json_schema import bounds as schemabounds
 from mcprev.oauth import discovery, flow, tokens
 from mcprev.protocol import uris
 from mcprev.revisions import LATEST
 from mcprev.transports.http import security, urls
-from mcprev.transports.http.server import bearer, sessions
+from mcprev.transports.http.server import sessions
 from mcprev.wire import headers, media, param_headers, sse
 from requirements import req
 
@@ -86,9 +87,9 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "an annotation": (read_annotation, (param_headers,)),
     "a stream in one piece": (lambda text: read_stream(text, len(text) or 1), (sse,)),
     "a stream in small pieces": (lambda text: read_stream(text, 3), (sse,)),
-    "a URL": (urls.canonical_resource, (urls,)),
-    "a resource": (lambda text: discovery.is_resource(text, URL, text), (urls, discovery)),
-    "what the browser comes back with": (read_redirect, (flow, urls, discovery)),
+    "a URL": (resource_urls.canonical_resource, (resource_urls, urls)),
+    "a resource": (lambda text: discovery.is_resource(text, URL, text), (resource_urls, urls, discovery)),
+    "what the browser comes back with": (read_redirect, (flow, resource_urls, urls, discovery)),
     "a lifetime": (tokens.seconds, (tokens,)),
     "words of another": (urls.printable, (urls,)),
     "a Host": (expression(security, "_HOST"), (security,)),

@@ -141,7 +141,8 @@ class App(Routed, Pages, AppSources):
             server.tasks.support, server.tasks.sees = registered.task_support, registered.sees_tool
             registered.runs_tasks = True
         registered.declares_pages = registered.has_pages
-        registered.on_changed = server.changed
+        # Other processes have functions of their own, which change by themselves.
+        registered.on_changed = server.apply_change
         server.guard = partial(guard_of, registered)
         if registered.inner:
             from mcprev.app.bound_middleware import keepers

@@ -61,6 +61,8 @@ class RegisteredTool(Entry):
     """Whether it can run as a task; None to do as the option `tasks` of the served app says."""
     ui: ToolInterface | None = None
     """The page that shows its results, and who sees the tool."""
+    originals: tuple[str, ...] = ()
+    """The names of the tools that it is made of: a call needs the scopes of each of them."""
 
     def shown_as(self, ctx: Context, resources: Collection[str]) -> models.Tool:
         """Return the tool as the client of a request sees it: with its page if the client shows pages."""

@@ -73,9 +73,9 @@ class Tools(Handler):
             tool = await self._there.tool(params.name, ctx)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
-        if self._there.versions:
-            key = tool.listed.name
-            for name in {key, key.partition("@")[0]} - {params.name}:
+        if self._there.versions or tool.originals:
+            keys = {tool.listed.name, *tool.originals}
+            for name in keys.union(key.partition("@")[0] for key in keys) - {params.name}:
                 await check_scopes(ctx, "tools/call", {"name": name, "arguments": params.arguments or {}})
         if tool.around and self._inside is not None:
             return await _through(tool, self._inside.call_tool, "tools/call", ctx, params)

@@ -37,6 +37,7 @@ from mcprev.app.openapi_document import (
     text_at,
 )
 from mcprev.app.openapi_routes import OpenApiRoute, is_readable, resource_of
+from mcprev.app.openapi_secrets import credentials
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.callbacks import at_once, decision
@@ -124,6 +125,11 @@ class Api:
         self._based = base_url is not None
         url = self._server() if base_url is None else base_url.rstrip("/")
         self._backend = Backend(url, session, dict(headers or {}))
+        if base_url is None and (session is not None or any(credentials(headers or {}))):
+            refuse(
+                "#/servers",
+                f"names {url:.200}, which is to get what you send; if you trust it, pass it as `base_url`",
+            )
 
     def info(self, member: str) -> str:
         """Return the title or version of the API."""
@@ -139,6 +145,8 @@ class Api:
             url = url.replace(
                 f"{{{name}}}", text_at(object_at(variable, at).get("default"), below(at, "default"))
             )
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            refuse("#/servers/0/url", "has a user or password; pass the URL as `base_url`")
         return url.rstrip("/")
 
     # -- reading -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from mcprev.server.context import Context
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
+    from mcprev.auth.bearer import Bearer
     from mcprev.convert import OnDowngrade
     from mcprev.core.capabilities import DeclaredExtension
     from mcprev.core.store import Records
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
     from mcprev.state.session import StateLimits
-    from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
 
 _OWN: Final = ("tags", "visible", "task", "ui", "version", "lenient_arguments", "ttl_ms", "cache_scope")
@@ -56,9 +56,10 @@ class ServerOptions(TypedDict, total=False):
     gets the error `MissingClientCapability`."""
     states: RequestStateSealer | None
     """Signs request state. Pass a `mcprev.RequestStateSealer` with keys if several processes serve the same clients.
-    None: a key of this process."""
+    None: keys in the `store`, or a key of this process."""
     store: Records | None
-    """Keeps what functions store in `ctx.session`. None: the memory of this process."""
+    """What processes that serve the same clients share: `ctx.session`, tasks, keys of request states, changes and rate
+    limits. None: the memory of this process."""
     state: StateLimits | None
     """The limits of the state of each session. None: the defaults of `mcprev.StateLimits`."""
     tasks: Tasks | None

@@ -345,6 +345,8 @@ class Registry:
             entry = renamed(entry, str(key), self.checks(entry.tags), around)
             if isinstance(entry, RegisteredTool) and entry.ui is not None:
                 entry = replace(entry, ui=entry.ui.renamed(partial(prefixed, "resources", prefix)))
+            if isinstance(entry, RegisteredTool) and entry.originals and prefix is not None:
+                entry = replace(entry, originals=tuple(f"{prefix}_{name}" for name in entry.originals))
         self.set_entry(kind, key, entry)
 
     def discard(self, kind: str, key: Key, *, forget: bool) -> None:

@@ -11,10 +11,13 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import parse_qsl
 
+from pydantic_core import from_json
+
 from mcprev.errors import Json
 from mcprev.routes.table import KEY
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from mcprev.transports.http.server.routes import RouteInfo
+from mcprev.wire.bounds import check_values
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -51,8 +54,10 @@ class RouteRequest:
     """The content of the token; None for a route without `auth`."""
 
     def json(self) -> Json:
-        """Return the body as JSON. Raises `ValueError`."""
-        return json.loads(self.body)
+        """Return the body as JSON. Raises `ValueError`, also for more values or nesting than a message of MCP may have."""
+        check_values(self.body)
+        found: Json = from_json(self.body, allow_inf_nan=False)
+        return found
 
 
 def alive() -> dict[str, str]:
@@ -143,7 +148,7 @@ def _response(found: Any, name: str) -> tuple[int, bytes, Pairs]:  # noqa: ANN40
     elif isinstance(found, bytes):
         kind, body = _BYTES, found
     elif isinstance(found, dict | list):
-        kind, body = _JSON, json.dumps(found).encode()
+        kind, body = _JSON, json.dumps(found, allow_nan=False).encode()
     else:
         raise TypeError(
             f"{name}() returned {type(found).__name__}; return text, bytes, a dict, a list or None"

@@ -61,7 +61,8 @@ class AppSources:
         """Return an app whose tools are the operations of an OpenAPI 3.0 or 3.1 document, and call its HTTP API.
 
         - `document` is a mapping, or the path of a JSON or YAML file (YAML needs PyYAML).
-        - `base_url` is the URL that the paths of the document are appended to. None: the first of its `servers`.
+        - `base_url` is the URL that the paths of the document are appended to. None: the first of its `servers`. Needed with a
+          `session` and with `headers` that are credentials, so that no document says who gets them.
         - `session` is an `aiohttp.ClientSession` that sends the requests; the app does not close it. None: a new
           session for each request.
         - `headers` are sent with each request, such as `Authorization`. Clients of the server neither see nor set them.

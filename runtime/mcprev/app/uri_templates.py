@@ -1,16 +1,18 @@
-"""URI templates and how they match URIs (RES-4, RFC 6570).
+"""URI templates and how they match URIs (RES-3, RES-4, RFC 6570).
 
 `{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, at most one in a template, matches any
 text. Both match at least one character and are percent-decoded. The values come from the client: check them before you
-use them in a path or a query (`mcprev.protocol.uris.file_path` does so for files).
+use them in a path or a query (`file_path` does so for files).
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import is_uri
 
 _EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -70,3 +72,20 @@ class Template:
             if not value or (index != self._plus and not _DELIMITERS.isdisjoint(value)):
                 return None
         return {name: unquote(value) for name, value in zip(self.names, values, strict=True)}
+
+
+def file_path(uri: str, root: Path) -> Path:
+    """Return the path below `root` for a `file://` URI, with links resolved; the file need not exist.
+
+    Raises `InvalidParams` for any other URI, and `ResourceNotFound` for a path outside of `root`, whether it exists or
+    not.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    if parts.scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or "\0" in path:
+        raise InvalidParams(f"Invalid params: not a file:// URI of this machine: {uri!r:.80}")
+    base = root.resolve()
+    found = base.joinpath(path).resolve()
+    if not found.is_relative_to(base):
+        raise ResourceNotFound("no such resource", data={"uri": uri})
+    return found

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from secrets import compare_digest
 from typing import Final
 
+from mcprev.authorization_server.documents import ClientDocuments
 from mcprev.authorization_server.grants import secret_digest
 from mcprev.authorization_server.options import LoginSettings
 from mcprev.authorization_server.requests import (
@@ -14,19 +15,14 @@ from mcprev.authorization_server.requests import (
     ClientRecord,
     OAuthError,
     PageError,
-    document_client,
     is_document_url,
     read_client,
 )
 from mcprev.authorization_server.vault import Vault, new_secret
 from mcprev.errors import Json
-from mcprev.oauth.discovery import read_object
-from mcprev.oauth.steps import HttpFetch, fetch
 
 UNUSED: Final = 3600.0
 """Seconds after which a registration ends that no user has consented to."""
-DOCUMENT_TIMEOUT: Final = 5.0
-MAX_DOCUMENT: Final = 8 * 1024
 ALL: Final = 10_000
 """The maximum number of registrations in an hour, from all addresses."""
 MAX_UNUSED: Final = 12 * 1024 * 1024
@@ -40,7 +36,7 @@ class ClientRegistry:
 
     def __init__(self, vault: Vault, settings: LoginSettings) -> None:
         self._vault, self._schemes = vault, frozenset(settings.redirect_schemes)
-        self._most, self._session = settings.registrations, settings.session
+        self._most, self._documents = settings.registrations, ClientDocuments(vault, settings)
         self._life = 2 * settings.session_lifetime
 
     async def register(self, wanted: Json, address: str) -> dict[str, Json]:
@@ -70,7 +66,7 @@ class ClientRegistry:
     async def named(self, client_id: str, address: str) -> ClientRecord:
         """Return a client for an authorization request. Raises `PageError` for one that is unknown."""
         if is_document_url(client_id):
-            return await self._document(client_id, address)
+            return await self._documents.client(client_id, address)
         client = await self._registered(client_id)
         if client is None:
             raise PageError(
@@ -100,22 +96,6 @@ class ClientRegistry:
     async def _registered(self, client_id: str) -> ClientRecord | None:
         found = await self._vault.read(_KIND, client_id)
         return None if found is None else ClientRecord.read(found[0])
-
-    async def _document(self, url: str, address: str) -> ClientRecord:
-        """Fetch the metadata document of a client, from the public internet only. Raises `PageError`."""  # SEC-1
-        from mcprev.oauth.runner import FlowRunner
-
-        if not await self._vault.count("documents", address, self._most, _HOUR):
-            raise PageError("Too many apps were looked up from this address. Try again later.", 429)
-        runner = FlowRunner("", self._session, private=False, seconds=DOCUMENT_TIMEOUT)
-        reply = await runner.run(fetch(HttpFetch(url, (("Accept", "application/json"),), follow=False)))
-        found = read_object(reply.body) if reply.status == 200 and len(reply.body) <= MAX_DOCUMENT else None
-        try:
-            return document_client(found, url, self._schemes)
-        except OAuthError:
-            raise PageError(
-                "The description of the app cannot be read at the address that it names."
-            ) from None
 
 
 def _too_many() -> OAuthError:

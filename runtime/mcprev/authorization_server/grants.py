@@ -9,11 +9,13 @@ one ends the grant (RFC 9700, 4.14).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from secrets import compare_digest
 from typing import Final
 
+from mcprev.auth.urls import canonical_resource
 from mcprev.authorization_server.keys import ServerKeys, challenge_of_verifier, digest_of
 from mcprev.authorization_server.requests import (
     OFFLINE,
@@ -23,7 +25,6 @@ from mcprev.authorization_server.requests import (
 from mcprev.authorization_server.vault import Vault, new_secret
 from mcprev.errors import Json
 from mcprev.transports.http.server.access import TokenRefused
-from mcprev.transports.http.urls import canonical_resource
 
 CODE: Final = 60.0
 """The lifetime of a code, in seconds."""
@@ -33,6 +34,7 @@ SESSION: Final = 30 * 24 * 3600.0
 """The lifetime of a grant that is not refreshed, in seconds."""
 GRACE: Final = 10.0
 """Seconds for which the last but one refresh token is still good."""
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")  # RFC 7636, 4.1
 _KIND: Final = "grant"
 _CODES: Final = "code"
 _REFRESH: Final = "refresh tokens"
@@ -112,7 +114,8 @@ class Grants:
             _CODES, form["code"], used, ttl=self._access, seen=version
         )
         grant = await self.find(name)
-        proof = challenge_of_verifier(form.get("code_verifier", ""))
+        verifier = form.get("code_verifier", "")
+        proof = challenge_of_verifier(verifier) if _VERIFIER.fullmatch(verifier) else ""
         if (
             not first
             or grant is None

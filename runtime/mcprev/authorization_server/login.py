@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
+from mcprev.auth.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
 from mcprev.authorization_server import upstream
 from mcprev.authorization_server.grants import Grant, Grants, User
 from mcprev.authorization_server.options import LoginOptions, LoginSettings
@@ -25,7 +26,6 @@ from mcprev.errors import AuthError, Json
 from mcprev.oauth.runner import FlowRunner
 from mcprev.oauth.steps import Flow
 from mcprev.transports.http.server.access import Access
-from mcprev.transports.http.server.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
 from mcprev.transports.http.server.request import App
 from mcprev.transports.http.server.routes import Route
 
@@ -169,7 +169,7 @@ class Login(Bearer):
             timeout=timeout,
             clock=settings.clock,
         )
-        self.routes: Mapping[str, App | Route] = dict(self.server.routes)
+        self.routes: Mapping[str, App | Route] = {**self.routes, **self.server.routes}
 
     async def provider_token(self, access: Access | None) -> str:
         """Return the provider's access token of a user, `ctx.access`, refreshed if it has expired.

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-from mcprev.transports.http.urls import is_secure, mask_url
+from mcprev.auth.urls import is_secure
+from mcprev.transports.http.urls import mask_url
 
 OPENID_SCOPES: Final = ("openid", "profile", "email")
+OFFLINE_SCOPES: Final = (*OPENID_SCOPES, "offline_access")
 OPENID_CLAIMS: Final = ("name", "preferred_username", "email")
 UserSource: TypeAlias = Literal["userinfo", "id_token"]
 
@@ -71,62 +73,47 @@ class Provider:
         cls, client_id: str, client_secret: str, *, scopes: Sequence[str] = ("read:user", "user:email")
     ) -> Self:
         """GitHub. Answers errors with status 200; tokens of OAuth apps do not expire, those of GitHub apps are refreshed."""
-        return cls(
-            name="github",
-            client_id=client_id,
-            client_secret=client_secret,
+        return cls._made(
+            "github", client_id, client_secret, scopes,
             authorize_url="https://github.com/login/oauth/authorize",
             token_url="https://github.com/login/oauth/access_token",  # noqa: S106 - a URL
             userinfo_url="https://api.github.com/user",
             emails_url="https://api.github.com/user/emails",
-            scopes=tuple(scopes),
             subject=("id",),
             claims=("login", "name", "email"),
-        )
+        )  # fmt: skip
 
     @classmethod
     def google(cls, client_id: str, client_secret: str, *, scopes: Sequence[str] = OPENID_SCOPES) -> Self:
         """Google. Issues a refresh token only for offline access that the user has just consented to."""
-        return cls(
-            name="google",
-            client_id=client_id,
-            client_secret=client_secret,
+        return cls._made(
+            "google", client_id, client_secret, scopes,
             authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
             token_url="https://oauth2.googleapis.com/token",  # noqa: S106 - a URL
             userinfo_url="https://openidconnect.googleapis.com/v1/userinfo",
             issuer="https://accounts.google.com",
-            scopes=tuple(scopes),
             parameters={"access_type": "offline", "prompt": "consent"},
             claims=(*OPENID_CLAIMS, "hd"),
-        )
+        )  # fmt: skip
 
     @classmethod
     def entra(
-        cls,
-        client_id: str,
-        client_secret: str,
-        *,
-        tenant: str,
-        scopes: Sequence[str] = (*OPENID_SCOPES, "offline_access"),
+        cls, client_id: str, client_secret: str, *, tenant: str, scopes: Sequence[str] = OFFLINE_SCOPES
     ) -> Self:
         """Microsoft Entra ID. `tenant` is the id of yours, or `organizations` for the users of all: check the claim `tid`.
 
         A scope of an API of yours, `api://<client id>/<name>`, makes tokens of the provider for that API.
         """
-        base = f"https://login.microsoftonline.com/{quote(tenant, safe='')}/oauth2/v2.0"
         shared = tenant in {"common", "organizations", "consumers"}
-        return cls(
-            name="entra",
-            client_id=client_id,
-            client_secret=client_secret,
-            authorize_url=f"{base}/authorize",
-            token_url=f"{base}/token",
+        return cls._made(
+            "entra", client_id, client_secret, scopes,
+            f"https://login.microsoftonline.com/{quote(tenant, safe='')}/oauth2/v2.0",
+            userinfo_url=None,
             issuer=f"https://login.microsoftonline.com/{'{tid}' if shared else tenant}/v2.0",
-            scopes=tuple(scopes),
             user_from="id_token",
             subject=("tid", "oid"),
             claims=(*OPENID_CLAIMS, "oid", "tid", "roles", "groups"),
-        )
+        )  # fmt: skip
 
     @classmethod
     def auth0(
@@ -136,21 +123,16 @@ class Provider:
         *,
         domain: str,
         audience: str | None = None,
-        scopes: Sequence[str] = (*OPENID_SCOPES, "offline_access"),
+        scopes: Sequence[str] = OFFLINE_SCOPES,
     ) -> Self:
         """Auth0 at a domain, such as `example.eu.auth0.com`. `audience` is an API that its tokens are also for."""
         base = f"https://{domain}"
-        return cls(
-            name="auth0",
-            client_id=client_id,
-            client_secret=client_secret,
-            authorize_url=f"{base}/authorize",
+        return cls._made(
+            "auth0", client_id, client_secret, scopes, base,
             token_url=f"{base}/oauth/token",
-            userinfo_url=f"{base}/userinfo",
             issuer=f"{base}/",
-            scopes=tuple(scopes),
             parameters={} if audience is None else {"audience": audience},
-        )
+        )  # fmt: skip
 
     @classmethod
     def okta(
@@ -160,11 +142,12 @@ class Provider:
         *,
         domain: str,
         server: str = "default",
-        scopes: Sequence[str] = (*OPENID_SCOPES, "offline_access"),
+        scopes: Sequence[str] = OFFLINE_SCOPES,
     ) -> Self:
         """Okta at a domain, such as `example.okta.com`; `server` is the authorization server there."""
-        base = f"https://{domain}/oauth2/{quote(server, safe='')}"
-        return cls._openid("okta", client_id, client_secret, base, f"{base}/v1", "authorize", scopes)
+        issuer = f"https://{domain}/oauth2/{quote(server, safe='')}"
+        more: dict[str, Any] = {"issuer": issuer, "claims": (*OPENID_CLAIMS, "groups"), "basic": True}
+        return cls._made("okta", client_id, client_secret, scopes, f"{issuer}/v1", **more)
 
     @classmethod
     def keycloak(
@@ -177,32 +160,30 @@ class Provider:
         scopes: Sequence[str] = OPENID_SCOPES,
     ) -> Self:
         """Keycloak at a URL, and a realm of it."""
-        base = f"{url.rstrip('/')}/realms/{quote(realm, safe='')}"
-        return cls._openid(
-            "keycloak", client_id, client_secret, base, f"{base}/protocol/openid-connect", "auth", scopes
+        issuer = f"{url.rstrip('/')}/realms/{quote(realm, safe='')}"
+        base = f"{issuer}/protocol/openid-connect"
+        more: dict[str, Any] = {"issuer": issuer, "claims": (*OPENID_CLAIMS, "groups"), "basic": True}
+        return cls._made(
+            "keycloak", client_id, client_secret, scopes, base, authorize_url=f"{base}/auth", **more
         )
 
     @classmethod
-    def _openid(
+    def _made(
         cls,
         name: str,
         client_id: str,
-        secret: str,
-        issuer: str,
-        base: str,
-        authorize: str,
+        client_secret: str,
         scopes: Sequence[str],
+        base: str = "",
+        **more: Any,  # noqa: ANN401 - the members of a provider
     ) -> Self:
-        """Return a provider of OpenID Connect whose endpoints are below one URL and take HTTP Basic authentication."""
-        return cls(
-            name=name,
-            client_id=client_id,
-            client_secret=secret,
-            authorize_url=f"{base}/{authorize}",
-            token_url=f"{base}/token",
-            userinfo_url=f"{base}/userinfo",
-            issuer=issuer,
-            scopes=tuple(scopes),
-            claims=(*OPENID_CLAIMS, "groups"),
-            basic=True,
-        )
+        """Return a provider whose endpoints are below one URL, but for those that `more` names."""
+        urls: dict[str, Any] = {
+            f"{each}_url": f"{base}/{each}" for each in ("authorize", "token", "userinfo")
+        }
+        registered: dict[str, Any] = {
+            "client_id": client_id,
+            "client_secret": client_secret,
+            "scopes": tuple(scopes),
+        }
+        return cls(name=name, **{**urls, **registered, **more})

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
+from mcprev.auth.urls import canonical_resource, split_resource
 from mcprev.errors import Json
-from mcprev.transports.http.urls import canonical_resource, split_resource
 
 ClientAuthentication: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
 METHODS: Final[tuple[ClientAuthentication, ...]] = ("none", "client_secret_basic", "client_secret_post")

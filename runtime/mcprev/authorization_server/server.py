@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
+from mcprev.auth.urls import canonical_resource, check_issuer
 from mcprev.authorization_server import requests
 from mcprev.authorization_server.clients import ClientRegistry
 from mcprev.authorization_server.grants import Grant, Grants, User
@@ -51,7 +52,6 @@ from mcprev.oauth.discovery import OAUTH, OPENID
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.server.access import Access, TokenRefused
 from mcprev.transports.http.server.routes import Route
-from mcprev.transports.http.urls import canonical_resource, check_issuer
 
 LOGIN_TIME: Final = 600.0
 """Seconds from the consent page to the answer of the identity provider."""

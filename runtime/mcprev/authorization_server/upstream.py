@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode, urlsafe_b64decode
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, cast
@@ -12,10 +12,11 @@ from urllib.parse import quote, urlencode
 from mcprev.authorization_server.grants import User
 from mcprev.authorization_server.keys import challenge_of_verifier
 from mcprev.authorization_server.providers import Provider
-from mcprev.errors import AuthError, Json
-from mcprev.oauth.discovery import read_object, text
-from mcprev.oauth.steps import Flow, HttpFetch, HttpReply, fetch, said_by
-from mcprev.oauth.tokens import FORM, seconds
+from mcprev.errors import AuthError, Json, TokenRejected
+from mcprev.oauth.discovery import BASIC, POST, read_object, text
+from mcprev.oauth.steps import Flow, HttpFetch, HttpReply, fetch
+from mcprev.oauth.store import Registration
+from mcprev.oauth.tokens import post_form, seconds, usable_token
 
 MAX_TOKEN: Final = 16 * 1024
 """The maximum size of a provider's token, in characters."""
@@ -85,7 +86,9 @@ def log_in(provider: Provider, callback: str, code: str, verifier: str, nonce: s
     shown = {member: claims[member] for member in provider.claims if claims.get(member) is not None}
     if provider.emails_url is None and claims.get("email_verified") not in (True, "true"):
         shown.pop("email", None)
-    return User(":".join([provider.name, *map(str, parts)]), shown, tokens.dumped())
+    # Of several parts none can be shifted into its neighbour.
+    told = [quote(str(part), safe="") if parts[1:] else str(part) for part in parts]
+    return User(":".join([provider.name, *told]), shown, tokens.dumped())
 
 
 def refresh(provider: Provider, tokens: ProviderTokens, now: float) -> Flow[ProviderTokens]:
@@ -155,25 +158,19 @@ def _primary(reply: HttpReply) -> str | None:
 
 
 def _token(provider: Provider, form: Mapping[str, str]) -> Flow[dict[str, Json]]:
-    """Send a token request. An error counts as one whatever its status is: GitHub answers with 200."""
-    headers, sent = [("Accept", "application/json"), ("Content-Type", FORM)], dict(form)
-    if provider.basic:
-        pair = f"{quote(provider.client_id, safe='')}:{quote(provider.client_secret, safe='')}"
-        headers.append(("Authorization", "Basic " + b64encode(pair.encode()).decode()))
-    else:
-        sent |= {"client_id": provider.client_id, "client_secret": provider.client_secret}
-    reply = yield from fetch(HttpFetch(provider.token_url, tuple(headers), urlencode(sent).encode()))
-    found = read_object(reply.body) or {}
-    if reply.status != 200 or "error" in found:
-        kind = ProviderRefused if text(found, "error") in _ENDED else AuthError
-        raise kind(f"{provider.name} issued no token ({said_by(reply, found)})")
-    return found
+    """Send a token request. Raises `ProviderRefused` if the login has ended, `AuthError` if the request fails now."""
+    client = Registration(provider.client_id, provider.client_secret, BASIC if provider.basic else POST)
+    try:
+        return (yield from post_form(provider.token_url, client, form, provider.name))
+    except TokenRejected as rejected:
+        if rejected.error in _ENDED:
+            raise ProviderRefused(str(rejected)) from None
+        raise
 
 
 def _tokens(provider: Provider, found: Mapping[str, Json], now: float) -> ProviderTokens:
-    access, renewal = text(found, "access_token"), text(found, "refresh_token")
-    usable = access is not None and access.isascii() and access.isprintable() and " " not in access
-    if access is None or not usable or len(access) + len(renewal or "") > MAX_TOKEN:
-        raise AuthError(f"{provider.name} issued no usable token")
+    access, renewal = usable_token(found, provider.name), text(found, "refresh_token")
+    if len(access) + len(renewal or "") > MAX_TOKEN:
+        raise AuthError(f"{provider.name} returned no usable token")
     life = seconds(found.get("expires_in"))
     return ProviderTokens(access, renewal, None if life is None else now + life)

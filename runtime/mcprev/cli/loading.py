@@ -223,7 +223,7 @@ def _is_own(name: str) -> bool:
 @contextmanager
 def _noting_runs() -> Iterator[list[AsgiApp]]:
     """Note the apps that a module serves over HTTP when it is imported, and serve nothing: that is up to the command."""
-    from mcprev.transports.http.server import running
+    from mcprev.serving import running
     from mcprev.transports.stdio import server as pipes
 
     noted: list[AsgiApp] = []

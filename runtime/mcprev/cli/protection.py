@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -102,19 +102,14 @@ def _imported(tree: ast.Module) -> set[str]:
 def _protecting(tree: ast.Module) -> int | None:
     """Return the line of the first call that authenticates clients."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    lines = [call.lineno for call in calls if _name(call.func) in GUARDS or _serves_with_auth(call)]
+    serving = _SERVES | _assigned(tree, lambda value: _name(value) in _SERVES)
+    lines = [call.lineno for call in calls if _name(call.func) in GUARDS or _serves_with_auth(call, serving)]
     return min(lines, default=None)
 
 
 def _wrapping(tree: ast.Module) -> int | None:
     """Return the line of the first call with an `asgi()` as an argument, or with a name that stands for one."""
-    names = {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _is_asgi(node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    names = _assigned(tree, _is_asgi)
     lines = [
         call.lineno
         for call in ast.walk(tree)
@@ -125,13 +120,24 @@ def _wrapping(tree: ast.Module) -> int | None:
     return min(lines, default=None)
 
 
+def _assigned(tree: ast.Module, is_one: Callable[[ast.expr], bool]) -> set[str]:
+    """Return the names to which a file assigns an expression that is one of a kind."""
+    return {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and is_one(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
 def _is_asgi(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _ASGI
 
 
-def _serves_with_auth(call: ast.Call) -> bool:
+def _serves_with_auth(call: ast.Call, serving: Collection[str]) -> bool:
     """Return whether a call serves with authentication; also through `partial(app.run_http, auth=auth)`."""
-    if not any(_name(each) in _SERVES for each in (call.func, *call.args)):
+    if not any(_name(each) in serving for each in (call.func, *call.args)):
         return False
     return any(
         keyword.arg is None
@@ -144,7 +150,10 @@ def _serves_with_auth(call: ast.Call) -> bool:
 
 
 def _name(node: ast.expr) -> str | None:
-    """Return the last name of an expression, such as `run_http` of `app.run_http`."""
+    """Return the last name of an expression, such as `run_http` of `app.run_http` and of `getattr(app, "run_http")`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        named = node.args[1] if len(node.args) > 1 else None
+        return str(named.value) if isinstance(named, ast.Constant) else None
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else None

@@ -83,7 +83,7 @@ def serve_command(
 def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, checked: bool) -> None:
     from mcprev.cli.protection import protecting_line, wrapping_line
     from mcprev.server.http_app import http_app
-    from mcprev.transports.http.server import running
+    from mcprev.serving import running
 
     app = loaded.asgi or loaded.server.asgi()
     settings = replace(app.settings, **given)

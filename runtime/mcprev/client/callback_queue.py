@@ -30,7 +30,7 @@ class CallbackQueue:
     continues beside it.
     """
 
-    __slots__ = ("_closed", "_dropping", "_ended", "_queued", "_settling", "_tasks", "_waiting", "runner")
+    __slots__ = ("_closed", "_dropping", "_tasks", "_waiting", "runner")
 
     def __init__(self) -> None:
         self._waiting: deque[_Callback] = deque()
@@ -39,12 +39,6 @@ class CallbackQueue:
         """The task that takes the next callback; None while there is none to run."""
         self._tasks: set[asyncio.Task[None]] = set()
         """The runner, and those that still run a slow callback."""
-        self._queued = 0
-        """How many callbacks have been put in the queue so far."""
-        self._ended = 0
-        """How many of them the runners have gone past."""
-        self._settling: dict[asyncio.Future[None], int] = {}
-        """Who waits until the runners have gone past so many callbacks."""
 
     def put(self, callback: _Callback) -> bool:
         """Run a callback after those that were put before; return False if too many wait. What it raises is logged."""
@@ -58,7 +52,6 @@ class CallbackQueue:
             if not dropping:
                 _logger.warning("too many messages wait for slow callbacks: messages are dropped")
             return False
-        self._queued += 1
         self._waiting.append(callback)
         if self.runner is None:
             self._start()
@@ -69,14 +62,15 @@ class CallbackQueue:
 
         Return at once if a callback made the call: it would wait for itself.
         """
-        if _inside.get():
+        if _inside.get() or self.runner is None:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settling[done] = self._queued
-        try:
-            await asyncio.wait({done}, timeout=SLOW)
-        finally:
-            del self._settling[done]
+
+        async def settle() -> None:
+            done.set_result(None)
+
+        self._waiting.append(settle)
+        await asyncio.wait({done}, timeout=SLOW)
 
     async def aclose(self, linger: float) -> None:
         """Let the callbacks end within `linger` seconds, then cancel them; those that wait are not called."""
@@ -115,19 +109,11 @@ class CallbackQueue:
                 timer.cancel()
             if self.runner is not runner:
                 return  # it was slow, and another runner has taken over
-            self._count()
         self.runner = None
 
     def _go_past(self) -> None:
         """Leave a slow callback alone, and run the next ones in another task."""
         _logger.warning("a callback takes longer than %g s: later ones do not wait for it any more", SLOW)
-        self._count()
         self.runner = None
         if self._waiting:
             self._start()
-
-    def _count(self) -> None:
-        self._ended += 1
-        for done, wanted in self._settling.items():
-            if self._ended >= wanted and not done.done():
-                done.set_result(None)

@@ -227,7 +227,7 @@ class connect:  # noqa: N801 - called like a function
         handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
         opener = self._new_opener(handler)
         if self._record is not None:
-            from mcprev.client.recording import Recording, RecordingProtocol
+            from mcprev.recording.recording import Recording, RecordingProtocol
 
             recording = opener.files.enter_context(closing(Recording(self._record)))
             opener.new_protocol = partial(RecordingProtocol, recording)

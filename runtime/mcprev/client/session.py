@@ -31,7 +31,7 @@ from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.engine import SEVERITY, declares
+from mcprev.protocol.engine import check_level, declares
 from mcprev.protocol.negotiation.steps import Plan
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import Revision
@@ -151,23 +151,20 @@ class ClientSession:
             while (connection := self.connection).error is not None:
                 await self.replace(connection, connection.error, end)
             try:
-                if raw or params is None:
-                    call = self.open(method, params, options, end)
-                    result = await self.connection.wait(call, progress)
-                    if callbacks.runner is not None:
-                        await callbacks.settled()
-                    return result
-                meta = self._meta(options) if options or self._log_level is not None else _NOTHING
-                if "log_level" in options:
-                    await self._set_level_of(options)
-                plan = self._plans.get(method)
-                if plan is None:
-                    plan = self._plans[method] = MethodPlan(method, self.protocol, self.identity)
-                call = self.open(method, plan.params(params, meta), options, end)
+                sent, up = params, None
+                if not raw and params is not None:
+                    meta = self._meta(options) if options or self._log_level is not None else _NOTHING
+                    if "log_level" in options:
+                        await self._set_level_of(options)
+                    plan = self._plans.get(method)
+                    if plan is None:
+                        plan = self._plans[method] = MethodPlan(method, self.protocol, self.identity)
+                    sent, up = plan.params(params, meta), plan.up
+                call = self.open(method, sent, options, end)
                 result = await self.connection.wait(call, progress)
                 if callbacks.runner is not None:
                     await callbacks.settled()
-                return result if plan.up is None else plan.up(result)
+                return result if up is None else up(result)
             except RpcError:
                 if callbacks.runner is not None:
                     await callbacks.settled()
@@ -217,7 +214,7 @@ class ClientSession:
 
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages from this level up; see `Client.set_log_level`."""
-        _known_level(level)
+        check_level(level)
         if not self.revision.log_level_per_request and level != self._log_level:
             self.protocol.engine.check_sendable(SET_LEVEL)
             await self.raw(SET_LEVEL, {"level": level})
@@ -237,7 +234,8 @@ class ClientSession:
         if level and per_session and declares(self.protocol.engine.peer_capabilities or {}, "logging"):
             await self.set_log_level(level)
         elif level and per_session:
-            self.least_level = _known_level(level)
+            check_level(level)
+            self.least_level = level
 
     # -- reconnecting --------------------------------------------------------------------------------------
 
@@ -342,10 +340,3 @@ class SessionFactory(Protocol):
     def wrap(self, method: str, stub: Stub, /) -> Stub:
         """Return a method of the client's handler with something around it."""
         ...
-
-
-def _known_level(level: str) -> str:
-    """Return the level. Raises `ValueError` if it is none."""
-    if level not in SEVERITY:
-        raise ValueError(f"'{level}' is not a log level; the levels are {', '.join(SEVERITY)}")
-    return level

@@ -61,7 +61,9 @@ _ORIGIN: Final = re.compile(
     rf"(?:https?|wss?)://(?:(?:\*\.{_LABEL}\.)?(?:{_LABEL}\.)*{_LABEL})(?::[0-9]{{1,5}})?"
 )
 _DOMAIN: Final = re.compile(r"[A-Za-z0-9.-]{1,253}")
-_DOCTYPE: Final = re.compile(r"\ufeff?\s*(?:<!--.*?-->\s*)*<!doctype html[\s>]", re.IGNORECASE | re.DOTALL)
+_DOCTYPE: Final = re.compile(
+    r"\ufeff?\s*+(?:<!--(?>.*?-->)\s*+)*+<!doctype html[\s>]", re.IGNORECASE | re.DOTALL
+)
 _logger: Final = logging.getLogger("mcprev.extensions")
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import cast
 
+from mcprev.auth.bearer import Verify
 from mcprev.callbacks import finished
 from mcprev.transports.http.server.access import Access, TokenRefused
-from mcprev.transports.http.server.bearer import Verify
 
 
 class AnyVerifier:
     """Verifies tokens with the first of several verifiers that accepts them: `Bearer(AnyVerifier(first, second), ...)`.
 
     If the verifiers have several issuers, the subject of a token becomes `subject@issuer`, because two issuers may
-    give the same name to different people. Subjects of verifiers without an issuer, such as functions, stay as they are.
+    give the same name to different people. Subjects of verifiers without an issuer, such as functions, stay as they are; a
+    token whose subject looks as if it were of one of the issuers is refused.
     """
 
     def __init__(self, *verifiers: Verify) -> None:
@@ -22,6 +23,10 @@ class AnyVerifier:
 
         Raises `ValueError` for fewer than two, and for an `IntrospectionVerifier` without `issuer`.
         """
+        # One that stands for several is taken apart, so that each issuer has a suffix of its own.
+        verifiers = tuple(one for each in verifiers for one in getattr(each, "verifiers", (each,)))
+        self.verifiers: tuple[Verify, ...] = verifiers
+        """The verifiers; none of them is an `AnyVerifier`."""
         if len(verifiers) < 2:
             raise ValueError("pass at least two verifiers")
         if any(getattr(each, "issuers", ()) is None for each in verifiers):
@@ -36,6 +41,7 @@ class AnyVerifier:
             (verify, f"@{found[0]}" if several and found else "")
             for verify, found in zip(verifiers, names, strict=True)
         ]
+        self._suffixes = tuple(suffix for _, suffix in self._verifiers if suffix)
 
     def seen_at(self, host: str | None) -> None:
         """Tell the verifiers under which name the server was reached."""
@@ -61,9 +67,14 @@ class AnyVerifier:
             except Exception as error:  # noqa: BLE001 - another verifier may know the token
                 failure = error
             else:
-                if found is not None:
-                    return found.with_subject(f"{found.subject}{suffix}") if suffix else found
-                reasons.append("no reason given")
+                if found is None:
+                    reasons.append("no reason given")
+                elif suffix:
+                    return found.with_subject(f"{found.subject}{suffix}")
+                elif found.subject.endswith(self._suffixes):
+                    reasons.append("its subject ends like those of another issuer")
+                else:
+                    return found
         if failure is not None:
             raise failure
         raise TokenRefused("; ".join(reasons))

@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final, cast
 
 from mcprev.callbacks import finished
+from mcprev.core.store import Records
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.stores.counting import count_call
 from mcprev.transports.http.urls import mask_url
 
 TOOLS: Final = ("tools/call",)
@@ -66,7 +68,7 @@ class RateLimit:
           returns anything else. Default: the principal, or one
           key for all clients that are not authenticated.
         - `storage` is a URI of the library `limits`, such as `async+redis://host:6379` to count over several processes.
-          Default: the memory of this process.
+          Default: the `store` of the server, where its processes are counted together, or the memory of this process.
 
         A tool call beyond the rate returns a result with `is_error`; any other call fails with the error
         `InvalidRequest`. Raises `ValueError` for an invalid rate, for several rates, and for a storage that blocks, and
@@ -99,13 +101,16 @@ class RateLimit:
             key = cast("object", await finished(self._key(call.ctx)))
             if not isinstance(key, str):
                 raise TypeError(f"`key` of a RateLimit returned {type(key).__qualname__}; return a str")
-            wait = await self._wait(key)
+            wait = await self._wait(key, call.ctx.store)
             if wait > 0:
                 text = f"too many calls, at most {self._rate} are allowed; try again in {math.ceil(wait)} s"
                 raise (ToolError if call.method in TOOLS else InvalidRequest)(text)
         return await call_next(call)
 
-    async def _wait(self, key: str) -> float:
+    async def _wait(self, key: str, store: Records | None) -> float:
+        if self._limiter is None and store is not None:
+            counted = f"{self._rate} of {sorted(self._methods)}"
+            return await count_call(store, (counted, key), self._rate.amount, self._rate.get_expiry())
         if self._limiter is None:
             return self._memory.wait(key)
         if await self._limiter.hit(self._rate, key):

@@ -11,10 +11,10 @@ from typing import Any, Final, NotRequired, TypedDict
 
 from typing_extensions import Unpack
 
+from mcprev.auth.bearer import Bearer, Needs, Suffices
 from mcprev.errors import Json
 from mcprev.transports.http.security import is_loopback, split_host
 from mcprev.transports.http.server.access import Access, TokenRefused
-from mcprev.transports.http.server.bearer import Bearer, Needs, Suffices
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _logger: Final = logging.getLogger("mcprev.auth")

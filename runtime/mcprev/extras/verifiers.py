@@ -18,11 +18,13 @@ from time import monotonic
 from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
+from mcprev.auth.urls import check_issuer, is_secure
 from mcprev.auth_profiles import JOINED
 from mcprev.errors import Json, MissingExtra
+from mcprev.extras.token_kinds import ACCESS_TOKEN, ANY_TOKEN, token_type, wrong_kind, wrong_type
 from mcprev.oauth.discovery import server_urls
 from mcprev.transports.http.server.access import Access, TokenRefused, as_texts
-from mcprev.transports.http.urls import check_issuer, is_secure, mask_url
+from mcprev.transports.http.urls import mask_url
 
 try:
     import aiohttp
@@ -71,6 +73,8 @@ class JwtVerifier:
         required: Sequence[str] | Mapping[str, Json] = (),
         scope_claims: Sequence[str] = SCOPE_CLAIMS,
         leeway: float = LEEWAY,
+        types: Sequence[str] = (ACCESS_TOKEN, ANY_TOKEN),
+        id_tokens: bool = False,
         session: aiohttp.ClientSession | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -86,6 +90,10 @@ class JwtVerifier:
         - `scope_claims` are the claims that hold scopes, as a string or a list: `scope` and `scp` by default. Entra has
           `roles` for programs.
         - `leeway` is the number of seconds by which the clocks of issuer and server may differ: 60 by default.
+        - `types` are the accepted values of the header `typ`. Default: `at+jwt` and `JWT`, which counts as said where there
+          is none. Pass `["at+jwt"]` for an issuer that keeps to RFC 9068.
+        - `id_tokens` accepts ID tokens, which are for the client that logged a user in. False: what is known as an ID token
+          by its claims is refused, unless its type is `at+jwt`. A logout or refresh token is refused in any case.
         - `session` is an `aiohttp.ClientSession` that sends the requests. None: a new session for each request.
         - `clock` returns the time in seconds since 1970, for the expiry of tokens.
 
@@ -105,6 +113,10 @@ class JwtVerifier:
             raise ValueError(
                 f"`algorithms` are algorithms with public keys, {', '.join(ALGORITHMS)}: {wrong}"
             )
+        self._types = {token_type(name) or "" for name in as_texts(_audience(types))}
+        if not self._types - {""}:
+            raise ValueError("`types` is empty; pass values of the header `typ`, such as 'at+jwt'")
+        self._id_tokens = id_tokens
         if not leeway >= 0:
             raise ValueError("`leeway` is a number of seconds, not less than 0")
         self.issuers: tuple[str, ...] = (issuer,)
@@ -150,6 +162,14 @@ class JwtVerifier:
         if head.get("alg") not in self._algorithms:
             raise TokenRefused(
                 f"its algorithm is {_shown(head.get('alg'))}, not one of {', '.join(self._algorithms)}"
+            )
+        if wrong_type(head, self._types):
+            raise TokenRefused(f"its type is {_shown(head.get('typ'))}, which is not that of an access token")
+        typed = token_type(head.get("typ")) == ACCESS_TOKEN
+        kind = None if typed else wrong_kind(unproved, id_tokens=self._id_tokens)
+        if kind is not None:
+            raise TokenRefused(
+                f"it is no access token, because of its claim {kind!r}; `id_tokens` accepts ID tokens"
             )
         keys = await self._keys_for(head.get("kid"))
         if not keys:
@@ -309,6 +329,9 @@ class IntrospectionVerifier:
             raise TokenRefused("its authorization server says that it is not active")
         if self._issuer is not None and answer.get("iss", self._issuer) != self._issuer:
             raise TokenRefused(f"its issuer is {_shown(answer['iss'])}, not {self._issuer!r}")
+        kind = wrong_kind(answer)
+        if kind is not None:
+            raise TokenRefused(f"it is no access token, because of its claim {kind!r}")
         assumed = self._assume and "aud" not in answer
         return _access(answer, self._audience, self._scope_claims, assumed=assumed, expires=answer.get("exp"))
 

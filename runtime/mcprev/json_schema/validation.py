@@ -75,7 +75,8 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
     has_choices = _measure(schema)
     dialect = _dialect(schema)
     try:
-        bare = _without_dialect(schema, dialect)
+        bare = copy.deepcopy(schema)
+        _drop_dialect(bare, dialect)
         with nullcontext() if trusted else deadline(clock):
             plain = compile_plain(bare)
             if plain is not None:
@@ -125,6 +126,16 @@ def _measure(schema: Json) -> bool:
     raise SchemaError(f"the schema nests deeper than {MAX_DEPTH}")
 
 
+def _objects(value: Json) -> Iterator[dict[str, Json]]:
+    """Yield a value and the values in it at every depth, as far as they are objects."""
+    pending = [value]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, OBJECT):
+            yield here
+        pending.extend(_children(here))
+
+
 def _children(value: Json) -> list[Any]:
     if isinstance(value, OBJECT):
         value = list(value.values())
@@ -147,14 +158,12 @@ def _canonical(name: str) -> str:
     return next((d for d in DIALECTS if d.partition("://")[2] == bare.partition("://")[2]), bare)
 
 
-def _without_dialect(schema: dict[str, Json], dialect: str) -> dict[str, Json]:
-    """Return the schema without `$schema` at any level; all subschemas have the same dialect."""
-    bare = copy.deepcopy(schema)
-    for each in _schemas(bare):
+def _drop_dialect(schema: dict[str, Json], dialect: str) -> None:
+    """Remove `$schema` from a schema at every level; all subschemas must have the same dialect."""
+    for each in _schemas(schema):
         named = each.pop(_SCHEMA, dialect)
         if _canonical(str(named)) != dialect:
             raise SchemaError(f"a subschema is in another dialect: {named!r:.200}")
-    return bare
 
 
 def _schemas(schema: dict[str, Json]) -> Iterator[dict[str, Json]]:
@@ -172,11 +181,21 @@ def _schemas(schema: dict[str, Json]) -> Iterator[dict[str, Json]]:
 def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Validator:
     """Return the library's validator for a schema."""
     library = _library(dialect, trusted)
-    found = _errors(library(_bare(library.META_SCHEMA), registry=_registry()), schema)
-    if found:
-        raise SchemaError(f"this is not a valid schema of {dialect}: {describe(found, 'schema')}")
-    _resolve(schema, dialect)
-    _check_patterns(schema, trusted=trusted)
+    metaschema = library(_bare(library.META_SCHEMA), registry=_registry())
+    specification: Any = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
+    own = {id(found) for found in _objects(schema)}  # without what is in the metaschemas
+    pending = [(schema, _registry().resolver_with_root(specification.create_resource(schema)))]
+    while pending:  # the schema, and what references lead to where no keyword has a schema
+        here, resolver = pending.pop()
+        _drop_dialect(here, dialect)
+        if found := _errors(metaschema, here):
+            raise SchemaError(f"this is not a valid schema of {dialect}: {describe(found, 'schema')}")
+        _check_patterns(here, trusted=trusted)
+        own -= {id(each) for each in _schemas(here)}
+        for target in _targets(here, resolver, specification):
+            if id(target[0]) in own:
+                own.remove(id(target[0]))
+                pending.append(target)
     return partial(_errors, library(schema, registry=_registry()))
 
 
@@ -283,25 +302,26 @@ def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[An
         yield import_module("jsonschema.exceptions").ValidationError("holds the same item twice")
 
 
-def _resolve(schema: dict[str, Any], dialect: str) -> None:
-    """Raise `SchemaError` for a reference that does not resolve within the schema."""  # JSCH-2
-    referencing: Any = import_module("referencing")
-    specification = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
-    resource = specification.create_resource(schema)
-    pending = [(schema, _registry().resolver_with_root(resource))]
+def _targets(schema: dict[str, Any], resolver: Json, specification: Json) -> Iterator[tuple[Any, Any]]:
+    """Yield the target of each reference in a schema, with a resolver for the references in the target.
+
+    Raises `SchemaError` for a reference that does not resolve, or to what is no schema.
+    """  # JSCH-2
+    unresolvable: Any = cast("Any", import_module("referencing.exceptions")).Unresolvable
+    pending = [(schema, resolver)]
     while pending:
         in_time()
         inner, resolver = pending.pop()
-        for keyword in _REFERENCES:
-            reference = inner.get(keyword)
-            if isinstance(reference, str):
-                try:
-                    resolver.lookup(reference)
-                except referencing.exceptions.Unresolvable:
-                    raise SchemaError(
-                        f"the reference {reference!r:.200} does not resolve within the schema; nothing is fetched"
-                    ) from None
+        for reference in [inner[keyword] for keyword in _REFERENCES if isinstance(inner.get(keyword), str)]:
+            try:
+                found = resolver.lookup(reference)
+            except unresolvable:
+                raise SchemaError(
+                    f"the reference {reference!r:.200} does not resolve within the schema; nothing is fetched"
+                ) from None
+            if not isinstance(found.contents, (OBJECT, bool)):
+                raise SchemaError(f"the reference {reference!r:.200} leads to a value that is no schema")
+            yield found.contents, found.resolver
         for _, child in subschemas(inner):
             if isinstance(child, OBJECT):
-                sub = specification.create_resource(child)
-                pending.append((child, resolver.in_subresource(sub)))
+                pending.append((child, resolver.in_subresource(specification.create_resource(child))))

@@ -25,7 +25,7 @@ class SizeLimit:
 
         A larger one is an error: a `ToolError` for a tool, which its model reads, and `InternalError` for any other
         method. `truncate` shortens the text blocks of a tool's result instead, the last one first, and says so in the
-        text; a result with other content or structured content that is too large is an error still. Raises `ValueError` for
+        text, also of a `ToolError`; a result with other content or structured content that is too large is an error still. Raises `ValueError` for
         a limit below 256 bytes.
         """
         if max_bytes < 256:
@@ -38,12 +38,21 @@ class SizeLimit:
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on. Raises `ToolError` or `InternalError` for a result that is too large."""
-        result = await call_next(call)
-        wire = wire_of(result)
+        failed: dict[str, Json] = {}
+        result: HandlerResult = None
+        try:
+            result = await call_next(call)
+            wire = wire_of(result)
+        except ToolError as error:  # its text is the result that the model reads
+            wire = failed = {"content": [{"type": "text", "text": str(error)}], "isError": True}
+            if len(to_json(wire, fallback=str)) <= self._most:
+                raise
         size = len(to_json(wire, fallback=str))
         if size <= self._most:
             return result
         if self._truncate and call.method == _CALL and self._shorten(cast("dict[str, Json]", wire), size):
+            if failed:
+                raise ToolError(failed["content"][0]["text"])
             return type(result).from_wire(wire) if isinstance(result, Model) else cast("HandlerResult", wire)
         text = f"the result has {size} bytes, more than the {self._most} that are allowed; ask for less"
         raise ToolError(text) if call.method == _CALL else InternalError(text)
@@ -52,7 +61,7 @@ class SizeLimit:
         """Shorten the text blocks of a result in place; return whether it is small enough then."""
         if "structuredContent" in wire:
             return False
-        blocks = cast("list[dict[str, Json]]", wire["content"] or [])
+        blocks: list[dict[str, Json]] = wire.get("content", [])
         note = f"\n[shortened: the result had {size} bytes, of which {self._most} are allowed]"
         for block in reversed(blocks):
             if block.get("type") != "text":

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from mcprev.errors import InternalError, Json, ToolError
 from mcprev.middleware.logs import MAX_PAYLOAD, described, shown_payload
-from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, wire_of
+from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 AUDITED: Final = ("tools/call", "resources/read", "prompts/get")
@@ -77,7 +77,7 @@ class Audit:
             "oauth_client": None if ctx.access is None else ctx.access.client_id,
             "client": client_name(ctx),
             "session": ctx.connection.session_id and _short(ctx.connection.session_id),
-            "request_id": ctx.request_id,
+            "request_id": recorded_id(ctx),
         }
         if self._params:
             about["params"] = shown_payload(_own(wire_of(call.params)), self._most)

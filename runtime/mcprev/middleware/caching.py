@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from mcprev.core.interfaces import message_origin
 from mcprev.errors import Json
 from mcprev.middleware.hooks import EntriesOf
-from mcprev.middleware.records import INDIRECT, asks, entry_name, is_failed, wire_of
+from mcprev.middleware.records import INDIRECT, asks, entry_key, is_failed, wire_of
 from mcprev.protocol.subscriptions import Changed
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
@@ -41,6 +41,8 @@ class _Kept:
     """The functions of the app that the caller saw under the name; none for a handler that is no app's."""
     uri: str | None
     until: float
+    size: int
+    """The size of the text and of what it is kept under, which the client chose."""
 
 
 class Caching:
@@ -70,7 +72,7 @@ class Caching:
         - `methods` are the other methods whose results are kept, of `resources/read` and `prompts/get`. Both by default.
         - `public` are the names of tools and prompts and the URIs whose results are the same for every caller that sees
           them. None by default.
-        - `max_entries` (1,000) and `max_bytes` (16 MiB) bound what is kept; the least recently used goes first.
+        - `max_entries` (1,000) and `max_bytes` (16 MiB) bound what is kept, with the params that it is kept for; the least recently used goes first.
 
         Raises `ValueError` for a method whose results cannot be kept, and for a bound that is not positive. Lists are
         not kept: who sees what may differ from call to call.
@@ -134,7 +136,7 @@ class Caching:
 
     def _key(self, call: HandlerCall) -> _Key | None:
         """Return what a result depends on; None for a call whose result is not kept."""
-        ctx, name = call.ctx, entry_name(call)
+        ctx, name = call.ctx, entry_key(call)
         if (
             (call.method == "tools/call" and name not in self._tools)
             or _interactive(ctx)
@@ -180,19 +182,20 @@ class Caching:
         except ValueError:
             return  # a result that does not round-trip exactly is not kept
         self._remove(key)
-        if len(text) > self._max_bytes:
+        size = len(text) + sum(len(str(part)) for part in key)
+        if size > self._max_bytes:
             return
         uri = json.loads(str(key[3])).get("uri")
         model = type(result) if isinstance(result, Model) else None
-        self._kept[key] = _Kept(text, model, seen, uri, self._clock() + self._ttl)
-        self._bytes += len(text)
+        self._kept[key] = _Kept(text, model, seen, uri, self._clock() + self._ttl, size)
+        self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_entries:
             self._remove(next(iter(self._kept)))
 
     def _remove(self, key: _Key) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
-            self._bytes -= len(kept.text)
+            self._bytes -= kept.size
 
 
 def _interactive(ctx: Context) -> bool:

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
-from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, wire_of
+from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 MAX_PAYLOAD: Final = 2_000
@@ -37,7 +37,7 @@ def described(record: CallRecord) -> dict[str, Json]:
         "name": entry_name(call),
         "client": client_name(ctx),
         "principal": ctx.principal,
-        "request_id": ctx.request_id,
+        "request_id": recorded_id(ctx),
         "outcome": record.outcome,
         "error": None if record.error is None else type(record.error).__name__,
         "seconds": round(record.seconds, 6),

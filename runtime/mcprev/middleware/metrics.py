@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TOLD_APART: Final = 200
 """The default number of names of tools and prompts that are told apart."""
+MAX_CODES: Final = 100
+"""The maximum number of error codes that are told apart."""
 OTHER: Final = "other"
 BUCKETS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
 """The bounds of the buckets of durations, in seconds."""
@@ -59,6 +61,7 @@ class Metrics:
         self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(self.registry))
         """The ASGI application that writes the numbers."""
         self._names: set[str] = set()
+        self._codes: set[str] = set()
         self._max_names = max_names
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
@@ -82,4 +85,9 @@ class Metrics:
         self._calls.labels(call.method, name, record.outcome).inc()
         self._seconds.labels(call.method, name).observe(record.seconds)
         if record.outcome == "refused":
-            self._refused.labels(call.method, str(getattr(record.error, "code", ""))).inc()
+            code = str(getattr(record.error, "code", ""))
+            if code in self._codes or len(self._codes) < MAX_CODES:
+                self._codes.add(code)
+            else:
+                code = OTHER  # a handler may pass on those of another server
+            self._refused.labels(call.method, code).inc()

@@ -38,10 +38,26 @@ class CallRecord:
     """What it returned."""
 
 
-def entry_name(call: HandlerCall) -> str | None:
+def entry_key(call: HandlerCall) -> str | None:
     """Return the name of the tool or prompt, or the URI of the resource, that a call is for; None for other methods."""
     found = (getattr(call.params, name, None) for name in _NAMES)
-    return next((name[:MOST] for name in found if isinstance(name, str)), None)
+    return next((name for name in found if isinstance(name, str)), None)
+
+
+def recordable(text: str) -> str:
+    """Return the beginning of a text that a peer chose, in characters that every file and exporter can write."""
+    return text[:MOST].encode(errors="replace").decode()
+
+
+def entry_name(call: HandlerCall) -> str | None:
+    """Return `entry_key` as it is recorded."""
+    found = entry_key(call)
+    return None if found is None else recordable(found)
+
+
+def recorded_id(ctx: Context) -> Json:
+    """Return the id of a request as it is recorded; the client chose it."""
+    return recordable(ctx.request_id) if isinstance(ctx.request_id, str) else ctx.request_id
 
 
 def client_name(ctx: Context) -> str | None:
@@ -52,7 +68,7 @@ def client_name(ctx: Context) -> str | None:
         if isinstance(info, Mapping)
         else getattr(info, "name", None)
     )
-    return name[:MOST] if isinstance(name, str) else None
+    return recordable(name) if isinstance(name, str) else None
 
 
 def wire_of(value: HandlerResult) -> Json:

@@ -7,17 +7,21 @@ import logging
 import random
 from collections.abc import Collection
 from typing import Any, Final
+from weakref import WeakSet
 
 from mcprev.errors import RpcError, ToolError
 from mcprev.middleware.hooks import EntriesOf
-from mcprev.middleware.records import entry_name
+from mcprev.middleware.records import entry_key
 from mcprev.protocol.mrtr import input_requests_of
+from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 READS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "tools/list", "prompts/list", "resources/list", "resources/templates/list"})  # fmt: skip
 """The methods that only read, so that a handler may run twice."""
 _ANSWERS: Final = (RpcError, ToolError)
 """The errors with which a handler answers a call."""
+_REPEATED: Final = WeakSet[Context]()
+"""The contexts of calls that are tried again themselves, so that calls within them are not."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -26,7 +30,8 @@ class Retries:
 
     A handler runs again only if that is safe: if its method only reads, if the tool is annotated `read_only_hint` or
     `idempotent_hint`, or if `tools` names it. It does not run again after `ToolError` and the errors of the protocol,
-    nor after it has asked the client something.
+    nor after it has asked the client something. Of calls within one another, such as that of a tool which reads a resource
+    for its client, the outermost one that may is tried again.
     """
 
     def __init__(
@@ -62,7 +67,16 @@ class Retries:
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on, again if it fails and that is safe."""
-        tries = self._tries if self._is_safe(call) else 1
+        if self._tries == 1 or call.ctx in _REPEATED or not self._is_safe(call):
+            return await call_next(call)
+        _REPEATED.add(call.ctx)
+        try:
+            return await self._repeated(call, call_next)
+        finally:
+            _REPEATED.discard(call.ctx)
+
+    async def _repeated(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
+        tries = self._tries
         for number in range(1, tries):
             try:
                 return await call_next(call)
@@ -79,7 +93,7 @@ class Retries:
         return await call_next(call)
 
     def _is_safe(self, call: HandlerCall) -> bool:
-        if call.method in READS or entry_name(call) in self._tools:
+        if call.method in READS or entry_key(call) in self._tools:
             return True
         found = [] if self.entries is None else self.entries(call.method, call.params)
         hints: list[Any] = [entry.listed.annotations for entry in found]

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
+from mcprev.auth.urls import canonical_resource
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, TokenRejected
 from mcprev.oauth import flow
 from mcprev.oauth.active_token import ActiveToken, Source, is_good
@@ -36,7 +37,7 @@ from mcprev.oauth.tokens import FORGET, USE_NONCE, TokenResponse, request_token
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
 from mcprev.transports.http.security import is_loopback
-from mcprev.transports.http.urls import canonical_resource, printable
+from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
     import aiohttp

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
+from mcprev.auth.urls import canonical_resource, check_issuer, is_secure
 from mcprev.errors import IssuerMismatch
 from mcprev.oauth.discovery import NONE, ProtectedServer, secret_method
 from mcprev.oauth.shared_store import SharedStore
 from mcprev.oauth.steps import NO_KEYS, ClientKeys
 from mcprev.oauth.store import MemoryTokens, Registration, TokenStore
 from mcprev.oauth.tokens import PRIVATE_KEY, TokenResponse
-from mcprev.transports.http.urls import canonical_resource, check_issuer, is_secure, printable
+from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
     from mcprev.oauth.runner import FlowRunner

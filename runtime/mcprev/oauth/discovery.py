@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 from urllib.parse import urlsplit
 
+from mcprev.auth.urls import WELL_KNOWN, canonical_resource, is_secure
 from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import Revision
 from mcprev.transports.http.security import is_loopback
-from mcprev.transports.http.urls import WELL_KNOWN, canonical_resource, is_secure, printable
+from mcprev.transports.http.urls import printable
 
 OAUTH: Final = "/.well-known/oauth-authorization-server"
 OPENID: Final = "/.well-known/openid-configuration"

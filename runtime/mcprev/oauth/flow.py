@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from mcprev.auth.urls import canonical_resource, split_resource
 from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import (
     AuthError,
@@ -39,7 +40,7 @@ from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, OpenBrowser
 from mcprev.oauth.store import Registration
 from mcprev.oauth.tokens import TokenResponse, request_token, seconds
 from mcprev.revisions import Revision
-from mcprev.transports.http.urls import canonical_resource, printable, split_resource
+from mcprev.transports.http.urls import printable
 
 VERSION: Final = "MCP-Protocol-Version"
 GRANTS: Final = ("authorization_code", "refresh_token")

@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import mcprev
+from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.oauth.steps import Answer, Flow, HttpFetch, HttpReply
-from mcprev.transports.http.urls import REDIRECTS, check_fetch, fetch_redirected, is_public, mask_url
+from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url
 
 try:
     import aiohttp

@@ -60,10 +60,10 @@ def exchange(
     if scopes is not None:
         form["scope"] = " ".join(scopes)
     who = "the identity provider"
-    found = yield from _post(endpoint, client, form, endpoint, NO_KEYS, who)
+    found = yield from post_form(endpoint, client, form, who)
     if found.get("issued_token_type") != ID_JAG:
         raise TokenRejected("the identity provider returned another type of token than requested")
-    return _usable(found, who)
+    return usable_token(found, who)
 
 
 def request_token(
@@ -84,7 +84,7 @@ def request_token(
     who = printable(server.issuer)
 
     def attempt(client: Registration) -> Flow[dict[str, Json]]:
-        return _post(server.token_endpoint, client, wanted, server.issuer, client_keys, who)
+        return post_form(server.token_endpoint, client, wanted, who, server.issuer, client_keys)
 
     try:
         found = yield from attempt(client)
@@ -98,13 +98,23 @@ def request_token(
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
         raise TokenRejected(f"{who} returned a token of an unsupported type: {printable(str(kind))}")
-    return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
+    return TokenResponse(
+        usable_token(found, who), text(found, "refresh_token"), seconds(found.get("expires_in"))
+    )
 
 
-def _post(
-    url: str, client: Registration, form: Mapping[str, str], audience: str, client_keys: ClientKeys, who: str
+def post_form(
+    url: str,
+    client: Registration,
+    form: Mapping[str, str],
+    who: str,
+    audience: str = "",
+    client_keys: ClientKeys = NO_KEYS,
 ) -> Flow[dict[str, Json]]:
-    """Send a form with the client's authentication; `audience` is for assertions, `who` for errors."""
+    """Send a form with the client's authentication; `who` is for errors, `audience` for assertions.
+
+    An error counts as one whatever its status is: GitHub answers with 200. Raises `TokenRejected`.
+    """
     sent, headers = dict(form), [("Accept", "application/json"), ("Content-Type", FORM)]
     if client.method == BASIC:
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
@@ -137,7 +147,7 @@ def _proved(
     return HttpFetch(url, (*headers, *proof), body)
 
 
-def _usable(found: Mapping[str, Json], who: str) -> str:
+def usable_token(found: Mapping[str, Json], who: str) -> str:
     """Return the access token if it can be sent in a header. Raises `TokenRejected`."""
     token = text(found, "access_token")
     if token is None or not token.isascii() or not token.isprintable() or " " in token:

@@ -209,6 +209,12 @@ def declares(capabilities: Mapping[str, Json], path: str) -> bool:
     return value is not None and value is not False
 
 
+def check_level(level: str) -> None:
+    """Raise `ValueError` for a text that is no log level."""
+    if level not in SEVERITY:
+        raise ValueError(f"'{level}' is not a log level; the levels are {', '.join(SEVERITY)}")
+
+
 def unknown_method(method: str) -> MethodNotFound:
     """Return the error for a method that is not served."""  # BASE-9
     return MethodNotFound(f"Method not found: {method}")

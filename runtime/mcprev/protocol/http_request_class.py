@@ -186,55 +186,57 @@ def status_of(error_code: int, *, pre_dispatch: bool) -> int:
 # -- the endpoint ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class Endpoint:
     """The configuration of an endpoint and the values derived from it; created once."""
 
-    revisions: tuple[Revision, ...]
-    """The served revisions, oldest first."""
-    sessions: bool = True
-    """Whether `initialize` opens a session; if not, requests of the handshake era are served without one."""  # HTTP-19, AMB-15
-    get_stream: bool = True
-    """Whether a session has a standalone stream."""  # AMB-3
-    json_only: bool = False
-    """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
+    def __init__(
+        self,
+        revisions: tuple[Revision, ...],
+        *,
+        sessions: bool = True,
+        get_stream: bool = True,
+        json_only: bool = False,
+    ) -> None:
+        """Set the served revisions, oldest first, and the kinds of responses.
 
-    legacy: tuple[Revision, ...] = field(init=False)
-    """The revisions of the handshake era."""
-    modern: tuple[Revision, ...] = field(init=False)
-    """The revisions of the stateless era."""
-    assumed: Revision | None = field(init=False)
-    """The revision of a request without version header and session; None if it is not served."""  # HTTP-26
-    allow: bytes = field(init=False)
-    """The value of the `Allow` header."""
-    by_version: Mapping[bytes | None, Revision] = field(init=False)
-    """Maps values of the version header to the revisions that are served; None, for a request without it, is missing."""
-    modern_versions: frozenset[bytes | None] = field(init=False)
-    """The values of the version header of the stateless era."""
-    name_params: Mapping[str, str] = field(init=False)
-    """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
-
-    def __post_init__(self) -> None:
-        self.legacy = of_era(self.revisions, Era.HANDSHAKE)
-        self.modern = of_era(self.revisions, Era.STATELESS)
+        - `sessions`: whether `initialize` opens a session; if not, requests of the handshake era are served without one.
+        - `get_stream`: whether a session has a standalone stream.
+        - `json_only`: whether responses of the handshake era are always JSON, so that clients need not accept streams.
+        """  # HTTP-19, AMB-3, AMB-15
+        self.revisions: tuple[Revision, ...] = revisions
+        self.sessions: bool = sessions
+        self.json_only: bool = json_only
+        self.legacy: tuple[Revision, ...] = of_era(revisions, Era.HANDSHAKE)
+        """The revisions of the handshake era."""
+        self.modern: tuple[Revision, ...] = of_era(revisions, Era.STATELESS)
+        """The revisions of the stateless era."""
         silent = [
             revision
             for revision in self.legacy
             if revision.http is HttpShape.STREAMABLE and not revision.version_header
         ]
-        self.assumed = silent[-1] if silent else None
-        keeps = bool(self.legacy) and self.sessions
-        verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps}
-        self.allow = b", ".join(verb for verb, served in verbs.items() if served)
+        self.assumed: Revision | None = silent[-1] if silent else None
+        """The revision of a request without version header and session; None if it is not served."""  # HTTP-26
+        keeps = bool(self.legacy) and sessions
+        verbs = {b"POST": True, b"GET": keeps and get_stream, b"DELETE": keeps}
+        self.allow: bytes = b", ".join(verb for verb, served in verbs.items() if served)
+        """The value of the `Allow` header."""
         # A dated revision takes precedence over a draft of the same version.
-        self.by_version = {revision.version.encode(): revision for revision in reversed(self.revisions)}
-        self.modern_versions = frozenset(version.encode() for version in versions(self.modern))
-        self.name_params = {
+        self.by_version: Mapping[bytes | None, Revision] = {
+            revision.version.encode(): revision for revision in reversed(revisions)
+        }
+        """Maps values of the version header to the revisions that are served; None, for a request without it, is missing."""
+        self.modern_versions: frozenset[bytes | None] = frozenset(
+            version.encode() for version in versions(self.modern)
+        )
+        """The values of the version header of the stateless era."""
+        self.name_params: Mapping[str, str] = {
             method: param
             for revision in self.modern
             for method in (*revision.methods, *names.TASK_NAMES)
             if (param := name_param(revision, method))
         }
+        """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
 
 
 # -- the decision ----------------------------------------------------------------------------------------

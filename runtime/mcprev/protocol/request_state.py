@@ -19,7 +19,7 @@ import logging
 import math
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Final
@@ -57,7 +57,7 @@ class RequestStateSealer:
 
     def __init__(
         self,
-        keys: Sequence[bytes] = (),
+        keys: Sequence[bytes] | Callable[[], Sequence[bytes]] = (),
         *,
         audience: str = "",
         lifetime: float = LIFETIME,
@@ -66,19 +66,18 @@ class RequestStateSealer:
         """Set the keys and the limits of states.
 
         - `keys` have at least 32 bytes each. The first one signs; states that any of them has signed are accepted. To
-          rotate keys, put the new one first and remove the old one when its last state has expired. Without keys, the
-          process creates one, and no other process accepts its states.
+          rotate keys, add the new one as the last, put it first when every process accepts it, and remove the old one when
+          its last state has expired. A function that returns the keys of the moment is called for each state, and must
+          not block. Without keys, the process creates one, and no other process accepts its states.
         - `audience` identifies the service. Services that share keys but not states need different ones.
         - `lifetime` is the time in seconds after which a state is no longer accepted: 600 by default.
         - `limit` is the maximum size of a state in characters: 262,144 by default.
 
         Raises `ValueError` for a short key and for a lifetime that is not positive.
         """
-        if any(len(key) < KEY_BYTES for key in keys):
-            raise ValueError(f"a key for request states holds at least {KEY_BYTES} bytes")
         if not lifetime > 0:
             raise ValueError("the lifetime of a request state is a positive number of seconds")
-        self._keys = tuple(keys)
+        self._given = keys if callable(keys) else _checked(tuple(keys))
         self._audience = audience
         self._lifetime = lifetime
         self._limit = limit
@@ -88,6 +87,15 @@ class RequestStateSealer:
         found = copy(self)
         found._lifetime = lifetime  # noqa: SLF001 - a copy of ours
         return found
+
+    def _keys(self) -> Sequence[bytes]:
+        """Return the keys of the moment, the one that signs first. Raises `ValueError` if a function returns none."""
+        if not callable(self._given):
+            return self._given or _process_keys()
+        keys = _checked(self._given())
+        if not keys:
+            raise ValueError("the function for the keys of request states returned none")
+        return keys
 
     def seal(
         self,
@@ -106,7 +114,7 @@ class RequestStateSealer:
             body = _canonical({"expires": math.ceil(now + self._lifetime), "payload": payload})
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the payload of a request state is not JSON: {error}") from error
-        key = (self._keys or _process_keys())[0]
+        key = self._keys()[0]
         body = b"".join(self._tags(key, method, params, principal)) + body
         signed = self._signed(body, method, params, principal)
         token = urlsafe_b64encode(_mac(key, signed) + body).rstrip(b"=").decode()
@@ -133,7 +141,7 @@ class RequestStateSealer:
         mac, body = sealed[:KEY_BYTES], sealed[KEY_BYTES:]
         signed = self._signed(body, method, params, principal)
         # Every key is tried, so that the duration does not reveal which one matches.
-        matches = [hmac.compare_digest(_mac(key, signed), mac) for key in (self._keys or _process_keys())]
+        matches = [hmac.compare_digest(_mac(key, signed), mac) for key in self._keys()]
         # Decoding ignores characters outside the alphabet and surplus bits; only the exact encoding is accepted.
         is_canonical = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
         if not any(matches) or not is_canonical:
@@ -156,7 +164,7 @@ class RequestStateSealer:
     ) -> InvalidParams:
         """Return the error for a state without a valid MAC, and log what differs as far as its tags tell."""
         told = tuple(body[start : start + TAG_BYTES] for start in range(0, 3 * TAG_BYTES, TAG_BYTES))
-        for key in self._keys or _process_keys():
+        for key in self._keys():
             own = self._tags(key, method, params, principal)
             if own[0] == told[0]:
                 if own[1] != told[1]:
@@ -166,7 +174,7 @@ class RequestStateSealer:
                 return _refused("it was changed on its way")
         return _refused(
             "it is sealed with a key that this process does not have; if another process made it, give all of them the same "
-            "keys: states=mcprev.RequestStateSealer([key])",
+            "keys: states=mcprev.RequestStateSealer([key]), or store=",
             logging.WARNING,
         )
 
@@ -198,6 +206,12 @@ def params_digest(params: Mapping[str, Json] | None) -> str:
     repeated = {name: value for name, value in (params or {}).items() if name not in _ADDED_BY_RETRY}
     # A number beyond a double was parsed as infinity; the encoding is only compared, never sent.
     return hashlib.sha256(_COMPARED.encode(repeated).encode()).hexdigest()
+
+
+def _checked(keys: Sequence[bytes]) -> Sequence[bytes]:
+    if any(len(key) < KEY_BYTES for key in keys):
+        raise ValueError(f"a key for request states holds at least {KEY_BYTES} bytes")
+    return keys
 
 
 def _canonical(value: Json) -> bytes:

@@ -99,6 +99,12 @@ class Task:
     """The result at the latest revision."""
     error: dict[str, Json] | None = None
     """The JSON-RPC error."""
+    given: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """The answers that the handler has not taken yet, by key: `{"result": ...}` or `{"error": ...}`."""
+    worker: str | None = None
+    """The process that runs the task, where processes share a store."""
+    version: int = 0
+    """The version of the stored record; 0 for a task that is not stored."""
 
     @property
     def ended(self) -> bool:
@@ -140,6 +146,12 @@ def input_received(task: Task, keys: Iterable[str], now: float) -> Task:
     return replace(task, asked=left, status=status, updated=now)
 
 
+def give(task: Task, answers: Mapping[str, Json], now: float) -> Task:
+    """Return the task with answers to its open input requests, for the process that runs it; others are ignored."""
+    known = {key: answer for key, answer in answers.items() if key in task.asked}
+    return replace(input_received(task, known, now), given={**task.given, **known}) if known else task
+
+
 def set_status(task: Task, message: str, now: float) -> Task:
     """Return the task with a status message for people."""
     return task if task.ended else replace(task, message=message, updated=now)
@@ -162,7 +174,7 @@ def cancel(task: Task, now: float) -> Task:
 
 def _end(task: Task, now: float, **changes: Json) -> Task:
     """Return the task in a final state; a task that is in one does not change."""  # TASK-5
-    return task if task.ended else replace(task, asked={}, updated=now, **changes)
+    return task if task.ended else replace(task, asked={}, given={}, updated=now, **changes)
 
 
 # -- how it is described ----------------------------------------------------------------------------------------
@@ -253,7 +265,11 @@ def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
 
 
 class TaskStore(Protocol):
-    """Stores tasks. A saved task must be visible to the next request, in any process."""
+    """Stores tasks. A saved task must be visible to the next request, in any process.
+
+    The last writer wins. Where several processes serve the same clients, pass `store=` to the server instead: the tasks
+    are then replaced by compare-and-set, and answers and cancellations reach the process that runs them.
+    """
 
     async def save(self, task: Task, /) -> None:
         """Store a task, replacing the one with the same id."""

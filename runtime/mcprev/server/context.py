@@ -18,7 +18,7 @@ from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.engine import SEVERITY
+from mcprev.protocol.engine import check_level
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.subscriptions import Changed
@@ -29,9 +29,10 @@ from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.core.store import Records
+    from mcprev.forms.questions import Elicited, Prompt, Sampled
     from mcprev.protocol.pending_calls import Call
     from mcprev.server.lifespan import LifespanRunner
-    from mcprev.server.questions import Elicited, Prompt, Sampled
     from mcprev.server.task_execution import TaskExecution
     from mcprev.state.session import SessionState, SessionStates
     from mcprev.transports.http.server.access import Access
@@ -71,6 +72,8 @@ class ServerHooks(Protocol):
     """Sees the requests to clients; None if nothing does."""
     identity: ServerCapabilities
     """What the server declares."""
+    store: Records | None
+    """The records of the server, which its processes share; None if it has no store."""
 
     @property
     def session_states(self) -> SessionStates:
@@ -134,6 +137,11 @@ class Context(BaseContext[IncomingRequest]):
         return self._server.session_states.of(self._connection, self.principal)
 
     @property
+    def store(self) -> Records | None:
+        """The records that all processes of the server share, under keys of your own; None without `Server(store=...)`."""
+        return self._server.store
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """The headers of the HTTP request, with names in lower case; empty on other transports.
 
@@ -193,8 +201,7 @@ class Context(BaseContext[IncomingRequest]):
         value. Raises `ValueError` for another level. See
         https://modelcontextprotocol.io/specification/latest/server/utilities/logging.
         """
-        if level not in SEVERITY:
-            raise ValueError(f"'{level}' is not a log level; the levels are {', '.join(SEVERITY)}")
+        check_level(level)
         incoming = self.request
         if not incoming.engine.allows_log(incoming, level):
             return
@@ -333,7 +340,7 @@ class Context(BaseContext[IncomingRequest]):
         of `ask`, `TypeError` for a type that no form can ask for, and `InvalidParams` for an answer that is not of the
         type.
         """
-        from mcprev.server.questions import form_of
+        from mcprev.forms.questions import form_of
 
         form = form_of(kind)
         return form.read(message, await self.ask(self._key(message), form.request(message), timeout=timeout))
@@ -356,7 +363,7 @@ class Context(BaseContext[IncomingRequest]):
         `model_preferences` are requests that the client may ignore. `timeout` is in seconds, as for `ask`. At stateless
         revisions, the handler runs again from its start when the client has answered. Raises the errors of `ask`.
         """
-        from mcprev.server.questions import sampled, sampling_request
+        from mcprev.forms.questions import sampled, sampling_request
 
         request = sampling_request(
             messages,

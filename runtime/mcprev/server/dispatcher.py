@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -64,6 +64,7 @@ class RequestDispatcher:
         wrap: Callable[[str, Stub], Stub] | None = None,
         validate: bool,
         show_errors: bool,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._hooks = hooks
         self._identity = identity
@@ -74,6 +75,8 @@ class RequestDispatcher:
         """The schemas of the handler's tools."""
         self._validates = validate
         self._show_errors = show_errors
+        self._prepare = prepare
+        """Called before each request is served, to read what processes share."""
 
         @cache
         def down(revision: Revision) -> Conversion:
@@ -87,6 +90,8 @@ class RequestDispatcher:
         """Serve a request and send its response; a connection calls this for each request."""
         revision = incoming.revision
         try:
+            if self._prepare is not None:
+                await self._prepare()
             if self._tasks is not None and self._tasks.serves(revision, incoming.method):
                 await self._tasks.serve(incoming, self.context(connection, incoming))
                 return

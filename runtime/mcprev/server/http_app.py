@@ -28,7 +28,7 @@ def http_app(server: ServerApp[Connection], routes: Mapping[str, Route], setting
         return AsgiApp(server, settings)
     from mcprev.routes.table import RouteTable
 
-    taken = {settings.path, *settings.sse_paths, *(() if auth is None else auth.paths)}
+    taken = {settings.path, *settings.sse_paths}
     table = RouteTable(
         *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, cast
+from typing import Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -41,17 +41,10 @@ Middleware: TypeAlias = Callable[[HandlerCall, CallNext], Awaitable[HandlerResul
 """An async function `f(call, call_next)` that returns the result of a call: its own, or that of `await call_next(call)`."""
 
 
-class PerMethod(Protocol):
-    """A middleware that says for each method whether it stands around its calls, and how."""
-
-    def for_method(self, method: str, /) -> Middleware | None:
-        """Return the middleware for a method; None if calls of it do not pass."""
-        ...
-
-
 def _for_method(middleware: Middleware, method: str) -> Middleware | None:
-    chooses: Any = getattr(middleware, "for_method", None)
-    return middleware if chooses is None else cast("PerMethod", middleware).for_method(method)
+    """Return what stands around calls of a method: the middleware itself, or what its own `for_method` returns, if any."""
+    chooses: Callable[[str], Middleware | None] | None = getattr(middleware, "for_method", None)
+    return middleware if chooses is None else chooses(method)
 
 
 def wrap(middleware: Sequence[Middleware], method: str, stub: Stub) -> Stub:

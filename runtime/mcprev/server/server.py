@@ -24,36 +24,34 @@ from mcprev.core.capabilities import (
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
-from mcprev.core.method_binding import log_failure
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
-from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context, Observer
 from mcprev.server.dispatcher import RequestDispatcher
+from mcprev.server.guarded_changes import Check, GuardedChanges
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from typing_extensions import Unpack
 
+    from mcprev.auth.bearer import Bearer
     from mcprev.core.method_binding import Stub
     from mcprev.core.store import Records
-    from mcprev.protocol.connection_state import IncomingRequest
-    from mcprev.protocol.handshake import HandshakeServer
-    from mcprev.protocol.stateless import StatelessServer
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
     from mcprev.state.session import SessionStates, StateLimits
+    from mcprev.stores.changes import SharedChanges
     from mcprev.transports.http.server.asgi import AsgiApp
-    from mcprev.transports.http.server.bearer import Bearer
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.http.server.routes import Route
     from mcprev_types.latest import models
@@ -66,7 +64,6 @@ PORT: Final = 8000
 Lifespan: TypeAlias = "Callable[[Server], AbstractAsyncContextManager[object] | AsyncIterator[object]]"
 """A function that gets the server and returns an async context manager, or an async generator function that yields
 once."""
-Check: TypeAlias = "Callable[[Context], Awaitable[bool]]"
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -122,9 +119,11 @@ class Server:
         - `requires` maps methods to client capabilities. A request for such a method by a client that does not declare
           them gets the error `MissingClientCapability`.
         - `states` signs the request state that clients of stateless revisions carry. Pass a `RequestStateSealer` with
-          keys if several processes serve the same clients. None: a key of this process.
-        - `store` keeps what handlers store in `ctx.session`. None: the memory of this process. `state` limits its size
-          and lifetime; None: the defaults of `mcprev.StateLimits`.
+          keys if several processes serve the same clients. None: keys in the `store`, or a key of this process.
+        - `store` is shared by processes that serve the same clients under the same `name`. It keeps what handlers store
+          in `ctx.session`, tasks, the keys of request states, the versions of what `changed` announces, and counts of
+          `mcprev.RateLimit`. None: the memory of this process. `state` limits the size and lifetime of `ctx.session`;
+          None: the defaults of `mcprev.StateLimits`.
         - `tasks` says which tools can run as tasks, and sets their limits. None: no tool can.
         - `lifespan` is an async generator function, or any function that returns an async context manager. It gets the
           server, opens what handlers need, yields it, and closes it. It runs once, from before the first request until
@@ -177,11 +176,28 @@ class Server:
             requires={method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,
         )
+        self._records = store
+        self.store: Records | None = None
+        """The records of this server alone in the `store`, for all its processes."""
+        self._changes: SharedChanges | None = None
+        self._connections: set[Connection] = set()
+        keys: SharedKeys | None = None
+        if store is not None:
+            from mcprev.state.session import StateLimits
+            from mcprev.stores.changes import SharedChanges
+            from mcprev.stores.keys import SharedKeys
+            from mcprev.stores.prefixed import ServiceRecords
+
+            self.store = ServiceRecords(store, name)
+            self._changes = SharedChanges(self.store, self.apply_change, self._connections)
+            if states is None:
+                keys = SharedKeys(self.store, max(LIFETIME, (state or StateLimits()).ttl))
+                states = RequestStateSealer(keys, audience=name)
         self.tasks: TaskManager | None = None
         if tasks is not None:
             from mcprev.server.task_manager import TaskManager
 
-            self.tasks = TaskManager(tasks)
+            self.tasks = TaskManager(tasks, self.store)
         self.lifespan: LifespanRunner | None = None
         """Runs the lifespan; None for a server without one."""
         if lifespan:
@@ -192,7 +208,7 @@ class Server:
         self.http: HttpOptions = _http_options(auth, http)
         """The options of serving over HTTP, `auth` included."""
         self._states = states or RequestStateSealer()
-        self._store, self._state_limits = store, state
+        self._state_limits = state
         self._session_states: SessionStates | None = None
         self.on_downgrade = on_downgrade
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
@@ -218,6 +234,7 @@ class Server:
             wrap=around,
             validate=validate,
             show_errors=show_errors,
+            prepare=None if keys is None else keys.refresh,
         )
         """Serves the requests of every connection."""
         self.routes: Callable[[], Mapping[str, Route]] = dict
@@ -225,11 +242,9 @@ class Server:
         self._max_line = max_line
         self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
-        self._connections: set[Connection] = set()
         self.guard: Callable[[str], Check | None] = lambda _: None
         """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
-        self._telling: set[tuple[object, str]] = set()
-        """The changes of resources that are not announced yet, because it is not known who sees them."""
+        self._guarded = GuardedChanges(self.request_handler.context)
 
     @property
     def session_states(self) -> SessionStates:
@@ -238,7 +253,7 @@ class Server:
             from mcprev.state.session import SessionStates, StateLimits
             from mcprev.stores.memory import MemoryRecords
 
-            store = MemoryRecords() if self._store is None else self._store
+            store = MemoryRecords() if self._records is None else self._records
             limits = StateLimits() if self._state_limits is None else self._state_limits
             self._session_states = SessionStates(store, limits, self._states, self.identity.info["name"])
         return self._session_states
@@ -263,12 +278,19 @@ class Server:
         Transports call this for connections that `connection` has not made.
         """
         self._connections.add(connection)
+        if self._changes is not None:
+            self._changes.start()
         for connected in self._watching:
             connected(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
             connection.start(keep_pinging(connection, session, self._ping_interval))
-        connection.closed.add_done_callback(lambda _: self._connections.discard(connection))
+        connection.closed.add_done_callback(lambda _: self._discard(connection))
+
+    def _discard(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._changes is not None and not self._connections:
+            self._changes.stop()
 
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
@@ -333,7 +355,7 @@ class Server:
         `serve_http` is the one to await. Raises `ValueError` for invalid options, `mcprev.errors.MissingExtra` if the
         HTTP server is not installed (`pip install 'mcprev[http]'`), and `OSError` if the port is in use.
         """
-        from mcprev.transports.http.server.running import run_http
+        from mcprev.serving.running import run_http
 
         run_http(self.asgi(**options), host, port)
 
@@ -350,7 +372,7 @@ class Server:
         The options are those of `asgi`. `port` 0 picks a free port; `ready` is called with the port when the server
         listens. Raises the errors of `run_http`.
         """
-        from mcprev.transports.http.server.running import serve_http
+        from mcprev.serving.running import serve_http
 
         await serve_http(self.asgi(**options), host, port, ready=ready)
 
@@ -375,6 +397,8 @@ class Server:
         for connection in tuple(self._connections):
             await connection.aclose()
         await self._end_tasks()
+        if self._changes is not None:
+            await self._changes.aclose()
 
     async def _end_tasks(self) -> None:
         if self.tasks is not None:
@@ -385,54 +409,31 @@ class Server:
 
         A client with a session is notified of every changed list and of the resources that it subscribed to; a listen
         stream carries only the changes that it subscribed to. A client is not notified of a resource of an app that it
-        does not see. Raises `LocalProtocolError` for another value of `what`,
-        for `resource` without `uri`, and for any other kind with a `uri`.
+        does not see. With a `store`, the clients of the other processes are notified too, within a second. Raises
+        `LocalProtocolError` for another value of `what`, for `resource` without `uri`, and for any other kind with a `uri`.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is not one of {', '.join(CHANGES)}")
         kind = Changed(what)
         if (kind is Changed.RESOURCE) is (uri is None):
             raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
+        self.apply_change(kind, uri)
+        if self._changes is not None:
+            self._changes.publish(kind, uri)
+
+    def apply_change(self, kind: Changed, uri: str | None = None) -> None:
+        """Notify the clients of this process of a change, which may have happened in another."""
         if kind is Changed.TOOLS:
             self.request_handler.tools.forget()
         for forget in self.forget:
             forget(kind, uri)
         check = None if uri is None else self.guard(uri)
         for connection in tuple(self._connections):
-            protocol = cast("ServerProtocol", connection.protocol)
             if uri is not None and check is not None:
-                for engine in (protocol.session, protocol.stateless):
-                    for incoming in tuple(engine.subscribers(uri)):
-                        self._start_telling(connection, engine, incoming, uri, check)
+                self._guarded.tell(connection, uri, check)
                 continue
-            protocol.changed(kind, uri)
+            cast("ServerProtocol", connection.protocol).changed(kind, uri)
             connection.process_events()
-
-    def _start_telling(
-        self,
-        connection: Connection,
-        engine: HandshakeServer | StatelessServer,
-        incoming: IncomingRequest,
-        uri: str,
-        check: Check,
-    ) -> None:
-        """Notify a subscriber of a resource if it sees it; one notification stands for all changes before it."""
-        key = (incoming if incoming.open else engine), uri  # a session has one subscriber
-        if key in self._telling:
-            return
-        self._telling.add(key)
-
-        async def tell() -> None:
-            try:
-                sees = await check(self.request_handler.context(connection, incoming))
-                self._telling.discard(key)  # the next change needs a notification of its own
-                if sees:
-                    engine.updated(incoming, uri)
-                    connection.process_events()
-            except BaseException as error:  # noqa: BLE001 - nothing else ends with it
-                log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)
-
-        connection.start(tell()).add_done_callback(lambda _: self._telling.discard(key))
 
 
 def _http_options(auth: Bearer | None, http: HttpOptions | None) -> HttpOptions:

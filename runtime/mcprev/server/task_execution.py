@@ -3,6 +3,9 @@ TASKX-3, SUB-9).
 
 The record of a task is replaced at once and stored afterwards, one state after the other, so that the store ends with
 the newest one however slow it is. Every change wakes the waiters, also a change that could not be stored.
+
+Where processes share a store, others add answers to the record or end the task. A state is then stored only if the
+record is as this process has seen it last; else it takes over what others have stored first.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.convert import PayloadKind, convert
@@ -23,22 +26,26 @@ from mcprev.errors import (
     Json,
     McpError,
     RequestTimeout,
+    RpcError,
     TaskCancelled,
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.handshake import HandshakeServer, State
 from mcprev.protocol.stateless import StatelessServer
-from mcprev.protocol.tasks import Task
+from mcprev.protocol.tasks import Status, Task, TaskStore
 from mcprev.revisions import LATEST, Revision, TaskSupport
-from mcprev.server.tasks import Tasks
+from mcprev.server.tasks import MemoryTaskStore, Tasks
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.core.store import Records
+    from mcprev.stores.tasks import SharedTasks
 
 CALL: Final = "tools/call"
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
 """Seconds before each further attempt to store the end of a task, after the store failed."""
+LOST: Final = "the store has lost the task"
 logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -53,11 +60,11 @@ class TaskStream:
     connection: Connection
     last_sent: Task | None = None
 
-    def send(self, task: Task) -> None:
-        """Send the status of the task, unless it was sent or the stream has ended."""
+    def send(self, task: Task) -> bool:
+        """Send the status of the task, unless it was sent or the stream has ended; return whether more may follow."""
         incoming = self.incoming
         if not incoming.open or self.last_sent is task:
-            return
+            return incoming.open and not task.ended
         self.last_sent = task
         try:
             cast("StatelessServer", incoming.engine).stream(
@@ -67,15 +74,23 @@ class TaskStream:
             # The task continues even if its status cannot be sent.
             logger.exception("the status of a task could not be sent")
         self.connection.process_events()
+        return not task.ended
 
 
 class RunningTasks:
     """The tasks that run in this process."""
 
-    def __init__(self, settings: Tasks) -> None:
+    def __init__(self, settings: Tasks, records: Records | None = None) -> None:
         self.settings = settings
         self.running: dict[str, TaskExecution] = {}
         """The running tasks, by id."""
+        self.shared: SharedTasks | None = None
+        """The tasks of all processes that share a store; None if they share none."""
+        if records is not None and settings.store is None:
+            from mcprev.stores.tasks import SharedTasks
+
+            self.shared = SharedTasks(records, self.running, settings.max_running_each)
+        self.store: TaskStore = self.shared or settings.store or MemoryTaskStore()
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
         """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
@@ -90,7 +105,8 @@ class RunningTasks:
         if incoming.revision.tasks is TaskSupport.CORE:
             most = tasks.wanted_ttl(incoming.params or {}, most)
         every = self.settings.poll if poll is None else poll
-        return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
+        task = tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
+        return task if self.shared is None else replace(task, worker=self.shared.worker)
 
 
 class TaskExecution:
@@ -114,6 +130,9 @@ class TaskExecution:
         """The listen streams that carry the status of the task."""
         self._saving = asyncio.Lock()
         self._saved: Task | None = None
+        self._version = 0
+        self._status = Status.WORKING
+        """The last status that the session was told."""
 
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
         """Make the request a task, which is its response; no effect if the request is closed.
@@ -136,35 +155,78 @@ class TaskExecution:
 
     async def save(self, task: Task) -> None:
         """Replace the record, store it, and notify waiters, listen streams and the session."""
-        before, self.task = self.task, task
+        self.task = task
         try:
             await self._store()
         finally:
             self.notify_waiters()
+        self._tell(cast("Task", self._saved))
+
+    def _tell(self, task: Task) -> None:
+        """Send the stored state of the task to the listen streams and, if its status is new, to the session."""
         for stream in self.streams:
-            stream.send(cast("Task", self._saved))
-        if before is not None and before.status is not task.status:
+            stream.send(task)
+        if self._status is not task.status:
+            self._status = task.status
             _notify_session(task, self.request, self._connection)
 
     async def save_end(self, task: Task) -> None:
-        """Store the end of the task; try again if the store fails."""
-        for delay in (*RETRY_DELAYS, None):
+        """Store the end of the task; try again if the store fails, in a shared store for as long as the task is kept."""
+        delays = iter(RETRY_DELAYS)
+        while True:
             try:
-                await self.save(task)
+                return await self.save(task)
             except Exception:
                 logger.exception("the end of a task cannot be saved")
-                if delay is not None:
-                    await asyncio.sleep(delay)
-            else:
-                return
+            delay = next(delays, None)
+            if delay is None and (self._registry.shared is None or task.remaining(time.time()) <= 0):
+                return None
+            await asyncio.sleep(delay or RETRY_DELAYS[-1])
 
     async def _store(self) -> None:
         """Store the current record; one call at a time, so that the newest record is stored last."""
         async with self._saving:
-            task = cast("Task", self.task)
-            if task is not self._saved:
-                await self._registry.settings.store.save(task)
-                self._saved = task
+            shared = self._registry.shared
+            while (task := cast("Task", self.task)) is not self._saved:
+                if self._saved is not None and self._saved.ended:
+                    self.task = self._saved  # it was ended elsewhere, and stays so
+                elif shared is None:
+                    await self._registry.store.save(task)
+                    self._saved = task
+                    return
+                elif (version := await shared.replace(task, self._version)) is None:
+                    self._adopt(await shared.load(task.id))
+                else:
+                    self._saved, self._version = task, version
+                    return
+
+    async def look(self) -> bool:
+        """Take over what other processes have stored; return whether there was anything."""
+        async with self._saving:
+            before = self._version
+            self._adopt(await cast("SharedTasks", self._registry.shared).load(cast("Task", self.task).id))
+            return self._version != before
+
+    def _adopt(self, stored: Task | None) -> None:
+        """Take over a stored record: answers go to the handler, and the end of the task ends the handler too."""
+        own = cast("Task", self.task)
+        if stored is None:
+            stored = tasks.fail_task(own, InternalError(LOST).to_wire(), time.time())
+        if stored.version == self._version or (self._saved is not None and self._saved.ended):
+            return
+        was_stored, self._version = own is self._saved, stored.version
+        self._saved = replace(stored, given={})
+        if stored.ended or was_stored:
+            self.task = self._saved
+        else:
+            self.task = tasks.input_received(own, stored.given, own.updated)
+        for key, answer in stored.given.items():
+            error: Json = answer.get("error")
+            self._deliver(key, answer["result"] if error is None else RpcError.from_wire(error))
+        if stored.ended and self.handle is not None:
+            self.handle.cancel()
+        self.notify_waiters()
+        self._tell(self._saved)
 
     def notify_waiters(self) -> None:
         """Wake everything that waits for a change."""
@@ -212,13 +274,16 @@ class TaskExecution:
                 await self.save(tasks.input_received(task, known, time.time()))
         finally:
             for key, answer in known.items():
-                future = self._answers.get(key)
-                if future is None or future.done():
-                    continue
-                if isinstance(answer, McpError):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
+                self._deliver(key, answer)
+
+    def _deliver(self, key: str, answer: dict[str, Json] | McpError) -> None:
+        future = self._answers.get(key)
+        if future is None or future.done():
+            return
+        if isinstance(answer, McpError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 def _notify_session(task: Task, incoming: IncomingRequest, connection: Connection) -> None:
@@ -233,6 +298,14 @@ def status_at(task: Task, revision: Revision) -> dict[str, Json]:
     """Return the status of a task with its result, at a revision."""
     result = None if task.result is None else result_at(task.result, revision)
     return tasks.outcome(task, revision, result)
+
+
+def given_form(answer: dict[str, Json] | McpError) -> dict[str, Json]:
+    """Return an answer to an input request as a task holds it until its handler takes it."""
+    if not isinstance(answer, McpError):
+        return {"result": answer}
+    error = answer if isinstance(answer, RpcError) else InternalError(str(answer))
+    return {"error": error.to_wire()}
 
 
 def result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:

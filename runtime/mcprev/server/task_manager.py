@@ -30,13 +30,14 @@ from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.stateless import StatelessServer, missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, TASK_IDS, task_ids
-from mcprev.protocol.tasks import Support, Task
+from mcprev.protocol.tasks import Status, Support, Task
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.server.task_execution import (
     CALL,
     RunningTasks,
     TaskExecution,
     TaskStream,
+    given_form,
     result_at,
     session_of,
     status_at,
@@ -44,6 +45,7 @@ from mcprev.server.task_execution import (
 from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
+    from mcprev.core.store import Records
     from mcprev.server.context import Context
 
 logger: Final = logging.getLogger("mcprev.server")
@@ -57,8 +59,8 @@ Run = Callable[[], Coroutine[Any, Any, dict[str, Json]]]
 class TaskManager(RunningTasks):
     """Runs the calls that can become tasks, and answers the requests about tasks."""
 
-    def __init__(self, settings: Tasks) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: Tasks, records: Records | None = None) -> None:
+        super().__init__(settings, records)
         self.support: Callable[[object], Support] = settings.support
         """Returns whether clients can, must or must not call a tool as a task."""
         self.sees: Callable[[object, Context], Awaitable[bool]] | None = None
@@ -157,6 +159,9 @@ class TaskManager(RunningTasks):
         watcher = asyncio.ensure_future(self._watch(running))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
+        if self.shared is not None:
+            attending = asyncio.ensure_future(self.shared.attend(running.look))
+            watcher.add_done_callback(lambda _: attending.cancel())
         share = share_of(running.request)
         if share is not None:
             share.hold()
@@ -217,7 +222,7 @@ class TaskManager(RunningTasks):
     async def _find(self, name: object, incoming: IncomingRequest) -> Task | None:
         """Return the task with an id, or None if there is none or it belongs to another principal."""  # TASK-7
         running = self.running.get(name) if isinstance(name, str) else None
-        task = await self.settings.store.load(name) if isinstance(name, str) else None
+        task = await self.store.load(name) if isinstance(name, str) else None
         if running is not None and (task is None or not task.ended):
             task = running.task  # newer than the stored record; it may have ended since the store was read
         return task if task is not None and task.owner == principal_of(incoming) else None
@@ -226,9 +231,9 @@ class TaskManager(RunningTasks):
         return status_at(await self._requested_task(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
-        """Open a stream with the status of the named tasks, of those that the client owns and that run here or have ended.
+        """Open a stream with the status of the named tasks, of those that the client owns.
 
-        The changes of tasks that run in another process are unknown here.
+        Without a shared store, the changes of tasks that run in another process are unknown here, and left out.
         """  # SUB-9
         if uncovered(context.capabilities, tasks.NEEDS):
             raise missing_capability(tasks.NEEDS)
@@ -236,24 +241,44 @@ class TaskManager(RunningTasks):
         for name in task_ids((incoming.params or {})["notifications"])[:MAX_CARRIED]:
             running = self.running.get(name)
             task = await self._find(name, incoming)
-            if task is not None and (running is not None or task.ended):
+            if task is not None and (running is not None or task.ended or self.shared is not None):
                 found.append((running, task))
         if not incoming.open:
             return
         cast("StatelessServer", incoming.engine).open_stream(
             incoming, {TASK_IDS: [task.id for _, task in found]}
         )
+        elsewhere: list[Coroutine[Any, Any, None]] = []
         for running, task in found:
             stream = TaskStream(incoming, context.connection)
             if running is not None:
                 running.streams = [*(other for other in running.streams if other.incoming.open), stream]
             # A task may have changed while the next ones were loaded.
-            stream.send(task if running is None else running.task or task)
+            goes_on = stream.send(task if running is None else running.task or task)
+            if goes_on and running is None and self.shared is not None:
+                elsewhere.append(self.shared.follow(task, stream.send))
         context.connection.process_events()
+        if elsewhere:
+
+            async def follow() -> None:
+                await asyncio.gather(*elsewhere)
+
+            context.connection.start(follow())
 
     async def _result(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; its input requests are sent to the client as part of this request."""  # TASK-4
         task = await self._requested_task(incoming)
+        while not task.ended and self.shared is not None:
+            for key in tuple(task.asked):
+                async with self.shared.claim(task, key) as claimed:
+                    if claimed and key in (task := await self._requested_task(incoming)).asked:
+                        await self._request_input(key, task, context)
+                        break
+            else:
+                found = await self.shared.watch(task)
+                if found is None:
+                    raise tasks.unknown(task.id)
+                task = found
         running = self.running.get(task.id)
         while not task.ended and running is not None:
             # Taken before the task is loaded, so that no change is missed.
@@ -261,9 +286,14 @@ class TaskManager(RunningTasks):
             task = await self._requested_task(incoming)
             if running.task is not None and running.task.ended:
                 task = running.task
-            key = next((key for key in task.asked if key not in running.sent), None)
-            if key is not None:
-                await self._request_input(running, key, task, context)
+            unsent = next((key for key in task.asked if key not in running.sent), None)
+            if unsent is not None:
+                running.sent.add(unsent)
+                try:
+                    await self._request_input(unsent, task, context)
+                finally:
+                    running.sent.discard(unsent)
+                    running.notify_waiters()
             elif not task.ended:
                 await changed.wait()
         clock = asyncio.get_running_loop().time
@@ -281,23 +311,30 @@ class TaskManager(RunningTasks):
         result = result_at(task.result, incoming.revision)
         return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
 
-    async def _request_input(self, running: TaskExecution, key: str, task: Task, context: Context) -> None:
+    async def _request_input(self, key: str, task: Task, context: Context) -> None:
         """Send an input request of a task to the client, on the stream of the request that waits for the result."""
         request = task.asked[key]
         params: dict[str, Json] = request.get("params") or {}
         meta: dict[str, Json] = params.get("_meta") or {}
         marked = {**params, "_meta": {**meta, **tasks.related(task)}}
-        running.sent.add(key)
         try:
             answer: dict[str, Json] | McpError = await context.send_request({**request, "params": marked})
         except ConnectionLost:
             raise  # the request is sent again on the next connection
         except McpError as error:
             answer = error
-        finally:
-            running.sent.discard(key)
-            running.notify_waiters()
-        await running.answer({key: answer})
+        await self._answer(task, {key: answer})
+
+    async def _answer(self, task: Task, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
+        """Pass input responses to the process that runs the task. Raises `InternalError` if it cannot be reached."""
+        running = self.running.get(task.id)
+        if running is not None:
+            await running.answer(answers)
+        elif self.shared is not None:
+            given = {key: given_form(answer) for key, answer in answers.items()}
+            await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time()))
+        elif answers:
+            raise InternalError("the task does not run in this process, and no store passes the answer on")
 
     async def _update(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
@@ -313,43 +350,48 @@ class TaskManager(RunningTasks):
                 raise InvalidParams(f"Invalid params: the input response '{key}' is no object")
             known[key] = cast("dict[str, Json]", answer)
             read_answer(key, task.asked[key], cast("dict[str, Json]", answer))
-        running = self.running.get(task.id)
-        if running is not None:
-            await running.answer(known)
+        await self._answer(task, known)
         return {}
 
     async def _cancel(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Cancel a task; its status is `cancelled` before the response is sent."""  # TASK-5
         task, core = await self._requested_task(incoming), incoming.revision.tasks is TaskSupport.CORE
-        if task.ended and core:
-            raise InvalidParams(
-                f"the task has ended: it is {tasks.members(task, incoming.revision)['status']}"
-            )
-        if task.ended:
-            return {}
-        running = self.running.get(task.id)
-        task = tasks.cancel(task, time.time())
-        if running is None:
-            await self.settings.store.save(task)
-        else:
+        had_ended, running = task.ended, self.running.get(task.id)
+        if had_ended:
+            pass
+        elif running is not None:
             try:
-                await running.save(task)
+                await running.save(tasks.cancel(running.task or task, time.time()))
             finally:
                 if running.handle is not None:
                     running.handle.cancel()
+            task = running.task or task
+        elif self.shared is not None:
+            task = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time())) or task
+        else:
+            task = tasks.cancel(task, time.time())
+            await self.store.save(task)
+        if core and (had_ended or task.status is not Status.CANCELLED):
+            raise InvalidParams(
+                f"the task has ended: it is {tasks.members(task, incoming.revision)['status']}"
+            )
         return tasks.members(task, incoming.revision) if core else {}
 
     async def _list(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Return a page of the client's tasks; a cursor is the id of the last task of the page before."""  # TASK-7
-        found = await self.settings.store.list(principal_of(incoming), session_of(incoming))
-        cursor, start = (incoming.params or {}).get("cursor"), 0
-        if cursor is not None:
-            start = next((n for n, task in enumerate(found, 1) if task.id == cursor), 0)
-            if not start:
-                raise InvalidParams("Invalid params: no such cursor")
-        page = found[start : start + tasks.PAGE]
+        who, cursor = (principal_of(incoming), session_of(incoming)), (incoming.params or {}).get("cursor")
+        if self.shared is not None:
+            found = await self.shared.page(*who, cursor, tasks.PAGE + 1)
+        else:
+            found = await self.store.list(*who)
+            if cursor is not None:
+                start = next((n for n, task in enumerate(found, 1) if task.id == cursor), None)
+                found = None if start is None else found[start:]
+        if found is None:
+            raise InvalidParams("Invalid params: no such cursor")
+        page = found[: tasks.PAGE]
         listed: dict[str, Json] = {"tasks": [tasks.members(task, incoming.revision) for task in page]}
-        if len(found) > start + tasks.PAGE:
+        if len(found) > tasks.PAGE:
             listed["nextCursor"] = page[-1].id
         return listed
 

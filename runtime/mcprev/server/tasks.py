@@ -35,7 +35,8 @@ class Tasks:
 
         - `tools` maps names of tools to `optional`, which allows calls with and without a task, or to `required`, which
           refuses calls that cannot become one. All other tools are `forbidden`: they never run as tasks.
-        - `store` stores tasks. None: a `MemoryTaskStore`, which loses its tasks when the process ends.
+        - `store` stores tasks. None: the `store` of the server; a `MemoryTaskStore` if it has none, which loses its tasks
+          when the process ends.
         - `ttl` is the maximum time that a task is kept after its creation, in milliseconds: one hour by default. None:
           no maximum.
         - `poll` is the time that clients should wait between two requests for a task's status, in milliseconds: 1,000
@@ -46,7 +47,7 @@ class Tasks:
         Raises `ValueError` for any other word than `optional`, `required` and `forbidden`.
         """
         self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
-        self.store: TaskStore = store or MemoryTaskStore()
+        self.store = store
         self.ttl = ttl
         self.poll = poll
         self.max_running = max_running

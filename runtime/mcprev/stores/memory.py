@@ -1,19 +1,27 @@
-"""A store in the memory of one process."""
+"""Stores in the memory of one process."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mcprev.core.store import Record
+from typing_extensions import override
+
+from mcprev.core.store import LogBounds, LogItem, LogTail, Record
 from mcprev.errors import StoreError
+from mcprev.stores.waiting import News, PerLoop
 
 _OVERHEAD: Final = 300
-"""About the bytes that a record takes beside its key and value."""
+"""About the bytes that a record takes beside its key and value, or a log beside its items."""
+_ITEM: Final = 100
+"""About the bytes that an item of a log takes beside its value."""
 
 
 class _Held(NamedTuple):
@@ -55,11 +63,7 @@ class MemoryRecords:
         if seen is not None and seen != (0 if found is None else found.version):
             return None
         size = _OVERHEAD + len(key) + len(value)
-        if self._bytes + size - (self._held[key].size if found is not None else 0) > self._max_bytes:
-            raise StoreError(
-                f"the store in memory has no room: its records take {self._bytes:,} of {self._max_bytes:,} bytes; "
-                "raise `max_bytes`, or store less or for a shorter time"
-            )
+        self._need(size - (self._held[key].size if found is not None else 0))
         self._drop(key)
         version = next(self._versions)
         ends = math.inf if ttl is None else self._clock() + ttl
@@ -84,6 +88,14 @@ class MemoryRecords:
         self._drop(key)
         return True
 
+    def _need(self, size: int) -> None:
+        """Raise `StoreError` if there is no room for so many bytes more."""
+        if self._bytes + size > self._max_bytes:
+            raise StoreError(
+                f"the store in memory has no room: it holds {self._bytes:,} of {self._max_bytes:,} bytes; "
+                "raise `max_bytes`, or store less or for a shorter time"
+            )
+
     def _found(self, key: str) -> Record | None:
         """Return a record, after those whose time is over were dropped."""
         now = self._clock()
@@ -98,3 +110,197 @@ class MemoryRecords:
         held = self._held.pop(key, None)
         if held is not None:
             self._bytes -= held.size
+
+
+@dataclass(slots=True)
+class _Log:
+    """A log in memory: numbers and values, oldest first."""
+
+    last: int = 0
+    lost: int = 0
+    complete: bool = False
+    ends: float = math.inf
+    size: int = 0
+    needed: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
+    droppable: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
+
+    @property
+    def room(self) -> int:
+        """About the bytes that the items take."""
+        return self.size + _ITEM * (len(self.needed) + len(self.droppable))
+
+    def forget(self, bounds: LogBounds) -> None:
+        """Forget what is beyond the bounds."""
+        while (count := len(self.needed) + len(self.droppable)) > bounds.items or (
+            self.size > bounds.size and count > 1
+        ):
+            kind = self.droppable or self.needed
+            number, value = kind.popleft()
+            self.size -= len(value)
+            if kind is self.needed:
+                self.lost = number
+
+
+class MemoryStore(MemoryRecords):
+    """A store in the memory of this process, which ends with it; see `mcprev.core.store.Store`.
+
+    Several servers of one process can share it, so it is for tests. To try what a slow or unreliable network does to
+    them, news of appends can come `news_delay` seconds late, and every `lose_news`th of them is lost, or every
+    `double_news`th told twice.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.monotonic,
+        news_delay: float = 0.0,
+        lose_news: int = 0,
+        double_news: int = 0,
+    ) -> None:
+        super().__init__(max_bytes=max_bytes, clock=clock)
+        self._indexes: dict[str, dict[str, None]] = {}
+        """Keys by index, in the order of their versions."""
+        self._index_of: dict[str, str] = {}
+        self._logs: dict[str, _Log] = {}
+        self._log_ends: list[tuple[float, str]] = []
+        """A heap with the ends of logs, as they were once; the log itself says when it ends now."""
+        self._lock = threading.RLock()
+        self._news = PerLoop(News, lambda _: None)
+        self._news_delay, self._lose_news, self._double_news = news_delay, lose_news, double_news
+        self._told = 0
+
+    @override
+    async def read(self, key: str, /) -> Record | None:
+        """Return the record, or None if there is none or its time is over."""
+        with self._lock:
+            return self._found(key)
+
+    @override
+    async def write(
+        self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None, index: str = ""
+    ) -> int | None:
+        """Store a record if its version is still `seen`; see `Store.write`. Raises `StoreError` if there is no room."""
+        with self._lock:
+            version = await super().write(key, value, seen=seen, ttl=ttl)  # it never waits
+            if version is not None and index:
+                self._indexes.setdefault(index, {})[key] = None
+                self._index_of[key] = index
+            return version
+
+    @override
+    async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
+        """Remove a record if its version is still `seen`; see `Records.remove`."""
+        with self._lock:
+            return await super().remove(key, seen=seen)
+
+    async def listed(
+        self, index: str, /, *, after: int = 0, limit: int = 100
+    ) -> Sequence[tuple[str, Record]]:
+        """Return up to `limit` records of an index with versions above `after`; see `Store.listed`."""
+        with self._lock:
+            later: list[tuple[str, Record]] = []
+            for key in tuple(self._indexes.get(index, ())):
+                record = self._found(key)
+                version = 0 if record is None else record.version
+                if record is not None and version > after and len(later) < limit:
+                    later.append((key, record))
+            return later
+
+    async def append(
+        self, log: str, items: Sequence[LogItem], /, *, bounds: LogBounds, seen: int | None = None
+    ) -> int | None:
+        """Append items to a log; see `Store.append`. Raises `StoreError` if there is no room."""
+        with self._lock:
+            held = self._log(log)
+            if held.complete or (seen is not None and seen != held.last):
+                return None
+            self._need(
+                sum(_ITEM + len(item.value) for item in items) + (0 if log in self._logs else _OVERHEAD)
+            )
+            before = held.room
+            for item in items:
+                held.last += 1
+                held.size += len(item.value)
+                (held.droppable if item.droppable else held.needed).append((held.last, item.value))
+            held.forget(bounds)
+            self._bytes += held.room - before
+            self._keep(log, held, bounds.ttl)
+            self._tell(log)
+            return held.last
+
+    async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> LogTail:
+        """Return the items after a number, and wait for them; see `Store.tail`."""
+
+        async def look() -> LogTail:
+            with self._lock:
+                held = self._log(log)
+                items = sorted(
+                    item for kind in (held.needed, held.droppable) for item in kind if item[0] > after
+                )
+                return LogTail(items, held.last, held.lost > after or after > held.last, held.complete)
+
+        async def listen(_log: str) -> bool:
+            return False
+
+        return await self._news.get().tail(log, wait, look, listen)
+
+    async def complete(self, log: str, /, *, ttl: float) -> None:
+        """Let a log take no more items; see `Store.complete`."""
+        with self._lock:
+            held = self._log(log)
+            held.complete = True
+            self._keep(log, held, ttl)
+            self._tell(log)
+
+    async def aclose(self) -> None:
+        """End the waits of the running event loop; what is stored stays."""
+        news = self._news.pop()
+        if news is not None:
+            news.fail("the store was closed")
+
+    def _log(self, log: str) -> _Log:
+        """Return a log, or a new one that is not held; drop those whose time is over."""
+        now = self._clock()
+        while self._log_ends and self._log_ends[0][0] <= now:
+            _, ended = heapq.heappop(self._log_ends)
+            found = self._logs.get(ended)
+            if found is not None and found.ends <= now:
+                self._bytes -= _OVERHEAD + found.room
+                del self._logs[ended]
+            elif found is not None:
+                heapq.heappush(self._log_ends, (found.ends, ended))
+        return self._logs.get(log) or _Log()
+
+    def _keep(self, log: str, held: _Log, ttl: float) -> None:
+        """Hold a log until its time is over."""
+        ends = self._clock() + ttl
+        if log not in self._logs:
+            self._logs[log] = held
+            self._bytes += _OVERHEAD
+        if ends < held.ends:  # also the first time
+            heapq.heappush(self._log_ends, (ends, log))
+        held.ends = ends
+
+    def _tell(self, log: str) -> None:
+        """Tell those who wait for a log, in all event loops."""
+        self._told += 1
+        if self._lose_news and self._told % self._lose_news == 0:
+            return
+        twice = self._double_news and self._told % self._double_news == 0
+        for loop, news in self._news.all():
+            for _ in range(2 if twice else 1):
+                if self._news_delay:
+                    loop.call_soon_threadsafe(loop.call_later, self._news_delay, news.tell, log)
+                else:
+                    loop.call_soon_threadsafe(news.tell, log)
+
+    @override
+    def _drop(self, key: str) -> None:
+        super()._drop(key)
+        index = self._index_of.pop(key, None)
+        if index is not None:
+            keys = self._indexes[index]
+            del keys[key]
+            if not keys:
+                del self._indexes[index]

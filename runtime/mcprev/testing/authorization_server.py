@@ -15,12 +15,12 @@ from urllib.parse import urljoin
 import click
 from typing_extensions import Unpack, override
 
+from mcprev.auth.bearer import Bearer, Needs
 from mcprev.authorization_server.grants import Grant, Grants, User
 from mcprev.authorization_server.options import LoginOptions
 from mcprev.authorization_server.server import Attempt, AuthorizationServer
 from mcprev.errors import AuthError, MissingExtra
 from mcprev.transports.http.security import OriginPolicy
-from mcprev.transports.http.server.bearer import Bearer, Needs
 from mcprev.transports.http.server.request import AsgiRequest, Receive, Scope, Send
 from mcprev.wire.headers import Headers
 

@@ -62,7 +62,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         tools = [
             tool
             for tool in await every(registry, ctx, "tools/list", "tools")
-            if tool["name"] not in {SEARCH_TOOLS, CALL_TOOL}
+            if tool["name"] not in {SEARCH_TOOLS, CALL_TOOL} and _is_for_model(tool)
         ]
         ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
         return [{key: tools[index][key] for key in _SHOWN if key in tools[index]} for index in ranks[:limit]]
@@ -75,7 +75,8 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         ] = None,
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Call a tool that was found with `search_tools`."""
-        if name in {SEARCH_TOOLS, CALL_TOOL} or not await registry.sees_tool(name, ctx):
+        tool = None if name in {SEARCH_TOOLS, CALL_TOOL} else await registry.tool(name, ctx)
+        if tool is None or not _is_for_model(tool.shown_as(ctx, registry.resources).to_wire()):
             raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH_TOOLS}")
         if registry.task_support(name) is Support.REQUIRED and ctx.running is None:
             raise ToolError(f"the tool '{name}' runs as a task only; call {CALL_TOOL} as a task")
@@ -91,6 +92,15 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         app.tool(call_tool)
     registry.listed_tools = frozenset({SEARCH_TOOLS, CALL_TOOL, *always})
     return app
+
+
+def _is_for_model(tool: Mapping[str, Json]) -> bool:
+    """Return whether the model may call a tool: one that only pages call is neither found nor called for it."""
+    if "_meta" not in tool:
+        return True
+    from mcprev.extensions.ui import for_model
+
+    return any(for_model([models.Tool.from_wire(dict(tool))]))
 
 
 def _text(tool: Mapping[str, Json]) -> str:

@@ -122,7 +122,7 @@ def transform_tool(
       Its return annotation makes the output schema as that of a tool does; without one, the result is of the original's.
     - `keep` keeps the original beside the changed tool, which then needs a `name`.
     - `name`, `title`, `description`, `icons`, `annotations`, `meta` and `tags` replace those of the original. `visible` is
-      a further check: only clients that see the original see the tool.
+      a further check: only clients that see the original see the tool. A call needs the scopes of both names.
 
     Arguments are validated as for the original, and its middleware (of the app that is mounted), dependencies, progress,
     tasks and errors stay. If the original is disabled or removed, the tool is, too. Raises `ValueError` for a tool, argument
@@ -185,6 +185,7 @@ class _Change:
             tags=tags,
             checks=checks,
             around=(),
+            originals=(*tool.originals, tool.listed.name),
             task=tool.task or self.registry.tasks.get(tool.listed.name.partition("@")[0]),
         )
 

@@ -6,11 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from sys import float_info
-from typing import TypeVar, cast
+from typing import cast
 
 from mcprev.errors import Json, RpcError
-
-T = TypeVar("T")
 
 
 class TokenRefused(Exception):
@@ -91,10 +89,3 @@ def as_texts(found: Iterable[str]) -> tuple[str, ...]:
     if not all(isinstance(cast("object", text), str) for text in texts):
         raise TypeError("scopes and audiences must be strings")
     return texts
-
-
-def of_type(found: object, wanted: type[T]) -> T:
-    """Return a value of a user's callback, if it has the wanted type. Raises `TypeError` otherwise."""
-    if isinstance(found, wanted):
-        return found
-    raise TypeError(f"the result must be of type {wanted.__name__}, not {type(found).__name__}")

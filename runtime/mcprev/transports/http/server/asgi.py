@@ -28,7 +28,7 @@ from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.server.bearer import Bearer
+    from mcprev.transports.http.server.authentication import Authentication
 
 logger: Final = logging.getLogger("mcprev.transport.http")
 
@@ -45,7 +45,6 @@ class AsgiApp:
         self.budget: BodyBudget = BodyBudget(settings.max_bodies)
         """The memory of all request bodies."""
         self._auth = settings.auth
-        self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
         self._routes = routes or NoRoutes()
         self._endpoint = Endpoint(
             server.identity.revisions,
@@ -196,9 +195,9 @@ class AsgiApp:
             return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
         return stopped() if self._closed else None
 
-    async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
-        """Verify the token of a request; return the error response if it is refused. The metadata needs none."""  # AUTH-1
-        if http_request.place in self._documents or self._routes.in_the_open(http_request.place):
+    async def _authorize(self, auth: Authentication, http_request: HttpRequest) -> HttpError | None:
+        """Verify the token of a request; return the error response if it is refused."""  # AUTH-1
+        if self._routes.in_the_open(http_request.place):
             return None
         found = await auth.admit(http_request.headers, http_request.scope.get("query_string", b""))
         if isinstance(found, HttpError):
@@ -216,7 +215,7 @@ class AsgiApp:
         path = path.rstrip("/") or "/"
         if path == here:
             return here
-        if path in self.settings.sse_paths or path in self._documents:
+        if path in self.settings.sse_paths:
             return path
         return self._routes.find(path)
 
@@ -254,10 +253,7 @@ class AsgiApp:
         return await dispatcher.serve(request_class, session, http_request)
 
     async def _at_other_endpoint(self, http_request: HttpRequest) -> HttpError | None:
-        """Serve a request to one of the endpoints of HTTP+SSE, for the metadata, or for a route."""
-        if self._auth is not None and http_request.place in self._documents:
-            await http_request.answer(*self._auth.document(http_request.verb))
-            return None
+        """Serve a request to one of the endpoints of HTTP+SSE, or for a route."""
         if http_request.place not in self.settings.sse_paths:
             return await self._at_route(http_request)
         dispatcher = self.dispatcher

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import cast
+from typing import ClassVar, cast
 
 from typing_extensions import override
 
@@ -41,6 +41,8 @@ class AsgiConnection(Connection):
     """The part shared by sessions and the stateless connection."""
 
     protocol: ServerProtocol
+    stateless: ClassVar[bool] = False
+    """Whether it serves the stateless requests of all clients."""
     immediate = True
     network = HTTP
     _sendable = True
@@ -54,7 +56,10 @@ class AsgiConnection(Connection):
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
-        self.engine: HandshakeServer | StatelessServer = protocol.session
+        self._connection_state.shared = self.stateless
+        self.engine: HandshakeServer | StatelessServer = (
+            protocol.stateless if self.stateless else protocol.session
+        )
         """The engine that processes requests which are not in a batch."""
         self._running = 0
 
@@ -223,19 +228,8 @@ async def _undo_cancellation(task: asyncio.Task[object]) -> None:
 class StatelessConnection(AsgiConnection):
     """The connection of all stateless requests; each response is sent on the stream of its own request."""
 
+    stateless = True
     lasting = False
-
-    def __init__(
-        self,
-        protocol: ServerProtocol,
-        handler: RequestHandler[Connection],
-        logger: logging.Logger,
-        *,
-        max_handlers: int = MAX_HANDLERS,
-    ) -> None:
-        super().__init__(protocol, handler, logger, max_handlers=max_handlers)
-        self._connection_state.shared = True
-        self.engine: HandshakeServer | StatelessServer = protocol.stateless
 
     def end_listening(self, response_stream: ResponseStream) -> None:
         """End the listen stream that a response carries, if any, with its result."""  # SUB-4

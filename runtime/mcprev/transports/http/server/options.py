@@ -11,7 +11,7 @@ from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY
 from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.server.bearer import Bearer
+    from mcprev.transports.http.server.authentication import Authentication
     from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
 
@@ -56,7 +56,7 @@ class HttpOptions(TypedDict, total=False):
     """A function that returns the principal (the authenticated user) of a request from its ASGI scope, or None. It may
     be async. A session belongs to the principal that opened it. If the function raises, takes more than 10 s or returns
     anything else, the response is 403. None: requests have no principal. Excludes `auth`."""
-    auth: Bearer | None
+    auth: Authentication | None
     """A `mcprev.Bearer`, which requires and verifies tokens. Its metadata is served below `/.well-known`, unless the
     app is mounted in another. None: no token is required. Excludes `principal`."""
     routes: Mapping[str, App | Route]
@@ -122,7 +122,7 @@ class HttpSettings:
     events: EventStore | None = field(default_factory=MemoryEvents)
     sse: bool | tuple[str, str] = False
     principal: Principal | None = None
-    auth: Bearer | None = None
+    auth: Authentication | None = None
     routes: Mapping[str, App | Route] = field(default_factory=dict[str, "App | Route"])
     origins: Sequence[str] = ()
     hosts: Sequence[str] | None = None

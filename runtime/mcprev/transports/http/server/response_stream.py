@@ -211,9 +211,7 @@ class ResponseStream:
             return False
         if retry is not None:
             self.write(encode_event(Event(retry=retry)))
-        self._close = True
-        if self._writer is None:
-            self._write_soon()
+        self.hand_over()
         if self._writer is not None:
             await asyncio.wait({self._writer})
         return True
@@ -378,17 +376,12 @@ class ResponseStream:
         self._timer.cancel()
         self._out.clear()
         self._size = 0
-        if self._drained is not None:
-            _release(self._drained)
+        _release(self._drained)
         if self.replay is not None:
             self.replay.detach(self)
-        self._wake_task()
-
-    def _wake_task(self) -> None:
-        if self._wake is not None:
-            _release(self._wake)
+        _release(self._wake)
 
 
-def _release(future: asyncio.Future[None]) -> None:
-    if not future.done():
+def _release(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
         future.set_result(None)

@@ -18,7 +18,7 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
-from mcprev.transports.http.server.accepting import Acceptor, connection_limit
+from mcprev.serving.accepting import Acceptor, connection_limit
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp

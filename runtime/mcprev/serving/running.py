@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final, cast
 from mcprev.callbacks import at_once
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
+from mcprev.serving.access_log import access, log_access
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.http.security import is_loopback
-from mcprev.transports.http.server.access_log import access, log_access
 
 if TYPE_CHECKING:
+    from mcprev.serving.uvicorn_server import HttpServer
     from mcprev.transports.http.server.asgi import AsgiApp
-    from mcprev.transports.http.server.uvicorn_server import HttpServer
 
 STOP: Final = 5
 """Seconds that clients have to read responses after the server has stopped."""
@@ -74,7 +74,9 @@ async def _serve(
     try:
         await server.app.start()
         report(server.app, listening, alone=alone)
-        await _serve_started(server, listening, ready)
+        if ready is not None:
+            at_once(ready(listening.getsockname()[1]), "`ready`")
+        await _until_stopped(server, listening)
     finally:
         await server.app.stop()
 
@@ -107,12 +109,7 @@ def report(app: AsgiApp, listening: socket.socket, *, alone: bool) -> None:
         )
 
 
-async def _serve_started(
-    server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None
-) -> None:
-    port = listening.getsockname()[1]
-    if ready is not None:
-        at_once(ready(port), "`ready`")
+async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:
     serving = asyncio.create_task(server.serve([listening]))
     try:
         await asyncio.shield(serving)
@@ -139,7 +136,7 @@ def _server(app: AsgiApp) -> HttpServer:
         raise MissingExtra("serving over HTTP", "uvicorn", "http")
     import uvicorn
 
-    from mcprev.transports.http.server.uvicorn_server import HttpServer
+    from mcprev.serving.uvicorn_server import HttpServer
 
     if access.isEnabledFor(logging.INFO):
         log_access(app)

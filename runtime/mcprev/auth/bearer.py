@@ -31,21 +31,14 @@ from copy import copy
 from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote
 
+from mcprev.auth.urls import WELL_KNOWN, canonical_resource, check_issuer, in_lower_case, split_resource
 from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import HttpError
-from mcprev.transports.http.server.access import Access, TokenRefused, as_texts, of_type
-from mcprev.transports.http.server.request import JSON_TYPE, App, Receive, Scope, Send
+from mcprev.transports.http.server.access import Access, TokenRefused, as_texts
+from mcprev.transports.http.server.request import JSON_TYPE, App, Fields, Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
-from mcprev.transports.http.urls import (
-    WELL_KNOWN,
-    canonical_resource,
-    check_issuer,
-    in_lower_case,
-    mask_url,
-    printable,
-    split_resource,
-)
+from mcprev.transports.http.urls import mask_url, printable
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Message, Notification, Request
 
@@ -57,7 +50,6 @@ OFFLINE: Final = "offline_access"
 """A scope for authorization servers only; no resource requires it."""  # AUTH-18
 
 _NOT_GOOD: Final = "the token is not good"
-Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _KEY: Final = b"authorization"
 _CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)(?: ++(.*))?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
@@ -152,13 +144,13 @@ class Bearer:
         """The path of `metadata_url`; empty if there is no metadata, because no authorization server is named."""
         self.metadata_url: str = in_lower_case(parts._replace(path=path)) if parts and path else ""
         """The URL of the metadata, which challenges name unless the app is mounted in another."""
-        self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path} if path else ())
-        """The paths of the metadata in an app that is not mounted in another."""
         self._document = json.dumps(self._describe(issuers, about or {}) if path else {}).encode()
-        self.routes: Mapping[str, App | Route] = {}
-        """Routes that belong to the authentication, which an app serves beside its endpoint. None by default."""
-        self.metadata_app: MetadataApp = MetadataApp(self)
+        self.metadata_app: MetadataApp = MetadataApp(self._document)
         """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
+        self.routes: Mapping[str, App | Route] = (
+            dict.fromkeys((WELL_KNOWN, self.metadata_path), self.metadata_app) if path else {}
+        )
+        """Routes that an app serves beside its endpoint: those of the metadata."""
 
     # -- metadata ------------------------------------------------------------------------------------------
 
@@ -190,13 +182,6 @@ class Bearer:
         challenges, the outer app must serve it at `metadata_path`.
         """
         return cast("dict[str, Json]", json.loads(self._document))
-
-    def document(self, verb: str) -> tuple[int, Fields, bytes]:
-        """Return the response to a metadata request: status, headers and body."""
-        if verb == "GET":
-            return 200, _FIELDS, self._document
-        reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
-        return reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
 
     # -- verification --------------------------------------------------------------------------------------
 
@@ -271,10 +256,14 @@ class Bearer:
 
     async def _verified(self, token: str) -> Access | HttpError:
         try:
-            found: object = await call_within(self._timeout, self._verify, token)
+            found = cast("object", await call_within(self._timeout, self._verify, token))
             if found is None:
                 return self._invalid(_NOT_GOOD, "`verify` returned None")
-            return of_type(found, Access)
+            if isinstance(found, Access):
+                return found
+            _logger.error(
+                "`verify` returned a %s, which is neither an `Access` nor None", type(found).__name__
+            )
         except TokenRefused as error:
             return self._invalid(_NOT_GOOD, str(error).replace(token, "(the token)"))
         except TimeoutError:
@@ -337,19 +326,23 @@ class Bearer:
 
 
 class MetadataApp:
-    """An ASGI app that responds to every request with the metadata of a resource."""
+    """An ASGI app that responds to every GET with the metadata of a resource."""
 
-    def __init__(self, bearer: Bearer) -> None:
-        self._bearer = bearer
+    def __init__(self, document: bytes) -> None:
+        self._document = document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         del receive
-        if scope["type"] == "http":
-            status, fields, body = self._bearer.document(scope["method"])
-            length = (b"content-length", b"%d" % len(body))
-            await send({"type": "http.response.start", "status": status, "headers": [*fields, length]})
-            await send({"type": "http.response.body", "body": body})
+        if scope["type"] != "http":
+            return
+        status, fields, body = 200, _FIELDS, self._document
+        if scope["method"] != "GET":
+            reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
+            status, fields, body = reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": status, "headers": [*fields, length]})
+        await send({"type": "http.response.body", "body": body})
 
 
 _WORDS: Final[Mapping[int, str]] = {400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden"}

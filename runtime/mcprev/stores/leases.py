@@ -1,0 +1,108 @@
+"""Numbered leases: each worker of a server has a number that is never given again, and is alive while it renews it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+from typing import Final
+
+from mcprev.core.store import Record, Store
+from mcprev.errors import Json, StoreError
+
+TRIES: Final = 100
+"""How often an attempt for a number is repeated after another worker took it."""
+_NUMBERS: Final = "workers"
+"""The key of the record with the last number, and the index and prefix of the leases."""
+
+
+class Lease:
+    """The lease of a worker; it ends `ttl` seconds after it was last renewed, by the clock of the store.
+
+    `renew` it three times in that time; it may be called from an event loop in a thread, so that a handler that blocks
+    the loop does not end the lease.
+    """
+
+    def __init__(self, store: Store, number: int, epoch: str, value: bytes, version: int, ttl: float) -> None:
+        """Use `Lease.open`."""
+        self._store, self._value, self._version, self._ttl = store, value, version, ttl
+        self._process = os.getpid()
+        self.number: int = number
+        """The number of the worker, from one; no other worker of the store ever has it."""
+        self.epoch: str = epoch
+        """Tells one life of the store from another: it is new if the store has lost its data."""
+
+    @classmethod
+    async def open(cls, store: Store, *, note: Json = None, ttl: float = 10.0) -> Lease:
+        """Take the next number, and begin its lease. `note` is for other workers to read."""
+        for _ in range(TRIES):
+            found = await store.read(_NUMBERS)
+            new: dict[str, Json] = {"last": 0, "epoch": secrets.token_hex(8)}
+            last = new if found is None else _object(found)
+            number, epoch = int(last["last"]) + 1, str(last["epoch"])
+            seen = 0 if found is None else found.version
+            if await store.write(_NUMBERS, _bytes({"last": number, "epoch": epoch}), seen=seen) is not None:
+                value = _bytes({"token": secrets.token_hex(8), "note": note})
+                version = await store.write(_key(number), value, seen=0, ttl=ttl, index=_NUMBERS)
+                if version is not None:
+                    return cls(store, number, epoch, value, version, ttl)
+            await asyncio.sleep(secrets.randbelow(10) / 1000)
+        raise StoreError(f"{TRIES} times in a row, another worker took the number of this one; try again")
+
+    async def renew(self) -> bool:
+        """Renew the lease; return False if it has ended, or the store has lost it: then open another one.
+
+        It is False in a process that a fork has made, too. Raises `StoreError` if the store cannot say.
+        """
+        if self._process != os.getpid():
+            return False
+        for _ in range(2):
+            version = await self._store.write(
+                _key(self.number), self._value, seen=self._version, ttl=self._ttl, index=_NUMBERS
+            )
+            if version is not None:
+                self._version = version
+                return True
+            found = await self._store.read(_key(self.number))
+            if found is None or found.value != self._value:
+                return False
+            self._version = found.version  # an earlier call has written it, and did not hear of it
+        return False
+
+    async def end(self) -> None:
+        """End the lease now."""
+        if self._process == os.getpid():
+            await self._store.remove(_key(self.number), seen=self._version)
+
+
+async def workers(store: Store) -> dict[int, Json]:
+    """Return the numbers of the workers that are alive, with their notes; those come first that renewed longest ago."""
+    found: dict[int, Json] = {}
+    after = 0
+    while page := await store.listed(_NUMBERS, after=after):
+        for key, record in page:
+            found[int(key.rpartition("/")[2])] = _object(record)["note"]
+            after = record.version
+    return found
+
+
+async def is_alive(store: Store, number: int) -> bool:
+    """Return whether a worker's lease has not ended."""
+    return await store.read(_key(number)) is not None
+
+
+def _key(number: int) -> str:
+    return f"{_NUMBERS}/{number}"
+
+
+def _object(record: Record) -> dict[str, Json]:
+    try:
+        found: dict[str, Json] = {**json.loads(record.value)}
+    except (ValueError, TypeError) as error:
+        raise StoreError("the store holds something else in place of the numbers of workers") from error
+    return found
+
+
+def _bytes(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

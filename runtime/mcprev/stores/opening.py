@@ -1,0 +1,47 @@
+"""Opens the store that a URL names."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mcprev.core.store import Store
+
+_FORM = (
+    "sqlite:///path/of/file, redis://host:port/0, rediss://, redis+sentinel://, redis+cluster:// or memory:"
+)
+
+
+def open_store(url: str) -> Store:
+    """Return the store that a URL names, for `Server(store=...)`; it connects when it is first used.
+
+    `sqlite:///file.db` is a file for the workers of one machine, and `sqlite:////var/lib/file.db` one by its whole path;
+    `?max_bytes=` bounds it. `redis://host:6379/0`, `rediss://` with TLS, `redis+sentinel://` and `redis+cluster://`
+    are for any number of machines; `?prefix=` tells services apart that share one. `memory:` is for tests.
+
+    Raises `ValueError` for a URL that is not usable, and `mcprev.errors.MissingExtra` if a library is not installed
+    (`pip install 'mcprev[redis]'`). No message shows the credentials of a URL.
+    """
+    scheme = url.partition(":")[0].partition("+")[0]
+    if scheme in {"redis", "rediss", "unix"}:
+        from mcprev.stores.redis import RedisStore
+
+        return RedisStore(url)
+    if scheme == "memory":
+        from mcprev.stores.memory import MemoryStore
+
+        if url not in {"memory:", "memory://"}:
+            raise ValueError("the URL of a store in memory is `memory:`, and nothing more")
+        return MemoryStore()
+    if scheme != "sqlite":
+        raise ValueError(f"the URL of a store begins with a scheme that is known: {_FORM}")
+    from mcprev.stores.sqlite import SqliteStore
+
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    size = options.pop("max_bytes", "1073741824")
+    if parts.netloc or len(parts.path) < 2 or parts.fragment or options or not size.isdecimal():
+        raise ValueError(
+            "the URL of an SQLite store is sqlite:///file for a file in this folder, or sqlite:////path/of/file, and "
+            "its only option is ?max_bytes=<number>"
+        )
+    return SqliteStore(unquote(parts.path[1:]), max_bytes=int(size))

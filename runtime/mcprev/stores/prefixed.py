@@ -1,0 +1,30 @@
+"""The records of one service in a store that several services share."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from mcprev.core.store import Record, Records
+
+
+class ServiceRecords:
+    """Records whose keys begin with a prefix of one service, so that no other service of the store reads or writes them."""
+
+    def __init__(self, records: Records, service: str) -> None:
+        """`service` is the name of the service, which all its processes have in common."""
+        self._records = records
+        self._prefix = sha256(service.encode()).hexdigest()[:16] + "/"
+
+    async def read(self, key: str, /) -> Record | None:
+        """Return the record, or None if there is none or its time is over."""
+        return await self._records.read(self._prefix + key)
+
+    async def write(
+        self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
+    ) -> int | None:
+        """Store a record if its version is still `seen`; see `Records.write`."""
+        return await self._records.write(self._prefix + key, value, seen=seen, ttl=ttl)
+
+    async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
+        """Remove a record if its version is still `seen`; see `Records.remove`."""
+        return await self._records.remove(self._prefix + key, seen=seen)

@@ -1,0 +1,39 @@
+"""The interface through which a server authenticates HTTP requests: what `asgi(auth=...)` takes (AUTH-1, SEC-4).
+
+The transport knows this interface only. `mcprev.Bearer` implements it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.server.access import Access
+from mcprev.transports.http.server.request import App
+from mcprev.transports.http.server.routes import Route
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Batch, Message
+
+
+class Authentication(Protocol):
+    """Finds out who sends a request to a server, and whether the sender may."""
+
+    routes: Mapping[str, App | Route]
+    """Routes that belong to the authentication, which an app serves beside its endpoint."""
+    reached_at: Callable[[str | None], object]
+    """Told of each name of the server: where it listens."""
+    clock: Callable[[], float]
+    """Returns the time in seconds since 1970, with which `Access.expires` is compared."""
+
+    def at(self, root: str, /) -> Authentication:
+        """Return the authentication of an app that is mounted at `root`."""
+        ...
+
+    async def admit(self, headers: Headers, query: bytes, /) -> Access | HttpError:
+        """Return who sends a request, by its headers and query, or the error response if nobody may."""
+        ...
+
+    async def covers(self, access: Access, message: Message | Batch, /) -> HttpError | None:
+        """Return the error response if the sender may not send a message, or a message of a batch."""
+        ...
