@@ -9,14 +9,15 @@ packages are imported, and their models built, in a process that reports what is
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
@@ -30,7 +31,12 @@ from mcprev_codegen.emit.targets import types_only
 from mcprev_codegen.emit.targets.table import LIBRARIES
 from mcprev_codegen.errors import InputError, SchemaError
 from mcprev_codegen.facts import load as sources
-from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.facts.overlay_file import FACETS, load_overlay
+from mcprev_codegen.inputs import Pin, SchemaFolder, folder as folders
+from mcprev_codegen.inputs.folder import PINS
+from mcprev_codegen.inputs.tables import read_table
+from mcprev_codegen.ir import nodes
+from mcprev_codegen.typescript import parse
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 
@@ -59,6 +65,11 @@ def pattern(text: str) -> str:
     return re.sub(r"[!-/:-@\[-`{-~]", lambda m: m[0] if m[0] in "<>" else f"\\{m[0]}", line(text))
 
 
+def signs(text: str) -> str:
+    """What of a text a category may have: its other letters are those of the name of a module."""
+    return re.sub(r"[A-Za-z0-9]", "", line(text))
+
+
 def block(n: int, text: str, member: str) -> str:
     """Declarations that hold a text in every place, and another one in the names of members."""
     r, s, own = remark(text), quoted(text), quoted(f"{text}{n}")
@@ -69,7 +80,7 @@ def block(n: int, text: str, member: str) -> str:
 /**
  * {r}
  *
- * @category Things
+ * @category Things {signs(text)}
  * @since {line(text)}
  * @deprecated {r}
  * @see {r}
@@ -102,6 +113,10 @@ export const CONSTANT{n} = {s};
 export enum Enum{n} {{ {own} = {s}, Other = "other {n}" }} // {line(text)}
 export interface OpenA{n} {{ type: {own}; value: typeof CONSTANT{n} }}
 export interface OpenB{n} {{ type: "b {n}"; value: Record<{name("r")} | "key", string> }}
+/*
+ * {r}
+ */
+export interface Noted{n} {{ open?: Open{n} }}
 export type Open{n} =
   | OpenA{n} // {line(text)}
   | OpenB{n};
@@ -116,6 +131,10 @@ export interface Run{n}Request {{
 export interface Run{n}Result {{ value: {s}; tree?: Tree{n}; maps?: {{ [key: string]: Thing{n} }} }}
 export interface Told{n}Notification {{ method: {quoted(f"told{text}/{n}")}; params?: {{ {name("p")}: {s} }} }}
 """
+
+
+def capability(n: int, member: str) -> str:
+    return f"c{n}{member}/x"
 
 
 def schema(
@@ -133,6 +152,7 @@ export type ClientRequest = {requests};
 export type ServerResult = {results} | EmptyResult;
 export type ServerNotification = {notifications};
 export interface EmptyResult {{ [key: string]: unknown }}
+export interface ServerCapabilities {{ {" ".join(f"{quoted(capability(n, (members or texts)[n]))}?: {{}};" for n in numbers)} }}
 """ + "".join(block(n, text, (members or texts)[n]) for n, text in enumerate(texts)) + more  # fmt: skip
 
 
@@ -144,6 +164,8 @@ def harmless(texts: Sequence[str]) -> list[str]:
 
 Files: TypeAlias = "dict[str, str]"
 LATER: Final = "2099-01-02"
+PINNED: Final = ("location", "commit", "sha256", "spec")
+"""What a pin says, but for the digest of the contract beside it."""
 OVERLAY: Final = """
 [[entry]]
 pointer = "Thing0.other"
@@ -152,10 +174,40 @@ new = {fragment}
 why = {text}
 
 [[entry]]
+pointers = [{member_pointer}]
+expected = {member}
+new = {member}
+why = "a pointer"
+
+[[entry]]
 pointer = "Run0Result.value#default"
 expected = {value}
 new = {text}
-why = {text}
+why = "a default"
+
+[[entry]]
+pointer = "Closed0Union#closed"
+expected = {tag}
+new = {tag}
+why = "a union"
+
+[[entry]]
+pointer = "Thing0#was"
+expected = "interface"
+new = {text}
+why = "a type"
+
+[[entry]]
+pointer = {capability_pointer}
+expected = ""
+new = {capability}
+why = "a capability"
+
+[[entry]]
+pointer = {name_pointer}
+expected = ""
+new = {parameter}
+why = "a parameter"
 """
 DESCRIPTIONS: Final = """
 [types.Thing0]
@@ -164,8 +216,19 @@ doc = {text}
 kind = {text}
 [constants]
 CONSTANT0 = {text}
+{text} = {text}
 [fields]
 other = {text}
+{text} = {text}
+[revisions."2099-01-02".types.OpenA0]
+doc = {text}
+[revisions."2099-01-02".types.OpenA0.fields]
+value = {text}
+{text} = {text}
+[types.{text}.fields]
+{text} = {text}
+[revisions.{text}.types.{text}]
+doc = {text}
 """
 
 
@@ -186,24 +249,44 @@ def free(out: Path, texts: Sequence[str]) -> Path:
 
 def pinned(out: Path, texts: Sequence[str]) -> Path:
     """The packages of two pinned revisions, with overlay, descriptions, and what is asked in the step between them."""
-    folder = out.with_name(f"{out.name}_inputs")
-    old = [f"older text {chr(97 + n)}" for n in range(len(texts))]
-    inputs = mini.write_folder(folder, schema(old))
-    import_schema(
-        SchemaFolder(inputs), str(mini.write_source(folder, schema(texts, LATER))), LATER, commit=mini.COMMIT
-    )
-    values = {
-        "text": toml(texts[0]),
-        "value": toml(json.dumps(texts[0], ensure_ascii=False)),
-        "fragment": toml(f"other?: {quoted(texts[0])};"),
-    }
-    overlay = OVERLAY.replace("[[entry]]\n", f'[[entry]]\nsince = "{LATER}"\n')
-    (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
-    (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
+    inputs = pins(out, texts)
     pipeline.generate(SchemaFolder(inputs), out / out.name)
     older, newer = (sources.load_revision(SchemaFolder(inputs), name) for name in (mini.REVISION, LATER))
     (out / "step.py").write_text(steps.skeleton(older, newer), encoding="utf-8", newline="\n")
     return out
+
+
+def pins(out: Path, texts: Sequence[str], members: Sequence[str] | None = None) -> Path:
+    """A schema folder whose files hold texts in every place."""
+    member = (members or texts)[0]
+    folder = out.with_name(f"{out.name}_inputs")
+    old = [f"older text {chr(97 + n)}" for n in range(len(texts))]
+    inputs = mini.write_folder(folder, schema(old))
+    source = schema(texts, LATER, members=members)
+    import_schema(SchemaFolder(inputs), str(mini.write_source(folder, source)), LATER, commit=mini.COMMIT)
+    values = {
+        "text": toml(texts[0]),
+        "value": toml(json.dumps(texts[0], ensure_ascii=False)),
+        "fragment": toml(f"other?: {quoted(texts[0])};"),
+        "member": toml(f"{quoted(f'm{member}/x')}?: string;"),
+        "member_pointer": toml(f"Thing0.m{member}/x"),
+        "tag": toml(f"k{member}/x"),
+        "capability": toml(capability(0, member)),
+        "capability_pointer": toml(f"run{texts[0]}/0#capability"),
+        "parameter": toml(f"p{member}/x"),
+        "name_pointer": toml(f"run{texts[0]}/0#name_param"),
+    }
+    overlay = OVERLAY.replace("[[entry]]\n", f'[[entry]]\nsince = "{LATER}"\n')
+    (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
+    (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
+    found = (inputs / PINS).read_text(encoding="utf-8")
+    (inputs / PINS).write_text(
+        re.sub(
+            rf"^({'|'.join(PINNED)}) = .*$", lambda m: f"{m[1]} = {toml(texts[0])}", found, flags=re.MULTILINE
+        ),
+        encoding="utf-8",
+    )
+    return inputs
 
 
 def toml(text: str) -> str:
@@ -357,7 +440,103 @@ def test_nor_does_it_in_the_types_for_another_library(
             hostile = project(tmp_path / f"{target}_hostile_{n}", source, target=target)
             compare(files(hostile), files(plain))
             made.append(hostile / hostile.name)
+        names = [re.sub(TABLE[target].unsupported or "$^", "", text) or "a" for text in MIXED]
+        both = tmp_path / f"{target}_pinned", tmp_path / f"{target}_pinned_plain"
+        for out, texts, members in ((both[0], MIXED, names), (both[1], harmless(MIXED), None)):
+            pipeline.generate(SchemaFolder(pins(out, texts, members)), out / out.name, target=target)
+        compare(*map(files, both))
+        made.append(both[0] / both[0].name)
     assert report(*made) == NOTHING
+
+
+# -- every place -------------------------------------------------------------------------------------------
+
+MARK: Final = "«»"
+NO_TEXT: Final = {
+    "Alias.name": "type", "Interface.name": "type", "Ref.name": "type", "Const.name": "constant", "ConstRef.name": "constant",
+}  # fmt: skip
+"""Where a name must be: the kind of `REFUSED` that shows what becomes of any other text."""
+WORDS: Final = {
+    "Prim.name": "one of the keywords", "Derived.kind": "one of the generic types of TypeScript",
+    "IndexSig.key": "a name of TypeScript that is used nowhere", "Module.warnings": "printed; see test_text.py",
+    "overlay.toml:entry.since": "the name of a revision", "overlay.toml:entry.until": "the name of a revision",
+    "revisions.toml:KEY.contract": "a digest that is compared",
+    "#alternate": "the name of a type",
+}  # fmt: skip
+"""Where no text of a schema gets to, and why."""
+
+
+def has_text(hint: Any) -> bool:
+    """Whether a value of a type may be a text, or a union or tuple with texts."""
+    return hint is str or any(map(has_text, () if get_origin(hint) is Callable else get_args(hint)))
+
+
+def declared_places(hint: Any, at: str) -> Iterator[str]:
+    """The places of texts in a TOML file of a kind."""
+    if is_typeddict(hint):
+        for name, inner in get_type_hints(hint).items():
+            yield from declared_places(inner, f"{at}.{name}" if at[-1] != ":" else f"{at}{name}")
+    elif get_origin(hint) in (dict, list):
+        if get_origin(hint) is dict:
+            yield f"{at}.KEY"
+        yield from declared_places(get_args(hint)[-1], f"{at}.KEY" if get_origin(hint) is dict else at)
+    else:
+        yield at
+
+
+def marked_places(value: Any, at: str) -> Iterator[str]:
+    """The places of the marked text in a value that has been read, called as `declared_places` calls them."""
+    if isinstance(value, str):
+        yield from [at] if MARK in value else []
+    elif dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            yield from marked_places(getattr(value, each.name), f"{type(value).__name__}.{each.name}")
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from marked_places(key, f"{at}.KEY")
+            for name in (key, "KEY"):
+                yield from marked_places(item, f"{at}.{name}" if at[-1:] != ":" else f"{at}{name}")
+    elif isinstance(value, list | tuple):
+        for item in cast("Sequence[object]", value):
+            yield from marked_places(item, at)
+
+
+def test_the_hostile_texts_are_in_every_place_that_holds_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new member of the IR, key of a file or facet of the overlay fails here until the texts are put there."""
+    kinds: list[tuple[str, Any]] = []
+    found: set[str] = set()
+
+    def reading(path: Path, kind: Any, *more: Any) -> Any:
+        table = read_table(path, kind, *more)
+        kinds.append((path.name, kind))
+        found.update(marked_places(table.values, f"{path.name}:"))
+        return table
+
+    monkeypatch.setattr(folders, "read_table", reading)
+    inputs = pins(tmp_path / "marked", [MARK])
+    sources.load_pinned(SchemaFolder(inputs))
+    found.update(marked_places(parse(schema([MARK]), "schema.ts"), ""))
+    found.update(
+        f"#{pointer.partition('#')[2]}"
+        for each in load_overlay(SchemaFolder(inputs))
+        for pointer in each.pointers
+        if "#" in pointer and MARK in json.dumps(each.new, ensure_ascii=False)
+    )
+    expected = {
+        f"{kind.__name__}.{name}"
+        for kind in vars(nodes).values()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        for name, hint in get_type_hints(kind).items()
+        if has_text(hint)
+    }
+    expected |= {f"#{facet}" for facet in FACETS}
+    expected |= {f"{PINS}:KEY.{name}" for name in Pin.__dataclass_fields__ if name != "revision"}
+    expected |= {place for name, kind in kinds if name != PINS for place in declared_places(kind, f"{name}:")}
+    assert {name for name, _ in kinds} == {"overlay.toml", "descriptions.toml", PINS}
+    assert expected - found == NO_TEXT.keys() | WORDS.keys()
+    assert set(NO_TEXT.values()) <= REFUSED.keys()
 
 
 @pytest.mark.parametrize(
