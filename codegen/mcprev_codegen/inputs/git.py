@@ -102,6 +102,7 @@ class Repository:
                 "GIT_CONFIG_NOSYSTEM": "1",
                 "GIT_CONFIG_GLOBAL": os.devnull,
                 "GIT_ALLOW_PROTOCOL": "",
+                "GIT_NO_REPLACE_OBJECTS": "1",
                 "GIT_NO_LAZY_FETCH": "1",
                 "LC_ALL": "C",
             }

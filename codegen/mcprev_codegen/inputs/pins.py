@@ -90,7 +90,7 @@ def _check_modules(revisions: Iterable[str]) -> None:
     """Raise `InputError` for two revisions whose packages or step modules would have one name."""
     seen: dict[str, str] = {}
     for revision in revisions:
-        other = seen.setdefault(module_name(revision).removeprefix("v").lower(), revision)
+        other = seen.setdefault(module_name(revision).lower().removeprefix("v"), revision)
         if other != revision:
             raise InputError(f"the revisions '{other}' and '{revision}' would have modules of the same name")
 

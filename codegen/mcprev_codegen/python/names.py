@@ -17,6 +17,8 @@ CLASS_NAMES: Final = {"Annotated": "AnnotatedModel"}
 """Types whose name would hide a name that the generated module needs."""
 _IDENTIFIER: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _REVISION: Final = re.compile(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*")
+_DEVICE: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
+"""What is a device on Windows and no file or folder, whatever its suffix is."""
 _LONGEST: Final = 60
 """The maximum length of the name of a revision or module, which is also one of a file."""
 
@@ -28,15 +30,16 @@ def is_identifier(text: str) -> bool:
 
 def is_module(text: str) -> bool:
     """Return whether a text can be the name of a generated module or package, and thereby of a file or folder."""
-    return is_identifier(text) and len(text) <= _LONGEST
+    return is_identifier(text) and len(text) <= _LONGEST and not _DEVICE.match(text)
 
 
 def check_revision(revision: str) -> str:
     """Return the name of a revision, which is one of folders and modules too. Raises `InputError` for any other text."""
-    if not _REVISION.fullmatch(revision) or len(revision) > _LONGEST:
+    if not _REVISION.fullmatch(revision) or len(revision) > _LONGEST or _DEVICE.match(revision):
         raise InputError(
             f"{revision[:_LONGEST]!r} is not a valid name of a revision: use at most {_LONGEST} letters and digits, "
-            "with single hyphens or dots between them, such as a date (YYYY-MM-DD) or 'draft'"
+            "with single hyphens or dots between them, such as a date (YYYY-MM-DD) or 'draft', "
+            "and no name of a device on Windows"
         )
     return revision
 

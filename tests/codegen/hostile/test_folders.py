@@ -145,7 +145,7 @@ def test_a_new_pin_replaces_the_file_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("a-b", "a.b"), ("v2099-01-01", None), ("Draft", "draft"), ("v1", "1")]
+    ("first", "second"), [("a-b", "a.b"), ("v2099-01-01", None), ("Draft", "draft"), ("v1", "1"), ("V1", "1")]
 )
 def test_two_revisions_never_have_one_module(tmp_path: Path, first: str, second: str | None) -> None:
     folder = write_folder(tmp_path)

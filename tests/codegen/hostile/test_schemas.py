@@ -585,7 +585,7 @@ def test_a_large_text_is_a_text(tmp_path: Path) -> None:
 
 NAMES: Final = (
     "", " ", "..", "../../evil", "/etc", "a/b", "a\\b", "a b", "a\n", "\n", "a\0b", "-a", "a-", "a--b", ".a", "é", "a" * 61, '"', "'",
-    f"x;{CALL}", "C:", "~", "\u2028", "__init__", "_a", "$a", "{a}", "a..b", "a.",
+    f"x;{CALL}", "C:", "~", "\u2028", "__init__", "_a", "$a", "{a}", "a..b", "a.", "con", "NUL", "aux.1", "Com1",
 )  # fmt: skip
 OUT: Final = "out"
 
@@ -634,7 +634,7 @@ REFUSED: Final = {
     "type": [f"export interface {name} {{ a: string }}" for name in ("thing", "$T", "Été", "None", "Model", "T_", "__A", "Annotated { a: string }\nexport interface AnnotatedModel")],
     "stub": ['export interface Request { method: "a" } export type ServerRequest = Request; export interface Result {}'],
     "category": [
-        f"/** @category {text} */\nexport interface New {{ a: string }}" for text in ("日本", "1 a", "import", "/", "a" * 61, '"""')
+        f"/** @category {text} */\nexport interface New {{ a: string }}" for text in ("日本", "1 a", "import", "/", "a" * 61, '"""', "Con", "LPT9")
     ],
     "member": [f"export interface New {{ {quoted(name)}: string }}" for name in ("", " ", '"', "1", "日本", "__", "model_dump", "\0")],
     "tag": [

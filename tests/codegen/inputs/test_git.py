@@ -292,3 +292,23 @@ def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.Mo
             load_input(FOLDER, named)
     with pytest.raises(InputError, match="larger than"):
         read_file(Path("/dev/zero"))
+
+
+def test_what_a_repository_puts_in_the_place_of_a_commit_is_not_pinned_as_that_commit(
+    repository: Path, tmp_path: Path
+) -> None:
+    """`git replace` shows another file under the name of a commit that everybody knows."""
+    known = commit(repository, TEXT)
+    other = commit(repository, TEXT.replace("size?: number", "size?: string"))
+    changed = (repository / "api" / "schema.ts").read_bytes()
+    run_git(repository, "reset", "-q", "--hard", known)
+    run_git(repository, "replace", known, other)
+    path = repository / "api" / "schema.ts"
+    path.write_bytes(changed)
+    found = git.find_repository(path.parent)
+    assert found is not None
+    assert found.last_change(path, changed) is None
+    assert found.read("HEAD:api/schema.ts", "", 10_000)[1].decode() == TEXT
+    folder = SchemaFolder(write_folder(tmp_path))
+    with pytest.raises(InputError, match="the upstream commit is not known"):
+        import_schema(folder, str(path), REVISION)
