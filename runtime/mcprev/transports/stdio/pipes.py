@@ -18,8 +18,8 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 
-_CHUNK: Final = 64 * 1024
-"""The number of bytes to read at a time; a pipe holds as many."""
+_CHUNK: Final = 96 * 1024
+"""The number of bytes to read at a time: a pipe holds 64 KiB, a socket more, and from 128 KiB on, memory is mapped."""
 _CHECK_INTERVAL: Final = 0.5
 """Seconds between two checks of a paused pipe for the end of input."""
 
