@@ -11,6 +11,7 @@ import mcprev
 from api.scripted import form, server, text
 from api.transports import http, over, reach
 from api.wire import SUBSCRIPTION_ID, HandClient, Json, Message, served, serving
+from api.workers import WORKERS, spread, workers
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
 from mcprev.protocol.tasks import EXTENSION, STATUS, TASK_NOTIFICATION
@@ -19,6 +20,8 @@ from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run, until
 
+__all__ = ["workers"]
+pytestmark = pytest.mark.usefixtures("workers")
 CORE: Final = next(row for row in DEFAULT if row.tasks is Place.CORE)
 MODERN: Final = next(row for row in DEFAULT if row.tasks is Place.EXTENSION)
 KNOWS: Final[dict[str, Json]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
@@ -28,11 +31,13 @@ ACCEPT: Final = {"action": "accept", "content": {"name": "bob"}}
 class Slow:
     """A tool that goes on when the test says so, and the server it is part of."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, store: mcprev.MemoryTaskStore | None = None) -> None:
         self.steps: asyncio.Queue[str] = asyncio.Queue()
-        self.store = mcprev.MemoryTaskStore()
-        found = mcprev.Tasks({"slow": "optional"}, store=self.store, poll=60_000)
-        self.server = server({"tasks": found, **options}, call_tool=self.call)
+        self.tasks = mcprev.Tasks({"slow": "optional"}, store=store, poll=60_000)
+        self.server = spread(self.make)
+
+    def make(self, **shared: Any) -> mcprev.Server:
+        return server({"tasks": self.tasks, **shared}, call_tool=self.call)
 
     async def call(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
         await ctx.detach()
@@ -129,6 +134,7 @@ def test_a_stream_tells_how_a_task_ended(how: str, status: str) -> None:
 
 
 @req("SUB-9", "SUB-2", "SUB-3", "SUB-6", "SUB-8", "META-7", at=E)
+@pytest.mark.parametrize("workers", [1], indirect=True)  # what it counts comes later from other workers
 def test_streams_carry_the_tasks_they_were_opened_for_and_what_else_they_asked_for() -> None:
     async def list_tools(ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
         return m.ListToolsResult(tools=[])
@@ -192,14 +198,15 @@ def test_who_has_not_declared_the_extension_is_refused() -> None:
 @req("SUB-9", "TASK-7")
 def test_tasks_of_others_and_tasks_elsewhere_are_not_told_of() -> None:
     async def main() -> None:
-        slow = Slow()
+        store = mcprev.MemoryTaskStore()
+        slow = Slow(store)
 
         def begin(owner: str | None = None) -> tasks.Task:
             return tasks.begin(1e9, ttl=None, poll=None, owner=owner, session=None)
 
         elsewhere, over_there, eves = begin(), tasks.cancel(begin(), 1e9), tasks.cancel(begin("eve"), 1e9)
         for task in (elsewhere, over_there, eves):
-            await slow.store.save(task)
+            await store.save(task)
         async with served(slow.server, MODERN, capabilities=KNOWS) as hand:
             ids = [elsewhere.id, eves.id, over_there.id]
             assert await listen(hand, 1, taskIds=ids) == {"taskIds": [over_there.id]}
@@ -261,7 +268,9 @@ class Person(mcprev.ClientHandler):
 
 @req("SUB-9", "SUB-7", "TASKX-4", "TASK-8")
 @pytest.mark.parametrize("row", [CORE, MODERN], ids=lambda row: row.name)
-@pytest.mark.parametrize("wired", [False, True], ids=["memory", "http"])
+@pytest.mark.parametrize(
+    ("workers", "wired"), [(1, False), (1, True), (WORKERS, False)], indirect=["workers"]
+)
 def test_a_client_hears_of_its_task(row: Revision, wired: bool) -> None:
     """Without it, the client would look once a minute."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import mcprev
 from api.authors import form, text
 from api.wire import Error, HandClient, HandServer, Json, Message, served, serving
+from api.workers import spread, workers
 from mcprev.protocol import tasks as task_records
 from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
@@ -19,6 +21,8 @@ from mcprev_types.latest import models as m
 from requirements import A, B, C, D, E, req
 from running import run
 
+__all__ = ["workers"]
+pytestmark = pytest.mark.usefixtures("workers")
 CORE: Final = next(row for row in DEFAULT if row.tasks is Place.CORE)
 MODERN: Final = next(row for row in DEFAULT if row.tasks is Place.EXTENSION)
 KNOWS: Final[dict[str, Json]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
@@ -72,7 +76,13 @@ class Author(mcprev.ServerHandler):
 
 
 def make(author: Author, **options: Any) -> mcprev.Server:
-    return mcprev.Server(author, "tasks", "1", tasks=mcprev.Tasks(TASKS, **options))
+    """A server, or several workers of one store; those with a store of tasks have it for themselves."""
+    if "store" in options:
+        return mcprev.Server(author, "tasks", "1", tasks=mcprev.Tasks(TASKS, **options))
+    made: mcprev.Server = spread(
+        partial(mcprev.Server, author, "tasks", "1", tasks=mcprev.Tasks(TASKS, **options))
+    )
+    return made
 
 
 def related(task_id: str) -> Message:

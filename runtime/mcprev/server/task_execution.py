@@ -27,6 +27,7 @@ from mcprev.errors import (
     McpError,
     RequestTimeout,
     RpcError,
+    StoreError,
     TaskCancelled,
 )
 from mcprev.protocol import tasks
@@ -46,6 +47,8 @@ CALL: Final = "tools/call"
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
 """Seconds before each further attempt to store the end of a task, after the store failed."""
 LOST: Final = "the store has lost the task"
+TRIES: Final = 100
+"""How often a record is written that other processes replace, before it fails."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -187,7 +190,10 @@ class TaskExecution:
         """Store the current record; one call at a time, so that the newest record is stored last."""
         async with self._saving:
             shared = self._registry.shared
-            while (task := cast("Task", self.task)) is not self._saved:
+            for _ in range(TRIES):
+                task = cast("Task", self.task)
+                if task is self._saved:
+                    return
                 if self._saved is not None and self._saved.ended:
                     self.task = self._saved  # it was ended elsewhere, and stays so
                 elif shared is None:
@@ -199,12 +205,14 @@ class TaskExecution:
                 else:
                     self._saved, self._version = task, version
                     return
+            raise StoreError("a task is changed by others all the time; try again later")
 
     async def look(self) -> bool:
         """Take over what other processes have stored; return whether there was anything."""
         async with self._saving:
             before = self._version
-            self._adopt(await cast("SharedTasks", self._registry.shared).load(cast("Task", self.task).id))
+            if self._saved is not None and not self._saved.ended:
+                self._adopt(await cast("SharedTasks", self._registry.shared).load(self._saved.id))
             return self._version != before
 
     def _adopt(self, stored: Task | None) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.input_requests import read_answer
@@ -222,9 +223,15 @@ class TaskManager(RunningTasks):
     async def _find(self, name: object, incoming: IncomingRequest) -> Task | None:
         """Return the task with an id, or None if there is none or it belongs to another principal."""  # TASK-7
         running = self.running.get(name) if isinstance(name, str) else None
-        task = await self.store.load(name) if isinstance(name, str) else None
-        if running is not None and (task is None or not task.ended):
-            task = running.task  # newer than the stored record; it may have ended since the store was read
+        if running is not None and self.shared is not None:
+            await running.look()
+            task = running.task
+        else:
+            task = await self.store.load(name) if isinstance(name, str) else None
+            if running is not None and (task is None or not task.ended):
+                task = (
+                    running.task
+                )  # newer than the stored record; it may have ended since the store was read
         return task if task is not None and task.owner == principal_of(incoming) else None
 
     async def _get(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
@@ -268,17 +275,18 @@ class TaskManager(RunningTasks):
     async def _result(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; its input requests are sent to the client as part of this request."""  # TASK-4
         task = await self._requested_task(incoming)
-        while not task.ended and self.shared is not None:
-            for key in tuple(task.asked):
-                async with self.shared.claim(task, key) as claimed:
-                    if claimed and key in (task := await self._requested_task(incoming)).asked:
-                        await self._request_input(key, task, context)
+        if self.shared is not None:
+            async with aclosing(self.shared.looks(task)) as looks:
+                async for found in looks:
+                    task = found
+                    if task.ended:
                         break
-            else:
-                found = await self.shared.watch(task)
-                if found is None:
+                    for key in task.asked:
+                        async with self.shared.claim(task, key) as claimed:
+                            if claimed and key in (latest := await self._requested_task(incoming)).asked:
+                                await self._request_input(key, latest, context)
+                else:
                     raise tasks.unknown(task.id)
-                task = found
         running = self.running.get(task.id)
         while not task.ended and running is not None:
             # Taken before the task is loaded, so that no change is missed.
@@ -332,7 +340,8 @@ class TaskManager(RunningTasks):
             await running.answer(answers)
         elif self.shared is not None:
             given = {key: given_form(answer) for key, answer in answers.items()}
-            await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time()))
+            if await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time())) is None:
+                raise tasks.unknown(task.id)
         elif answers:
             raise InternalError("the task does not run in this process, and no store passes the answer on")
 
@@ -367,7 +376,10 @@ class TaskManager(RunningTasks):
                     running.handle.cancel()
             task = running.task or task
         elif self.shared is not None:
-            task = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time())) or task
+            changed = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time()))
+            if changed is None:
+                raise tasks.unknown(task.id)
+            task = changed
         else:
             task = tasks.cancel(task, time.time())
             await self.store.save(task)

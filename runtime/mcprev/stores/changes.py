@@ -22,6 +22,7 @@ from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.stores.waiting import PerLoop
 from mcprev.stores.watching import TRIES
 
 LOOK: Final = 0.5
@@ -85,12 +86,17 @@ class SharedChanges:
         """The changes of this process that are not stored yet."""
         self._publishing: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._exchange: asyncio.Lock = asyncio.Lock()
+        self._exchange: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock, lambda _: None)
 
     def publish(self, kind: Changed, uri: str | None) -> None:
-        """Tell the other processes of a change; without an event loop, when this process looks next."""
-        if sum(len(other or "") for _, other in self._own) <= MAX_CHARS:
-            self._own[kind, uri] = None
+        """Tell the other processes of a change; without an event loop, when this process looks next.
+
+        While the store is away, changes of too many resources become one of all resources.
+        """
+        self._own[kind, uri] = None
+        if sum(len(other or "") for _, other in self._own) > MAX_CHARS:
+            lists = {change: None for change in self._own if change[0] is not Changed.RESOURCE}
+            self._own = {**lists, (Changed.RESOURCE, None): None}
         if self._publishing is None or self._publishing.done():
             with contextlib.suppress(RuntimeError):
                 loop = asyncio.get_running_loop()
@@ -105,6 +111,7 @@ class SharedChanges:
         """Look no more, because no client is connected."""
         if self._looking is not None:
             self._looking.cancel()
+            self._looking = None  # a start right after it is not taken for the one that ends
 
     async def aclose(self) -> None:
         """Stop, after the changes of this process are stored or a bounded time is over."""
@@ -114,9 +121,11 @@ class SharedChanges:
             self._publishing.cancel()
 
     async def _publish(self) -> None:
-        while self._own:
-            if not await self._try():
+        failed = not await self._try()
+        while failed or self._own:
+            if failed:
                 await asyncio.sleep(LOOK)
+            failed = not await self._try(quiet=failed)
 
     async def _look(self) -> None:
         failed = False
@@ -127,7 +136,7 @@ class SharedChanges:
     async def _try(self, *, quiet: bool = False) -> bool:
         """Exchange the changes with the store; return whether that was possible."""
         try:
-            async with self._exchange:
+            async with self._exchange.get():
                 await self._swap()
         except Exception:
             if not quiet:
@@ -166,7 +175,8 @@ class SharedChanges:
         """Tell the clients of this process what is new to them."""
         if lost and not self._epoch:
             return  # nothing was changed yet
-        if log.epoch != self._epoch and self._epoch:
+        if self._epoch and (log.epoch != self._epoch or log.number < self._told):
+            # The store has lost the record, or the last writes of it.
             news: list[Change] = [*((kind, None) for kind in _LISTS), (Changed.RESOURCE, None)]
         else:
             news = log.since(self._told)
@@ -174,7 +184,10 @@ class SharedChanges:
         for kind, uri in news:
             uris = self._subscribed() if kind is Changed.RESOURCE and uri is None else [uri]
             for each in uris:
-                self._apply(kind, each)
+                try:
+                    self._apply(kind, each)
+                except Exception:
+                    _logger.exception("a change of another process cannot be announced")
 
     def _subscribed(self) -> set[str]:
         """Return the resources that clients of this process have subscribed to."""

@@ -26,15 +26,12 @@ async def count_call(records: Records, names: Sequence[str], most: int, seconds:
     key, part = f"count/{sha256(json.dumps(names).encode()).hexdigest()}", seconds / PARTS
     for _ in range(TRIES):
         record = await records.read(key)
-        now = time.time()
-        number = int(now // part)
-        calls = (
-            {at: calls for at, calls in _decoded(record.value).items() if at >= number - PARTS}
-            if record
-            else {}
-        )
+        now, known = time.time(), {} if record is None else _decoded(record.value)
+        number = max(int(now // part), *known)  # what a clock that is ahead has counted is not older than now
+        calls = {at: calls for at, calls in known.items() if at >= number - PARTS}
         if sum(calls.values()) >= most:
-            return max((min(calls) + PARTS + 1) * part - now, 0.001)
+            # The record ends that long after it was written last, whatever the clocks of processes say.
+            return min(max((min(calls) + PARTS + 1) * part - now, 0.001), seconds + 2 * part)
         calls[number] = calls.get(number, 0) + 1
         value = json.dumps({str(at): count for at, count in calls.items()}).encode()
         seen = 0 if record is None else record.version

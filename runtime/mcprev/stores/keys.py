@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.request_state import KEY_BYTES, SKEW
+from mcprev.stores.waiting import PerLoop
 from mcprev.stores.watching import TRIES
 
 REFRESH: Final = 30.0
@@ -74,7 +75,7 @@ class SharedKeys:
         self._records, self._keep = records, lifetime + 2 * SKEW
         self._keys: tuple[bytes, ...] = ()
         self._due = float("-inf")
-        self._reading: asyncio.Lock = asyncio.Lock()
+        self._reading: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock, lambda _: None)
 
     def __call__(self) -> Sequence[bytes]:
         """Return the keys that were read last. Raises `StoreError` if none could be read."""
@@ -84,9 +85,9 @@ class SharedKeys:
 
     async def refresh(self) -> None:
         """Read the keys if that is due; if the store fails, the keys stay as they are, and the failure is logged."""
-        if time.monotonic() < self._due or (self._keys and self._reading.locked()):
+        if time.monotonic() < self._due or (self._keys and self._reading.get().locked()):
             return
-        async with self._reading:
+        async with self._reading.get():
             if time.monotonic() < self._due:
                 return
             try:

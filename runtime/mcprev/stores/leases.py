@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from mcprev.core.store import Record, Store
@@ -13,6 +17,9 @@ from mcprev.errors import Json, StoreError
 
 TRIES: Final = 100
 """How often an attempt for a number is repeated after another worker took it."""
+STUCK: Final = 60.0
+"""Seconds for which an event loop may be blocked before its lease is left to end."""
+_logger: Final = logging.getLogger("mcprev.server")
 _NUMBERS: Final = "workers"
 """The key of the record with the last number, and the index and prefix of the leases."""
 
@@ -74,6 +81,61 @@ class Lease:
         """End the lease now."""
         if self._process == os.getpid():
             await self._store.remove(_key(self.number), seen=self._version)
+
+
+class LeaseThread:
+    """Renews a lease on behalf of an event loop that a handler blocks, in a thread, so that the worker counts as alive."""
+
+    def __init__(
+        self,
+        renew: Callable[[], Awaitable[object]],
+        release: Callable[[], Awaitable[None]] | None,
+        renewed: Callable[[], float],
+        every: float,
+    ) -> None:
+        """`renew` renews the lease, and `renewed` tells when the event loop did so last, by `time.monotonic`.
+
+        `release` releases what an event loop holds of the store; None if one event loop only may use the store: then
+        there is no thread. The event loop renews the lease every `every` seconds.
+        """
+        self._renew, self._release, self._renewed, self._every = renew, release, renewed, every
+        self._turned = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def keep(self) -> None:
+        """Start the thread unless it runs. The event loop calls this again and again, because it is not blocked."""
+        self._turned = time.monotonic()
+        if self._release is not None and (self._thread is None or not self._thread.is_alive()):
+            self._ended = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._ended,), name="mcprev lease", daemon=True
+            )
+            self._thread.start()
+
+    def end(self) -> None:
+        """Let the thread end."""
+        self._ended.set()
+        self._thread = None
+
+    def _run(self, ended: threading.Event) -> None:
+        while not ended.wait(self._every):
+            now = time.monotonic()
+            if now - self._turned >= STUCK:
+                _logger.error("the event loop has been blocked for %d s; its lease is not renewed", STUCK)
+                return
+            if now - self._renewed() >= 1.5 * self._every:
+                try:
+                    asyncio.run(self._renew_once())
+                except Exception:
+                    _logger.exception("the lease of a blocked event loop cannot be renewed")
+
+    async def _renew_once(self) -> None:
+        try:
+            await self._renew()
+        finally:
+            if self._release is not None:
+                await self._release()
 
 
 async def workers(store: Store) -> dict[int, Json]:

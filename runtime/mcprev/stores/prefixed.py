@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from mcprev.core.store import Record, Records
@@ -14,6 +15,10 @@ class ServiceRecords:
         """`service` is the name of the service, which all its processes have in common."""
         self._records = records
         self._prefix = sha256(service.encode()).hexdigest()[:16] + "/"
+        self.release: Callable[[], Awaitable[None]] | None = (
+            getattr(records, "aclose", None) if hasattr(records, "tail") else None
+        )
+        """Releases what the running event loop holds of a store; None for records that may belong to one event loop."""
 
     async def read(self, key: str, /) -> Record | None:
         """Return the record, or None if there is none or its time is over."""

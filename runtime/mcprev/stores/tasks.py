@@ -2,7 +2,11 @@
 
 A task is one record. Whoever changes it replaces the version that it has read, so that no answer, cancellation or end
 is overwritten. The record names the worker that runs the task; a worker has a lease, a record that it renews and that
-ends with it. Whoever finds a task whose worker has no lease ends it as failed.
+ends with it. Whoever finds for `SUSPECT` seconds that the worker of a task has no lease ends the task as failed.
+
+The lease is no `stores.leases.Lease`: it needs neither a number nor a list of workers, and so works on the three methods
+of `Records`. A worker that was frozen may renew it late: what others have written for it meanwhile has another version,
+so that its own writes fail.
 """
 
 from __future__ import annotations
@@ -10,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final
@@ -23,21 +28,31 @@ from mcprev.core.store import Records
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
+from mcprev.stores.leases import LeaseThread
 from mcprev.stores.task_form import decode_task, encode_task
-from mcprev.stores.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES, watch
+from mcprev.stores.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES
 
-LEASE: Final = 10.0
-"""Seconds after which a worker counts as dead that has not renewed its lease."""
-RENEW: Final = 3.0
+LEASE: Final = 6.0
+"""Seconds after its last renewal at which a lease or claim ends."""
+RENEW: Final = 2.0
 """Seconds between two renewals."""
+SUSPECT: Final = 4.0
+"""Seconds for which a process must find no lease of a worker before the worker counts as dead: after the store was away
+for longer than a lease, those who live renew theirs first.
+"""
 GRACE: Final = 86_400.0
 """Seconds for which the record of a task that has not ended is kept beyond its `ttl`."""
 LONGEST: Final = 30 * 86_400.0
 """The longest time that a task is kept after its last change, in seconds, also one without `ttl`."""
+REFUSED: Final = 1.0
+"""Seconds for which an owner or session with too many running tasks is refused more of them without another look."""
 SHORTEST: Final = 5.0
 """The shortest time that a task is kept after its end, in seconds, so that whoever waits for it sees it."""
 MAX_LISTED: Final = 1_000
 """The number of tasks of one owner or session; beyond it, the oldest ones that have ended are deleted."""
+TOO_MANY: Final = "too many tasks of this client are running"
+TIDY: Final = 100
+"""The number of tasks that are gone beyond which a list is written without them."""
 WORKER_LOST: Final[dict[str, Json]] = {
     "code": InternalError.CODE,
     "message": "the process that ran the task has ended; the task may have run in part",
@@ -47,72 +62,142 @@ WORKER_LOST: Final[dict[str, Json]] = {
 _logger: Final = logging.getLogger("mcprev.server")
 
 
+class _Look:
+    """What those who wait for one task have in common."""
+
+    def __init__(self) -> None:
+        self.woken: asyncio.Event = asyncio.Event()
+        """Set by a change of the task in this process."""
+        self.at: float = float("-inf")
+        """When the task was read last, by the clock of the event loop."""
+        self.found: Task | None = None
+        self.reading: asyncio.Lock = asyncio.Lock()
+
+
 class SharedTasks:
     """A `TaskStore` that several processes use at a time, on records."""
 
     def __init__(self, records: Records, running: Collection[str], max_running_each: int) -> None:
         """`running` holds the ids of the tasks that run in this process, at any time."""
         self._records, self._running, self._most = records, running, max_running_each
-        self.worker: str = secrets.token_urlsafe(16)
-        """The name of this process in the store, which no other has."""
-        self._renewed = float("-inf")
-        self._woken: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        self._name, self._process = "", 0
+        self._renewed = self._renewed_at = float("-inf")
+        self._thread = LeaseThread(
+            self._write_lease, getattr(records, "release", None), lambda: self._renewed_at, RENEW
+        )
+        self._attending = 0
+        self._missing: dict[str, float] = {}
+        """When this process first found no lease of a worker, by the clock of the event loop."""
+        self._refused: dict[str, float] = {}
+        """Until when an owner or session has too many running tasks, by the key of its list."""
+        self._looks: WeakValueDictionary[str, _Look] = WeakValueDictionary()
+
+    @property
+    def worker(self) -> str:
+        """The name of this process in the store, which no other has, forked or not."""
+        if self._process != os.getpid():
+            self._name, self._process = secrets.token_urlsafe(16), os.getpid()
+            self._renewed = float("-inf")
+        return self._name
 
     # -- reading -------------------------------------------------------------------------------------------
 
     async def load(self, task_id: str, /) -> Task | None:
         """Return the task with an id, or None; a task whose worker is dead has failed."""
-        while (task := await self._read(task_id)) is not None and not task.ended:
-            if task.worker == self.worker:
-                alive = task_id in self._running
-            else:
-                alive = await self._records.read(f"worker/{task.worker}") is not None
-            if alive:
-                break
+        for _ in range(TRIES):
+            task = await self._read(task_id)
+            if task is None or task.ended or await self._runs(task):
+                return task
             failed = tasks.fail_task(task, WORKER_LOST, time.time())
-            if await self.replace(failed, task.version) is not None:
+            if (version := await self.replace(failed, task.version)) is not None:
                 _logger.warning("a task has failed because its worker %s is gone", task.worker)
-        return task
+                return replace(failed, version=version)
+        raise StoreError("a task is changed by others all the time; try again later")
+
+    async def _runs(self, task: Task) -> bool:
+        """Return whether the worker of a task runs it, as far as this process knows."""
+        if task.worker == self.worker:
+            return task.id in self._running
+        now, worker = asyncio.get_running_loop().time(), str(task.worker)
+        if await self._records.read(f"worker/{worker}") is not None:
+            self._missing.pop(worker, None)
+            return True
+        if len(self._missing) >= MAX_LISTED:
+            self._missing.clear()
+        return now - self._missing.setdefault(worker, now) < SUSPECT
 
     async def page(
         self, owner: str | None, session: str | None, after: object, limit: int
     ) -> list[Task] | None:
         """Return up to `limit` tasks after the one with the id `after`; None if there is no such task."""
         key = _list_of(owner, session)
-        ids = [] if key is None else [name for name, _ in (await self._listed(key))[0]]
+        entries, ends, version = ([], 0.0, 0) if key is None else await self._listed(key)
+        ids = [name for name, _ in entries]
         if after is not None:
             if after not in ids:
                 return None
             ids = ids[ids.index(str(after)) + 1 :]
         found: list[Task] = []
+        gone: set[str] = set()
         for task_id in ids:
-            task = await self.load(task_id) if len(found) < limit else None
-            if task is not None and task.belongs_to(owner, session):
+            if len(found) == limit:
+                break
+            task = await self.load(task_id)
+            if task is None:
+                gone.add(task_id)
+            elif task.belongs_to(owner, session):
                 found.append(task)
+        if key is not None and len(gone) > TIDY:
+            await self._write_list(key, [entry for entry in entries if entry[0] not in gone], ends, version)
         return found
 
-    async def watch(self, task: Task, /) -> Task | None:
-        """Return the task when it is no longer as `task`, or after a second at most; None if it is gone."""
-        found: list[Task | None] = [task]
+    async def looks(self, task: Task, /) -> AsyncGenerator[Task]:
+        """Yield a task again and again, at least once a second, and the same object while it does not change.
 
-        async def look() -> bool | None:
-            found[0] = latest = await self.load(task.id)
-            return None if latest is not None and latest.version == task.version else True
-
-        woken = self._woken.setdefault(task.id, asyncio.Event())
-        await watch(look, woken, LONGEST_PAUSE)
-        latest = found[0]
-        return task if latest is not None and latest.version == task.version else latest
+        It ends when the task is gone. A store that fails is asked again for a short time; then the error is raised.
+        """
+        look, now = self._looks.setdefault(task.id, _Look()), asyncio.get_running_loop().time
+        pause, failing_since = FIRST_PAUSE, None
+        while True:
+            yield task
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await look.woken.wait()
+            try:
+                async with look.reading:
+                    # Those who wait for one task share what they read.
+                    if look.woken.is_set() or now() - look.at >= pause / 2:
+                        look.woken.clear()
+                        look.found = await self.load(task.id)
+                        look.at = now()
+            except Exception:
+                failing_since = failing_since or now()
+                if now() - failing_since >= LEASE:
+                    raise
+                pause = LONGEST_PAUSE
+                continue
+            failing_since = None
+            if look.found is None:
+                return
+            if look.found.version == task.version:
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                task, pause = look.found, FIRST_PAUSE
 
     async def follow(self, task: Task, tell: Callable[[Task], bool], /) -> None:
         """Call `tell` with the state of a task, at least once a second, until it returns False or the task is gone."""
-        found: Task | None = task
-        while found is not None and tell(found):
+        failed, goes_on = False, True
+        while goes_on:
             try:
-                found = await self.watch(found)
-            except Exception:
-                _logger.exception("a task cannot be looked up; the store is asked again")
-                await asyncio.sleep(LONGEST_PAUSE)
+                async with aclosing(self.looks(task)) as looks:
+                    goes_on = False
+                    async for task in looks:
+                        if not tell(task):
+                            return
+            except Exception as error:
+                level = logging.DEBUG if failed else logging.ERROR
+                _logger.log(level, "a task cannot be looked up; the store is asked again", exc_info=error)
+                failed = goes_on = True
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -136,8 +221,8 @@ class SharedTasks:
             except BaseException:
                 await self._records.remove(f"task/{_hash(task.id)}")
                 raise
-        if version is not None and (woken := self._woken.get(task.id)) is not None:
-            woken.set()
+        if version is not None:
+            self._wake(task.id)
         return version
 
     async def change(self, task_id: str, change: Callable[[Task], Task], /) -> Task | None:
@@ -163,19 +248,23 @@ class SharedTasks:
         Runs until it is cancelled, for as long as a task runs here.
         """
         pause, failing = FIRST_PAUSE, False
-        while True:
-            await asyncio.sleep(pause)
-            try:
-                await self._renew()
-                pause = FIRST_PAUSE if await look() else min(2 * pause, LONGEST_PAUSE)
-                failing = False
-            except Exception as error:
-                _logger.log(
-                    logging.DEBUG if failing else logging.ERROR,
-                    "a running task cannot be looked up",
-                    exc_info=error,
-                )
-                pause, failing = LONGEST_PAUSE, True
+        self._attending += 1
+        try:
+            while True:
+                self._thread.keep()
+                await asyncio.sleep(pause)
+                try:
+                    await self._renew()
+                    pause = FIRST_PAUSE if await look() else min(2 * pause, LONGEST_PAUSE)
+                    failing = False
+                except Exception as error:
+                    level = logging.DEBUG if failing else logging.ERROR
+                    _logger.log(level, "a running task cannot be looked up", exc_info=error)
+                    pause, failing = LONGEST_PAUSE, True
+        finally:
+            self._attending -= 1
+            if not self._attending:
+                self._thread.end()
 
     @asynccontextmanager
     async def claim(self, task: Task, key: str, /) -> AsyncIterator[bool]:
@@ -183,16 +272,25 @@ class SharedTasks:
 
         The claim of a process that dies ends like its lease.
         """
-        name = f"claim/{_hash(task.id, key)}"
-        if await self._records.write(name, b"{}", seen=0, ttl=LEASE) is None:
+        name, value = f"claim/{_hash(task.id, key)}", secrets.token_bytes(16).hex().encode()
+        version = await self._records.write(name, b'"%b"' % value, seen=0, ttl=LEASE)
+        if version is None:
             yield False
             return
 
         async def renew() -> None:
-            while True:
+            nonlocal version
+            own = version
+            while own is not None:
                 await asyncio.sleep(RENEW)
                 try:
-                    await self._records.write(name, b"{}", ttl=LEASE)
+                    own = await self._records.write(name, b'"%b"' % value, seen=version, ttl=LEASE)
+                    if own is None:
+                        # An earlier renewal may have been carried out, whatever it raised; else another process has
+                        # the claim, because this one did not go on for too long.
+                        found = await self._records.read(name)
+                        own = found.version if found is not None and value in found.value else None
+                    version = own or version
                 except Exception:
                     _logger.exception("the claim on a question cannot be renewed")
 
@@ -203,18 +301,25 @@ class SharedTasks:
             renewing.cancel()
             await asyncio.wait({renewing})  # so that it writes nothing after the removal
             try:
-                await self._records.remove(name)
+                await self._records.remove(name, seen=version)
             except Exception:
                 _logger.exception("the claim on a question cannot be removed; it ends by itself")
-            if (woken := self._woken.get(task.id)) is not None:
-                woken.set()
+            self._wake(task.id)
+
+    def _wake(self, task_id: str) -> None:
+        """Let those who wait for a change of a task in this process look at once."""
+        if (look := self._looks.get(task_id)) is not None:
+            look.woken.set()
 
     async def _renew(self) -> None:
         """Write the lease, unless that was done a short time ago; an event loop that follows another has its own clock."""
         now = asyncio.get_running_loop().time()
         if not 0 <= now - self._renewed < RENEW:
-            await self._records.write(f"worker/{self.worker}", b"{}", ttl=LEASE)
-            self._renewed = now
+            await self._write_lease()
+            self._renewed, self._renewed_at = now, time.monotonic()
+
+    async def _write_lease(self) -> None:
+        await self._records.write(f"worker/{self.worker}", b"{}", ttl=LEASE)
 
     # -- the list of an owner ------------------------------------------------------------------------------
 
@@ -238,40 +343,50 @@ class SharedTasks:
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError("the store holds something else in place of a list of tasks") from error
 
+    async def _write_list(
+        self, key: str, entries: Sequence[tuple[str, bool]], ends: float, seen: int
+    ) -> bool:
+        """Store a list if its version is still `seen`; return whether it was."""
+        left = min(max(ends - time.time(), SHORTEST), LONGEST)
+        value = json.dumps({"tasks": entries, "ends": ends}).encode()
+        return await self._records.write(key, value, seen=seen, ttl=left) is not None
+
     async def _add_to_list(self, task: Task, ttl: float) -> None:
-        key = _list_of(task.owner, task.session)
+        key, now = _list_of(task.owner, task.session), asyncio.get_running_loop().time()
         if key is None:
             return
+        if self._refused.get(key, now) > now:
+            raise InternalError(TOO_MANY)
         for _ in range(TRIES):
             entries, ends, version = await self._listed(key)
             if sum(runs for _, runs in entries) >= self._most or len(entries) >= MAX_LISTED:
                 entries = await self._tidied(entries)
             if sum(runs for _, runs in entries) >= self._most:
-                raise InternalError("too many tasks of this client are running")
-            now = time.time()
-            ends = max(ends, now + ttl)
-            value = {"tasks": [*entries, (task.id, True)], "ends": ends}
-            if (
-                await self._records.write(key, json.dumps(value).encode(), seen=version, ttl=ends - now)
-                is not None
-            ):
+                self._refused = {each: at for each, at in self._refused.items() if at > now}
+                self._refused[key] = now + REFUSED
+                raise InternalError(TOO_MANY)
+            ends = max(ends, time.time() + ttl)
+            if await self._write_list(key, [*entries, (task.id, True)], ends, version):
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
         raise StoreError("a list of tasks is changed by others all the time; try again later")
 
     async def _tidied(self, entries: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         """Return a list without the tasks that are gone, and without the oldest that have ended if there are too many."""
+        full = len(entries) >= MAX_LISTED
         found: list[tuple[str, bool]] = []
         for name, runs in entries:
-            task = await self.load(name) if runs or len(entries) >= MAX_LISTED else None
-            if task is not None or not runs:
-                found.append((name, task is not None and not task.ended))
-        room = (
-            MAX_LISTED if len(found) < MAX_LISTED else MAX_LISTED * 9 // 10
-        )  # so that this is rarely needed
-        for entry in [entry for entry in found if not entry[1]][: max(0, len(found) - room)]:
-            found.remove(entry)
-            await self._records.remove(f"task/{_hash(entry[0])}")
+            if runs or full:
+                task = await self.load(name)
+                if task is not None:
+                    found.append((name, not task.ended))
+            else:
+                found.append((name, False))
+        if len(found) >= MAX_LISTED:
+            room = MAX_LISTED * 9 // 10  # so that this is rarely needed
+            for entry in [entry for entry in found if not entry[1]][: len(found) - room]:
+                found.remove(entry)
+                await self._records.remove(f"task/{_hash(entry[0])}")
         return found
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
