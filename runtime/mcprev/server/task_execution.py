@@ -208,12 +208,13 @@ class TaskExecution:
             raise StoreError("a task is changed by others all the time; try again later")
 
     async def look(self) -> bool:
-        """Take over what other processes have stored; return whether there was anything."""
+        """Take over what other processes have stored, and store what is not; return whether there was anything."""
         async with self._saving:
             before = self._version
             if self._saved is not None and not self._saved.ended:
                 self._adopt(await cast("SharedTasks", self._registry.shared).load(self._saved.id))
-            return self._version != before
+        await self._store()
+        return self._version != before
 
     def _adopt(self, stored: Task | None) -> None:
         """Take over a stored record: answers go to the handler, and the end of the task ends the handler too."""
@@ -222,7 +223,8 @@ class TaskExecution:
             stored = tasks.fail_task(own, InternalError(LOST).to_wire(), time.time())
         if stored.version == self._version or (self._saved is not None and self._saved.ended):
             return
-        was_stored, self._version = own is self._saved, stored.version
+        # A store that has lost its last writes gets them again.
+        was_stored, self._version = own is self._saved and stored.version > self._version, stored.version
         self._saved = replace(stored, given={})
         if stored.ended or was_stored:
             self.task = self._saved

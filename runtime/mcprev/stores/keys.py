@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
-from mcprev.protocol.request_state import KEY_BYTES, SKEW
+from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer
 from mcprev.stores.waiting import PerLoop
 from mcprev.stores.watching import TRIES
 
@@ -121,10 +121,10 @@ def _decoded(value: bytes) -> list[StoredKey]:
     try:
         found: Json = json.loads(value)
         keys = [
-            StoredKey(b64decode(key), float(added), None if signs is None else float(signs))
+            StoredKey(b64decode(key, validate=True), float(added), None if signs is None else float(signs))
             for key, added, signs in found
         ]
-        in_order(keys)
+        RequestStateSealer(in_order(keys))  # raises for a key that is too short
     except (ValueError, TypeError, StopIteration) as error:
         raise StoreError("the store holds something else in place of the keys of request states") from error
     return keys

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from hashlib import sha256
+from typing import Final
 
 from mcprev.core.store import Record, Records
+from mcprev.errors import StoreError
+
+LONGEST: Final = 5.0
+"""Seconds after which an operation fails, whatever the store does."""
 
 
 class ServiceRecords:
@@ -22,14 +29,26 @@ class ServiceRecords:
 
     async def read(self, key: str, /) -> Record | None:
         """Return the record, or None if there is none or its time is over."""
-        return await self._records.read(self._prefix + key)
+        async with _bounded():
+            return await self._records.read(self._prefix + key)
 
     async def write(
         self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
     ) -> int | None:
         """Store a record if its version is still `seen`; see `Records.write`."""
-        return await self._records.write(self._prefix + key, value, seen=seen, ttl=ttl)
+        async with _bounded():
+            return await self._records.write(self._prefix + key, value, seen=seen, ttl=ttl)
 
     async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
         """Remove a record if its version is still `seen`; see `Records.remove`."""
-        return await self._records.remove(self._prefix + key, seen=seen)
+        async with _bounded():
+            return await self._records.remove(self._prefix + key, seen=seen)
+
+
+@asynccontextmanager
+async def _bounded() -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(LONGEST):
+            yield
+    except TimeoutError as error:
+        raise StoreError(f"no answer of the store within {LONGEST:g} s") from error

@@ -1,0 +1,73 @@
+"""Stores of three methods that misbehave in the ways that stores in other places do, on the clock of the running loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from mcprev import MemoryRecords, Record, StoreError
+
+
+def loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Unreliable:
+    """Records on the clock of the running loop, which the test lets fail, wait, forget and go back."""
+
+    def __init__(self) -> None:
+        self.held = MemoryRecords(clock=loop_time)
+        self.away = False
+        """Whether each operation fails."""
+        self.deaf: Callable[[str], bool] = lambda _: False
+        """Whether a write of a key is carried out and fails all the same."""
+        self.before: Callable[[str, str], Awaitable[None]] | None = None
+        """Runs before each operation: its name and key."""
+        self.reads: list[str] = []
+        self.writes: list[tuple[str, bytes, float | None]] = []
+
+    async def _operation(self, name: str, key: str) -> None:
+        await asyncio.sleep(0)
+        if self.before is not None:
+            await self.before(name, key)
+        if self.away:
+            raise StoreError("the store is away")
+
+    async def read(self, key: str, /) -> Record | None:
+        self.reads.append(key)
+        await self._operation("read", key)
+        return await self.held.read(key)
+
+    async def write(
+        self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
+    ) -> int | None:
+        await self._operation("write", key)
+        version = await self.held.write(key, value, seen=seen, ttl=ttl)
+        if version is not None:
+            self.writes.append((key, value, ttl))
+        if self.deaf(key):
+            raise StoreError("no answer within 2 s")
+        return version
+
+    async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
+        await self._operation("remove", key)
+        return await self.held.remove(key, seen=seen)
+
+    def lose_everything(self) -> None:
+        """Begin anew, as a store without a disk does when it is started again."""
+        self.held = MemoryRecords(clock=loop_time)
+
+    def copy(self) -> MemoryRecords:
+        """What is stored at this moment, for `go_back`."""
+        held = MemoryRecords(clock=loop_time)
+        vars(held).update(
+            _held=dict(vars(self.held)["_held"]),
+            _bytes=vars(self.held)["_bytes"],
+            _endings=list(vars(self.held)["_endings"]),
+            _versions=vars(self.held)["_versions"],
+        )
+        return held
+
+    def go_back(self, to: MemoryRecords) -> None:
+        """Lose the last writes, as a store does that another one takes over."""
+        self.held = to
