@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from pydantic import BaseModel
 
 import mcprev
 from api.authors import Helpful, form
@@ -67,6 +68,10 @@ def cancelled(params: m.ElicitRequestParams) -> m.ElicitResult:
     return m.ElicitResult(action="cancel")
 
 
+class Filled(BaseModel):
+    name: str
+
+
 ANSWER: Final = {"role": "assistant", "model": "m5", "content": {"type": "text", "text": "x"}}
 GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     # the option and its value, and the answer that the server gets
@@ -78,6 +83,13 @@ GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     "content": ("elicitation", filled, {"action": "accept", "content": {"name": "bob"}}),
     "declined": ("elicitation", declined, {"action": "decline"}),
     "cancelled": ("elicitation", cancelled, {"action": "cancel"}),
+    "Accepted": ("elicitation", lambda _: mcprev.Accepted({"name": "bob"}), {"action": "accept", "content": {"name": "bob"}}),
+    "Accepted, of a model": (
+        "elicitation", lambda _: mcprev.Accepted(Filled(name="bob")), {"action": "accept", "content": {"name": "bob"}}
+    ),
+    "Accepted, of a value": ("elicitation", lambda _: mcprev.Accepted(3), {"action": "accept", "content": {"value": 3}}),
+    "Declined": ("elicitation", lambda _: mcprev.Declined(), {"action": "decline"}),
+    "Cancelled": ("elicitation", lambda _: mcprev.Cancelled(), {"action": "cancel"}),
 }  # fmt: skip
 
 

@@ -242,6 +242,7 @@ def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
             {},
             "its issuer is 'https://eve.example' [31m, the token ((the token))",
         ),
+        (TokenRefused("no t0kens, but t0ken"), {}, "no t0kens, but (the token)"),
         (
             good("x", audience="https://other.example"),
             {},

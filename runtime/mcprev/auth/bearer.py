@@ -265,11 +265,11 @@ class Bearer:
                 "`verify` returned a %s, which is neither an `Access` nor None", type(found).__name__
             )
         except TokenRefused as error:
-            return self._invalid(_NOT_GOOD, str(error).replace(token, "(the token)"))
+            return self._invalid(_NOT_GOOD, _without(token, str(error)))
         except TimeoutError:
             _logger.warning("`verify` took too long, so a request is refused")
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
-            told = traceback.format_exc().replace(token, "(the token)")
+            told = _without(token, traceback.format_exc())
             _logger.error("`verify` failed\n%s", told)  # noqa: TRY400 - the traceback without the token
         return _unsure(None)
 
@@ -346,6 +346,12 @@ class MetadataApp:
 
 
 _WORDS: Final[Mapping[int, str]] = {400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden"}
+
+
+def _without(token: str, text: str) -> str:
+    """Return a text for the log without the token. One of few characters, such as `no`, is hidden as a word only."""
+    word = re.escape(token) if len(token) >= 8 else rf"(?<!\w){re.escape(token)}(?!\w)"
+    return re.sub(word, "(the token)", text)
 
 
 def _unsure(message: Message | Batch | None) -> HttpError:

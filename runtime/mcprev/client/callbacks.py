@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
 from mcprev.client.subscriptions import Change
-from mcprev.errors import Json, McpError
+from mcprev.errors import McpError
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
+    from mcprev.forms.questions import Reply
     from mcprev_types.latest import models
 
 Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
 Sampling: TypeAlias = (
     "Callable[[models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
 )
-Elicited: TypeAlias = "models.ElicitResult | Mapping[str, Json] | None"
-Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Elicited] | Elicited]"
+Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Reply] | Reply]"
 LogMessage: TypeAlias = "Callable[[models.LoggingMessageNotificationParams], Awaitable[None] | None]"
 OnChange: TypeAlias = Callable[[Change], Awaitable[None] | None]
 logger: Final = logging.getLogger("mcprev.client")
@@ -48,10 +48,9 @@ def handler_of(
         return await finished(cast("Sampling", sampling)(params))
 
     async def elicit(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
-        answer = await finished(cast("Elicitation", elicitation)(params))
-        if answer is None:
-            return {"action": "decline"}
-        return {"action": "accept", "content": dict(answer)} if isinstance(answer, Mapping) else answer
+        from mcprev.forms.questions import reply_of
+
+        return reply_of(await finished(cast("Elicitation", elicitation)(params)))
 
     async def logging_message(_self: object, _ctx: object, params: Any) -> None:  # noqa: ANN401 - as given
         await finished(cast("LogMessage", log)(params))

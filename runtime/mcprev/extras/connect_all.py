@@ -29,7 +29,7 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Unpack, override
 
 from mcprev.callbacks import at_once
-from mcprev.client.callbacks import Elicited, Roots
+from mcprev.client.callbacks import Roots
 from mcprev.client.calls import result_reader, until
 from mcprev.client.client import Client
 from mcprev.client.connect import OpenBlocks, connect
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcprev.client.session import SessionFactory
     from mcprev.core.capabilities import DeclaredExtension
     from mcprev.core.reconnect_policy import ReconnectPolicy
+    from mcprev.forms.questions import Reply
     from mcprev.protocol.cache import ResultCache
     from mcprev.revisions import Era
     from mcprev_types.latest import models
@@ -57,7 +58,7 @@ RootsOf: TypeAlias = "Roots | Callable[[str], Roots]"
 SamplingOf: TypeAlias = (
     "Callable[[str, models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
 )
-ElicitationOf: TypeAlias = "Callable[[str, models.ElicitRequestParams], Awaitable[Elicited] | Elicited]"
+ElicitationOf: TypeAlias = "Callable[[str, models.ElicitRequestParams], Awaitable[Reply] | Reply]"
 LogMessageOf: TypeAlias = "Callable[[str, models.LoggingMessageNotificationParams], Awaitable[None] | None]"
 OnChangeOf: TypeAlias = Callable[[str, Change], Awaitable[None] | None]
 Failure: TypeAlias = McpError | OSError

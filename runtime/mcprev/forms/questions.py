@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
 from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
@@ -50,6 +50,25 @@ class Cancelled:
 
 
 Elicited: TypeAlias = Accepted[T] | Declined | Cancelled
+
+
+Reply: TypeAlias = "models.ElicitResult | Mapping[str, Json] | Elicited[Any] | None"
+"""What a client's function may answer: the fields of the form, None to decline, or the result itself."""
+
+
+def reply_of(answer: Reply) -> object:
+    """Return the result for an answer of the function that a client has for questions.
+
+    `Accepted` holds the fields of the form, as a mapping, a model or a dataclass, or the single value that is asked for.
+    """
+    if answer is None:
+        return {"action": "decline"}
+    if isinstance(answer, Mapping):
+        return {"action": "accept", "content": dict(answer)}
+    if isinstance(answer, Accepted):
+        data = to_jsonable_python(answer.data)
+        return {"action": "accept", "content": data if isinstance(data, dict) else {VALUE: data}}
+    return {"action": answer.action} if isinstance(answer, Declined | Cancelled) else answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def _host_rule(entry: str) -> tuple[str, int | None]:
     found = split_host(entry)
     if found is None:
         raise ValueError(
-            f"'{entry}' is not a host: use a name with an optional port, such as mcp.example:8000"
+            f"'{entry}' is not a host: use a name with an optional port, such as mcp.example:8000; without a port, any port fits"
         )
     return found
 
