@@ -20,6 +20,8 @@ from mcprev.oauth.tokens import post_form, seconds, usable_token
 
 MAX_TOKEN: Final = 16 * 1024
 """The maximum size of a provider's token, in characters."""
+MAX_SUBJECT: Final = 512
+"""The maximum length of a claim that names a user, in characters: it is part of each token."""
 _EARLY: Final = 60.0
 """Seconds before its expiry from which a provider's token is refreshed."""
 _LEEWAY: Final = 60
@@ -81,7 +83,7 @@ def log_in(provider: Provider, callback: str, code: str, verifier: str, nonce: s
     else:
         claims = yield from _userinfo(provider, tokens.access_token)
     parts = [claims.get(member) for member in provider.subject]
-    if not all(isinstance(part, str | int) and not isinstance(part, bool) and part != "" for part in parts):
+    if not all(map(_is_name, parts)):
         raise AuthError(f"{provider.name} does not say who its user is ({', '.join(provider.subject)})")
     shown = {member: claims[member] for member in provider.claims if claims.get(member) is not None}
     if provider.emails_url is None and claims.get("email_verified") not in (True, "true"):
@@ -89,6 +91,11 @@ def log_in(provider: Provider, callback: str, code: str, verifier: str, nonce: s
     # Of several parts none can be shifted into its neighbour.
     told = [quote(str(part), safe="") if parts[1:] else str(part) for part in parts]
     return User(":".join([provider.name, *told]), shown, tokens.dumped())
+
+
+def _is_name(part: Json) -> bool:
+    """Return whether a claim can name a user: a whole number, or some printable text."""
+    return type(part) in {int, str} and 0 < len(str(part)) <= MAX_SUBJECT and str(part).isprintable()
 
 
 def refresh(provider: Provider, tokens: ProviderTokens, now: float) -> Flow[ProviderTokens]:

@@ -30,11 +30,14 @@ class Vault:
         record = await self._records.read(key)
         if record is None:
             return None
-        sealed: Json = json.loads(record.value)
+        try:
+            sealed: Json = json.loads(record.value)
+        except (ValueError, RecursionError):
+            sealed = None
         found: Json = self._keys.open("records", key, sealed) if isinstance(sealed, str) else None
         if found is None:
             _log.warning(
-                "a record of the store cannot be opened: it is sealed with a secret that is not known here"
+                "a record of the store cannot be opened: it was changed, or is sealed with a secret that is not known here"
             )
             return None
         return (found["value"], record.version) if self._clock() < found["ends"] else None
@@ -74,7 +77,9 @@ class Vault:
         key = self._key(kind, f"{name} {self._clock() // seconds:.0f}")
         for _ in range(_TRIES):
             found = await self._records.read(key)
-            number, version = (0, 0) if found is None else (int(found.value), found.version)
+            version = 0 if found is None else found.version
+            said = b"" if found is None else found.value
+            number = int(said) if said.isdigit() and len(said) < 16 else 0
             if number + by > most:
                 return False
             if await self._records.write(key, b"%d" % (number + by), seen=version, ttl=seconds) is not None:
