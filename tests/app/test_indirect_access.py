@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -125,19 +125,145 @@ def test_what_a_client_no_longer_sees_is_not_kept_under_the_name_of_a_tool(tool:
     run(main())
 
 
-@pytest.mark.parametrize("add", [tools_by_search, resources_as_tools, prompts_as_tools])
-def test_an_app_whose_tools_use_its_others_is_mounted_without_them(add: Callable[[mcprev.App], Any]) -> None:
-    inner, outer = mcprev.App("i", "1"), mcprev.App("o", "1")
-    inner.tool(name="a")(lambda: "a")
-    add(inner)
-    advice = rf"was given tools by `{add.__name__}`.*call `mcprev\.transforms\.{add.__name__}` with this app"
-    with pytest.raises(ValueError, match=advice):
+def house(depth: int, **options: Any) -> tuple[mcprev.App, str]:
+    """An app in which the office is mounted, `depth` deep, beside other things; and the prefix of its tools."""
+    inner, prefix = office(), ""
+    for _ in range(depth):
+        outer = mcprev.App("house", "1", **options)
+
+        @outer.tool(name="own")
+        async def own_tool() -> str:
+            return "secret of the house"
+
+        @outer.resource("h://own")
+        async def own_resource() -> str:
+            return "secret of the house"
+
+        @outer.prompt(name="own")
+        async def own_prompt() -> str:
+            return "secret of the house"
+
+        outer.mount(inner, "in")
+        inner, prefix = outer, f"in_{prefix}"
+    return inner, prefix
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_mounted_app_searches_and_reads_what_is_its_own_under_the_names_of_the_served_one(
+    depth: int,
+) -> None:
+    async def main() -> None:
+        app, at = house(depth)
+        uri = "a://" + "in/" * depth + "secret"
+        async with mcprev.connect(app) as client:
+            listed = [tool.name async for tool in client.tools()]
+            assert listed == [
+                "own",
+                *(["in_own"] if depth == 2 else []),
+                f"{at}search_tools",
+                f"{at}call_tool",
+            ]
+            found = await client.call_tool(f"{at}search_tools", {"query": "wipe own find list"}, as_=list)
+            names = {tool["name"] for tool in found}
+            assert f"{at}wipe" in names
+            assert not names & {"own", "in_own", f"{at}search_tools", f"{at}call_tool"}
+            called = await client.call_tool(f"{at}call_tool", {"name": f"{at}wipe"})
+            assert called.text == "secret"
+            for wrong in ("own", "wipe", f"{at}call_tool", f"{at}search_tools"):
+                answer = await client.call_tool(f"{at}call_tool", {"name": wrong})
+                assert answer.is_error, wrong
+                assert "Unknown tool" in answer.text
+            told = await client.call_tool(f"{at}list_resources", as_=dict)
+            assert [each["uri"] for each in told["resources"]] == [uri]
+            assert (await client.call_tool(f"{at}read_resource", {"uri": uri})).text == "secret"
+            prompts = await client.call_tool(f"{at}list_prompts", as_=list)
+            assert [each["name"] for each in prompts] == [f"{at}burn"]
+            assert "secret" in (await client.call_tool(f"{at}get_prompt", {"name": f"{at}burn"})).text
+            for tool, wrong_one in (("read_resource", {"uri": "h://own"}), ("get_prompt", {"name": "own"})):
+                answer = await client.call_tool(at + tool, wrong_one)
+                assert answer.is_error, tool
+                assert "of the house" not in answer.text
+
+    run(main())
+
+
+def test_what_the_served_app_hides_refuses_and_runs_around_holds_for_the_tools_of_a_mounted_one() -> None:
+    seen: list[str] = []
+
+    async def watch(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        if isinstance(call.params, m.CallToolRequestParams):
+            seen.append(call.params.name)
+            if call.params.name == "in_wipe@1":
+                raise mcprev.ToolError("never")
+        return await call_next(call)
+
+    async def main() -> None:
+        app, _ = house(1, middleware=[watch])
+        async with mcprev.connect(app) as client:
+            assert (await client.call_tool("in_call_tool", {"name": "in_wipe"})).text == "secret"
+            assert seen == ["in_call_tool", "in_wipe"]
+            assert (await client.call_tool("in_call_tool", {"name": "in_wipe@1"})).text == "never"
+        app, _ = house(1)
+        async with mcprev.connect(app) as client:
+            app.disable("in_wipe")
+            answer = await client.call_tool("in_call_tool", {"name": "in_wipe"})
+            assert answer.is_error
+            found = await client.call_tool("in_search_tools", {"query": "wipe"}, as_=list)
+            assert found == []
+
+    run(main())
+
+
+def test_a_changed_call_tool_of_a_mounted_app_asks_the_served_one() -> None:
+    """However it is put: what the served app takes out of service cannot be called."""
+
+    async def main() -> None:
+        inner = office()
+        transform_tool(inner, "call_tool", name="do")
+        outer = mcprev.App("house", "1")
+        outer.mount(inner, "in")
+        transform_tool(outer, "in_search_tools", name="look")
+        async with mcprev.connect(outer) as client:
+            assert (await client.call_tool("in_do", {"name": "in_wipe"})).text == "secret"
+            assert await client.call_tool("look", {"query": "wipe"}, as_=list)
+            outer.disable("in_wipe")
+            assert (await client.call_tool("in_do", {"name": "in_wipe"})).is_error
+            assert (await client.call_tool("in_do", {"name": "wipe"})).is_error
+
+    run(main())
+
+
+def test_a_search_of_the_served_app_finds_what_a_mounted_one_does_not_list() -> None:
+    async def main() -> None:
+        app, _ = house(1)
+        tools_by_search(app, always=["in_wipe"])
+        async with mcprev.connect(app) as client:
+            assert [tool.name async for tool in client.tools()] == ["in_wipe", "search_tools", "call_tool"]
+            found = await client.call_tool(
+                "search_tools", {"query": "wipe tools call find", "limit": 50}, as_=list
+            )
+            assert {"in_wipe", "in_read_resource"} & {tool["name"] for tool in found} == {"in_wipe"}
+            assert not {"in_search_tools", "in_call_tool"} & {tool["name"] for tool in found}
+            assert (await client.call_tool("call_tool", {"name": "in_wipe"})).text == "secret"
+
+    run(main())
+
+
+def test_an_app_that_is_mounted_already_gets_a_search() -> None:
+    async def main() -> None:
+        inner, outer = mcprev.App("i", "1"), mcprev.App("o", "1")
+        inner.tool(name="a")(lambda: "a")
         outer.mount(inner, "x")
-    assert not outer.registry.tools
-    plain = mcprev.App("p", "1")
-    outer.mount(plain)
-    with pytest.raises(ValueError, match="add these tools to the app that mounts it"):
-        add(plain)
+        outer.mount(inner, "y")
+        tools_by_search(inner)
+        async with mcprev.connect(outer) as client:
+            assert {tool.name async for tool in client.tools()} == {
+                "x_search_tools", "x_call_tool", "y_search_tools", "y_call_tool",
+            }  # fmt: skip
+            for at in ("x", "y"):  # an app that is mounted twice has its functions twice
+                assert (await client.call_tool(f"{at}_call_tool", {"name": "x_a"})).text == "a"
+
+    run(main())
 
 
 def renamed(way: str) -> tuple[mcprev.App, str, str]:

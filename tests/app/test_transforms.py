@@ -160,14 +160,6 @@ WRONG: Final[Mapping[str, tuple[list[Change], str]]] = {
     "search twice": ([tools_by_search] * 2, "registered already"),
     "a search limit": ([lambda app: tools_by_search(app, limit=0)], "use 1 to 50"),
     "always unknown": ([lambda app: tools_by_search(app, always=["fnd"])], "did you mean 'find'"),
-    "a mounted app": (
-        [lambda app: mcprev.App("o", "1").mount(app), resources_as_tools],
-        "add these tools to the app that mounts it",
-    ),
-    "mounting": (
-        [prompts_as_tools, lambda app: mcprev.App("o", "1").mount(app)],
-        "was given tools by `prompts_as_tools`",
-    ),
     "versions and none": ([lambda app: app.tool(other, name="find", version="2")], "pass version="),
 }
 

@@ -427,12 +427,6 @@ class App(Routed, Pages, AppSources):
         for name, instead in _LOST.items():
             if app._options.get(name):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
-        if app._registered.reflects:
-            raise ValueError(
-                f"the mounted app was given tools by `{app._registered.reflects}`, which would pass by the names, the "
-                "visibility and the middleware of this app; mount the app without them, and then call "
-                f"`mcprev.transforms.{app._registered.reflects}` with this app"
-            )
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
             raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")
         tasks = self._task_settings([app])

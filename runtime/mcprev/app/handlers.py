@@ -12,6 +12,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcprev.app.entries import Entry, Prompt, RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.names import VERSION, VERSIONS, versions_among
@@ -28,6 +29,8 @@ from mcprev_types.latest import models
 E = TypeVar("E", bound=Entry)
 P = TypeVar("P")
 R = TypeVar("R")
+SERVED: Final = WeakKeyDictionary[Context, Registry]()
+"""The registry that is served, for the tools of a request that list or call its other functions."""
 PAGE: Final = 250
 """The number of entries on a page. Few servers have more, and some clients read only the first page."""
 
@@ -53,9 +56,9 @@ class Tools(Handler):
         tools: Mapping[str, RegisteredTool] = self._there.tools
         if self._there.versions:
             tools = await _newest(self._there, ctx)
-        listed = self._there.listed_tools
-        if listed is not None and not self.lists_all:
-            tools = {name: tool for name, tool in tools.items() if name in listed}
+        if self._there.reflects and not self.lists_all:
+            unlisted = self._there.unlisted()
+            tools = {name: tool for name, tool in tools.items() if name not in unlisted}
         found, cursor = await _page(tools, ctx, params)
         wraps = ctx.request.revision.structured_objects
         shown = [(tool, tool.shown_as(ctx, self._there.resources)) for tool in found]
@@ -77,6 +80,8 @@ class Tools(Handler):
             keys = {tool.listed.name, *tool.originals}
             for name in keys.union(key.partition("@")[0] for key in keys) - {params.name}:
                 await check_scopes(ctx, "tools/call", {"name": name, "arguments": params.arguments or {}})
+        if self._there.reflects:
+            SERVED[ctx] = self._there
         if tool.around and self._inside is not None:
             return await _through(tool, self._inside.call_tool, "tools/call", ctx, params)
         try:

@@ -81,8 +81,8 @@ class Registry:
     """The originals that clients do not see, because other tools take their place; None while one is out of service."""
     listed_tools: frozenset[str] | None = None
     """The names of the tools that are listed, where clients search for the others; None to list all of them."""
-    reflects: str = ""
-    """The function that added tools which list or call the others, so that this registry must be served itself."""
+    reflects: bool = False
+    """Whether tools here or in a mounted registry list or call the other functions; see `mcprev.transforms.requests`."""
     requires: Mapping[str, models.ClientCapabilities] = field(
         default_factory=dict[str, models.ClientCapabilities]
     )
@@ -127,6 +127,33 @@ class Registry:
         """Return the checks of an entry that is registered here, with one of its own."""
         found: tuple[Check, ...] = () if own is None else ((own, ()),)
         return found if self.visible is None else (*found, (self.visible, (tags,)))
+
+    def names_in(self, root: Registry, kind: str, keys: Iterable[Any]) -> set[Any]:
+        """Return the keys that entries of this registry have in one in which it is mounted, or in itself."""
+        if root is self:
+            return set(keys)
+        found = set[Any]()
+        for outer, prefix in self.outer:
+            found |= outer.names_in(root, kind, {self.key_within(kind, prefix, key) for key in keys})
+        return found
+
+    def each(self) -> Iterator[Registry]:
+        """Yield this registry and those that are mounted in it."""
+        yield self
+        for inner in self.inner:
+            yield from inner.each()
+
+    def unlisted(self) -> set[str]:
+        """Return the names of tools that clients search for and that are not listed, here or in mounted apps."""
+        if self.listed_tools is not None:
+            return {key.partition("@")[0] for key in self.tools} - self.listed_tools
+        return {name for inner in self.inner for name in inner.names_in(self, "tools", inner.unlisted())}
+
+    def set_reflecting(self) -> None:
+        """Note here, and where this is mounted, that tools list or call the other functions."""
+        self.reflects = True
+        for outer, _ in self.outer:
+            outer.set_reflecting()
 
     # -- tools that run as tasks ---------------------------------------------------------------------------
 
@@ -243,6 +270,8 @@ class Registry:
                 self.check_addable(kind, inner.key_within(kind, prefix, key), None)
         inner.outer.append((self, prefix))
         self.inner.append(inner)
+        if inner.reflects:
+            self.set_reflecting()
         for kind, key, entry in found:
             self.set_mounted(inner, prefix, kind, key, entry)
 

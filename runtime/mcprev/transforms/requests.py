@@ -1,6 +1,8 @@
 """Requests that a tool makes of the functions of its own app, as if the client had made them.
 
-The middleware of the app runs around each, so that what it refuses by a name or URI is refused here, too.
+The middleware of the app runs around each, so that what it refuses by a name or URI is refused here, too. If the app is
+mounted, the requests go to the app that is served: its names, visibility, middleware and scopes hold. A tool lists and
+calls no more of it than what comes from its own app.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from mcprev.app.app import App
-from mcprev.app.handlers import Handler, Prompts, Resources, Tools, check_scopes
+from mcprev.app.handlers import SERVED, Handler, Prompts, Resources, Tools, check_scopes
 from mcprev.app.registry import Registry
 from mcprev.errors import Json
 from mcprev.middleware.records import INDIRECT
@@ -53,10 +55,11 @@ def result_of(found: HandlerResult, kind: type[R]) -> R | models.InputRequiredRe
 async def ask(
     registry: Registry, ctx: Context, method: str, params: Mapping[str, Json]
 ) -> Any:  # noqa: ANN401 - of its method
-    """Return the result of a request for an app: its model, or `InputRequiredResult`. Raises the errors of the request.
+    """Return the result of a request for what is served: its model, or `InputRequiredResult`. Raises the errors of the request.
 
-    It is refused where the client's own would be: for capabilities that the method requires, and for scopes.
+    `registry` has the tool that asks. It is refused where the client's own would be: for capabilities that the method requires, and for scopes.
     """
+    registry = served(registry, ctx)
     if not ctx.request.revision.handshake and method in registry.requires:
         missing = uncovered(ctx.capabilities, registry.requires[method].to_wire())
         if missing:
@@ -83,13 +86,20 @@ async def every(registry: Registry, ctx: Context, method: str, member: str) -> l
         params = {"cursor": page["nextCursor"]}
 
 
-def reflecting(app: App, by: str) -> Registry:
-    """Return the functions of an app that gets tools, by a function named `by`, which list or call the others.
+def reflecting(app: App) -> Registry:
+    """Return the functions of an app that gets tools which list or call the others."""
+    app.registry.set_reflecting()
+    return app.registry
 
-    Raises `ValueError` if the app is mounted.
-    """
-    registry = app.registry
-    if registry.outer:
-        raise ValueError("the app is mounted in another one; add these tools to the app that mounts it")
-    registry.reflects = by
-    return registry
+
+def served(registry: Registry, ctx: Context) -> Registry:
+    """Return the functions that are served to the client of a request: of the app, or of the one that mounts it."""
+    return SERVED.get(ctx, registry)
+
+
+def own(registry: Registry, ctx: Context, kind: str) -> set[str]:
+    """Return the names or URIs under which the functions of an app are served."""
+    keys: set[str] = set(registry.of(kind))
+    if kind == "tools":
+        keys |= {key.partition("@")[0] for key in keys}
+    return registry.names_in(served(registry, ctx), kind, keys)

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from mcprev.app.app import App
+from mcprev.app.registry import Registry
 from mcprev.errors import Json, ToolError, did_you_mean
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
-from mcprev.transforms.requests import ask, every, reflecting
+from mcprev.transforms.requests import ask, every, own, reflecting, served
 from mcprev_types.latest import models
 
 SEARCH_TOOLS: Final = "search_tools"
@@ -42,8 +43,9 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     A search returns the tools that the client of the request sees, the best first. Calls by `call_tool` are validated and
     answered as those of the tool itself, and middleware of the app runs for both: for `call_tool`, and for the tool that it
     calls. A tool can still be called by its own name. Tools that are registered later are found, too; register those that run
-    as tasks before. Raises `ValueError` for an unknown name in `always`, another limit, an
-    app that is mounted, and a name that exists already.
+    as tasks before. If the app is mounted, its tools are found and called under the names that they have there, and the
+    tools of the app that mounts it are listed as before. Raises `ValueError` for an unknown name in `always`, another
+    limit, and a name that exists already.
     """
     if not 1 <= limit <= 50:
         raise ValueError(f"the limit of a search is {limit}; use 1 to 50")
@@ -51,7 +53,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     for name in always:
         if name not in known:
             raise ValueError(f"'{name}' in `always` is not registered{did_you_mean(name, known)}")
-    registry = reflecting(app, "tools_by_search")
+    registry = reflecting(app)
 
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
@@ -59,10 +61,11 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         limit: Annotated[int, Field(description="The maximum number of tools.", ge=1, le=50)] = limit,
     ) -> list[dict[str, Any]]:
         """Find tools by words about what they do. Call what is found with `call_tool`."""
+        found = own(registry, ctx, "tools") - _searching(registry, ctx)
         tools = [
             tool
             for tool in await every(registry, ctx, "tools/list", "tools")
-            if tool["name"] not in {SEARCH_TOOLS, CALL_TOOL} and _is_for_model(tool)
+            if tool["name"] in found and _is_for_model(tool)
         ]
         ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
         return [{key: tools[index][key] for key in _SHOWN if key in tools[index]} for index in ranks[:limit]]
@@ -75,10 +78,12 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         ] = None,
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Call a tool that was found with `search_tools`."""
-        tool = None if name in {SEARCH_TOOLS, CALL_TOOL} else await registry.tool(name, ctx)
-        if tool is None or not _is_for_model(tool.shown_as(ctx, registry.resources).to_wire()):
+        root = served(registry, ctx)
+        is_own = name in own(registry, ctx, "tools") - _searching(registry, ctx)
+        tool = await root.tool(name, ctx) if is_own else None
+        if tool is None or not _is_for_model(tool.shown_as(ctx, root.resources).to_wire()):
             raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH_TOOLS}")
-        if registry.task_support(name) is Support.REQUIRED and ctx.running is None:
+        if root.task_support(name) is Support.REQUIRED and ctx.running is None:
             raise ToolError(f"the tool '{name}' runs as a task only; call {CALL_TOOL} as a task")
         result: models.CallToolResult | models.InputRequiredResult = await ask(
             registry, ctx, "tools/call", {"name": name, "arguments": arguments or {}}
@@ -92,6 +97,15 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         app.tool(call_tool)
     registry.listed_tools = frozenset({SEARCH_TOOLS, CALL_TOOL, *always})
     return app
+
+
+def _searching(registry: Registry, ctx: Context) -> set[str]:
+    """Return the names of the tools that find and call others: of the app, and of those that are mounted in it."""
+    root, found = served(registry, ctx), set[str]()
+    for each in registry.each():
+        if each.listed_tools is not None:
+            found |= each.names_in(root, "tools", {SEARCH_TOOLS, CALL_TOOL})
+    return found
 
 
 def _is_for_model(tool: Mapping[str, Json]) -> bool:
