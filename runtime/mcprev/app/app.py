@@ -27,7 +27,7 @@ from mcprev.app.pages import Pages, shows_pages
 from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
 from mcprev.app.routed import Routed
-from mcprev.app.signatures import Function
+from mcprev.app.signatures import Function, TimedFunction
 from mcprev.app.sources import AppSources
 from mcprev.app.uri_templates import Template
 from mcprev.errors import LocalProtocolError
@@ -236,13 +236,15 @@ class App(Routed, Pages, AppSources):
         the model reads only that the tool failed, unless the app has `show_errors=True`.
 
         Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`, `ui`,
-        `version` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
+        `version`, `timeout` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
         return type without a JSON Schema, and `ValueError` for an invalid or duplicate name.
         """
 
         def register(function: F) -> F:
             lenient = options.get("lenient_arguments", self._lenient)
             read = Function(function, self._executor, lenient=lenient)
+            if "timeout" in options:
+                read = TimedFunction(function, self._executor, lenient=lenient, seconds=options["timeout"])
             said, own = read_options(read, options, ToolOptions)
             if TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(

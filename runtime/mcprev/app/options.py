@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from mcprev.state.session import StateLimits
     from mcprev.transports.http.server.options import HttpOptions
 
-_OWN: Final = ("tags", "visible", "task", "ui", "version", "lenient_arguments", "ttl_ms", "cache_scope")
+_OWN: Final = (
+    "tags", "visible", "task", "ui", "version", "timeout", "lenient_arguments", "ttl_ms", "cache_scope",
+)  # fmt: skip
 """Options that are not sent to clients as members of the entry."""
 
 
@@ -119,6 +121,9 @@ class ToolOptions(EntryOptions, total=False):
     version: str
     """A version of the tool: numbers joined by dots or dashes, such as `2` or `2026-01-31`. Clients see the newest
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
+    timeout: float
+    """The seconds in which a call has to end, questions to the user included; then the model reads that it took too long.
+    A function that is not async is abandoned, as its thread cannot be stopped. Default: no limit."""
     lenient_arguments: bool
     """True converts arguments of other types, as `App` describes. Default: as the app says."""
     ui: UserInterface | ToolInterface

@@ -12,6 +12,7 @@ import contextvars
 import inspect
 import json
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -21,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from mcprev.app.dependencies import (
     Depends,
@@ -34,7 +35,7 @@ from mcprev.app.dependencies import (
     values,
 )
 from mcprev.callbacks import finished
-from mcprev.errors import Json
+from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
@@ -294,6 +295,31 @@ class Function:
                 "TypedDict, or remove the parameter",
                 name,
             )
+
+
+class TimedFunction(Function):
+    """A function that has to end within a time, dependencies and questions to the user included."""
+
+    def __init__(self, function: Work, executor: Executor | None, *, lenient: bool, seconds: float) -> None:
+        """Set the time. Raises `TypeError` for one that is not a positive number."""
+        super().__init__(function, executor, lenient=lenient)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            self.refuse(f"the timeout {seconds!r:.40} is not a positive number of seconds")
+        self._seconds = seconds
+
+    @override
+    async def __call__(self, ctx: Context, arguments: dict[str, Any], *, ready: bool = False) -> object:
+        """Call the function. Raises `ToolError` if it takes longer; a coroutine is cancelled then."""
+        if ready:
+            return await super().__call__(ctx, arguments, ready=True)
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                return await super().__call__(ctx, arguments)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ToolError(f"the tool took longer than {self._seconds:g} s, so it was cancelled") from None
 
 
 def _is_plain(schema: Any) -> bool:  # noqa: ANN401 - a core schema of pydantic
