@@ -197,14 +197,14 @@ def test_health_says_when_the_lifespan_runs_and_when_the_server_stops() -> None:
         assert (await client.send("GET", path="/ready").done()).json == {"status": "ready"}
         assert entered == ["in"]
         probe = {"host": "10.1.2.3:8000"}
-        assert (await client.send("GET", None, probe, path="/health").done()).status == 200
+        assert (await client.send("GET", None, probe, path="/healthz").done()).status == 200
         going = client.send("GET", path="/slow")
         await until(lambda: "slow" in entered)
         closing = asyncio.create_task(made.aclose(linger=30))
         await asyncio.sleep(0)
         ready = await client.send("GET", path="/ready").done()
         assert (ready.status, ready.json) == (503, {"status": "stopping"})
-        assert (await client.send("GET", path="/health").done()).status == 200
+        assert (await client.send("GET", path="/healthz").done()).status == 200
         gate.set()
         await closing
         assert (await going.done()).body == b"slow"

@@ -76,15 +76,16 @@ class Routed:
 
         return register if app is None else register(cast("Any", app))
 
-    def health(self, live: str = "/health", ready: str = "/ready") -> None:
-        """Register two routes for probes: `live` answers 200, `ready` 200 or, while the server stops, 503.
+    def health(self, live: str = "/healthz", ready: str = "/ready") -> None:
+        """Register two routes for probes: `live` answers 200, `ready` 200, or 503 while the server should get no requests.
 
-        Everybody may read them, under any name of the host. They answer 503 too if the lifespan of the server fails.
+        That is while it stops, and while its store does not answer. Everybody may read them, under any name of the host.
+        They answer 503 too if the lifespan of the server fails.
         """
-        from mcprev.app.routes import alive, readiness
+        from mcprev.routes.health import health_routes
 
-        self.route(live, any_host=True)(alive)
-        self.route(ready, any_host=True)(readiness)
+        for path, route in health_routes(live, ready).items():
+            self.route(path, route.app, any_host=route.any_host)
 
     def all_routes(self) -> dict[str, Route]:
         """Return the routes of this app and of those that are mounted in it. Raises `ValueError` for a path of two."""

@@ -29,7 +29,6 @@ Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _TEXT: Final = b"text/plain; charset=utf-8"
 _BYTES: Final = b"application/octet-stream"
 _JSON: Final = b"application/json"
-_HEALTH: Final = {True: (200, "ready"), False: (503, "stopping")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +57,6 @@ class RouteRequest:
         check_values(self.body)
         found: Json = from_json(self.body, allow_inf_nan=False)
         return found
-
-
-def alive() -> dict[str, str]:
-    """Answer a probe whether the process lives."""
-    return {"status": "alive"}
-
-
-async def readiness(request: RouteRequest) -> tuple[int, dict[str, str]]:
-    """Answer a probe whether the server takes calls."""
-    status, text = _HEALTH[request.ready]
-    return status, {"status": text}
 
 
 def route_app(

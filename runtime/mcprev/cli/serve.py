@@ -1,10 +1,13 @@
-"""`mcprev serve`: run a server of a module on stdin and stdout or over HTTP (HTTP-3)."""
+"""`mcprev serve`: run a server of a module on stdin and stdout or over HTTP, in one process or in several (HTTP-3)."""
 
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -12,9 +15,18 @@ import click
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.table import CleanFormatter
 
+if TYPE_CHECKING:
+    from mcprev.core.store import Store
+    from mcprev.serving.worker import SupervisedWorker
+
 _logger: Final = logging.getLogger("mcprev.server")
 _NO_AUTH: Final = {"auth": None, "principal": None}
 _LEVELS: Final = ("debug", "info", "warning", "error")
+STORE: Final = "MCPREV_STORE"
+"""The environment variable with the URL of the store, whose credentials others would see among the arguments."""
+MAX_WORKERS: Final = 256
+MIN_BODIES: Final = 64 * 1024 * 1024
+"""The least that a worker takes for all request bodies, of `max_bodies` of the whole server."""
 
 
 @click.command("serve")
@@ -34,6 +46,19 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
     type=click.FloatRange(min=0),
     help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
+@click.option(
+    "--store",
+    metavar="URL",
+    envvar=STORE,
+    help=f"What the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. {STORE} in the environment "
+    "says the same, and hides a password.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    help="Serve in this number of processes, and replace those that end; SIGHUP replaces all, one after another.",
+)
+@click.option("--health", is_flag=True, help="Also answer probes at /healthz and /ready.")
 @click.option("--no-auth", is_flag=True, help="Serve without authentication, whatever the server has.")
 @click.option(
     "--log-level",
@@ -46,6 +71,9 @@ def serve_command(
     arguments: tuple[str, ...],
     stdio: bool,
     http: str | None,
+    store: str | None,
+    workers: int | None,
+    health: bool,
     no_auth: bool,
     log_level: str | None,
     **options: object,  # named as those of `run_http`
@@ -55,18 +83,30 @@ def serve_command(
     MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server, a mcprev.App or the ASGI app of
     one, or a function without parameters that returns one; it may be left out if the module has one server. Options
     replace those that the server was made with. The module reads ARGS in sys.argv.
+
+    With --workers, the exit code is 0 after SIGTERM or SIGINT, and not 0 if the server does not start or its processes end one
+    after another.
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
     given: dict[str, Any] = {
         name: value for name, value in options.items() if value not in (None, ()) and value is not False
     }
-    if http is None and (given or no_auth):
-        names = "--path, --sse, --json, --origin, --host, --drain and --no-auth"
+    if http is None and (given or no_auth or health or workers):
+        names = "--path, --sse, --json, --origin, --host, --drain, --workers, --health and --no-auth"
         raise click.UsageError(f"{names} require --http")
     where = None if http is None else address(http)
-    loaded = load_server(target, arguments)
-    _log(log_level or ("warning" if http is None else "info"), named=log_level is not None)
+    opened = None if store is None else _store(store)
+    worker = _this_worker()
+    _log(
+        log_level or ("warning" if http is None else "info"),
+        named=log_level is not None,
+        process=workers is not None,
+    )
+    if where is not None and workers is not None and worker is None:
+        raise click.exceptions.Exit(_supervise(*where, workers, store))
+    with _shared(opened):
+        loaded = load_server(target, arguments)
     if where is None:
         with author_errors():
             loaded.server.run_stdio()
@@ -75,12 +115,21 @@ def serve_command(
         given |= _NO_AUTH
     try:
         with author_errors(but=(ImportError, OSError, ValueError)):
-            _serve_http(loaded, *where, given, checked=not no_auth)
+            _serve_http(loaded, *where, given, checked=not no_auth, health=health, worker=worker)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, checked: bool) -> None:
+def _serve_http(
+    loaded: Loaded,
+    host: str,
+    port: int,
+    given: dict[str, Any],
+    *,
+    checked: bool,
+    health: bool,
+    worker: SupervisedWorker | None,
+) -> None:
     from mcprev.cli.protection import protecting_line, wrapping_line
     from mcprev.server.http_app import http_app
     from mcprev.serving import running
@@ -96,20 +145,88 @@ def _serve_http(loaded: Loaded, host: str, port: int, given: dict[str, Any], *, 
                 "serving; or serve everybody with --no-auth"
             )
         line = wrapping_line(loaded.modules)
-        if line is not None:
+        if line is not None and (worker is None or worker.settings.reports):
             _logger.warning(
                 "%s puts the server into other code, which this command does not run: if that authenticates clients, run it "
                 "with an ASGI server such as uvicorn instead",
                 line,
             )
-    running.run_http(http_app(loaded.server, loaded.server.routes(), settings), host, port)
+    routes = {**loaded.server.routes()}
+    if health:
+        from mcprev.routes.health import health_routes
+
+        routes = {**health_routes(), **routes}
+    if worker is None:
+        running.run_http(http_app(loaded.server, routes, settings), host, port)
+        return
+    from mcprev.cli.workers import check_workers, store_place
+    from mcprev.routes.health import StoreProbe
+
+    check_workers(loaded.server, settings, worker)
+    settings = replace(settings, max_bodies=max(settings.max_bodies // worker.settings.workers, MIN_BODIES))
+    worker.store = store_place(loaded.server.records)
+    probe = StoreProbe(loaded.server.records)
+    running.run_worker(http_app(loaded.server, routes, settings), worker, probe.answers)
 
 
-def _log(level: str, *, named: bool) -> None:
-    """Log to stderr from a level on, unless the module logs to somewhere else itself."""
+# -- several processes ---------------------------------------------------------------------------------------
+
+
+def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
+    """Run workers with the command line of this process; return the exit code."""
+    if sys.platform == "win32":
+        raise click.ClickException(
+            "--workers needs processes that share a socket, which Windows has not; start several on ports of their own"
+        )
+    from mcprev.serving.running import bind
+    from mcprev.serving.supervisor import supervise
+
+    try:
+        listening = bind(host, port)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    environment = {} if store is None else {STORE: store}
+    with listening:
+        return supervise([sys.executable, *sys.orig_argv[1:]], listening, workers, environment=environment)
+
+
+def _this_worker() -> SupervisedWorker | None:
+    from mcprev.serving.worker import this_worker
+
+    try:
+        return this_worker()
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _store(url: str) -> Store:
+    from mcprev.errors import MissingExtra
+    from mcprev.stores.opening import open_store
+
+    try:
+        return open_store(url)
+    except (ValueError, MissingExtra) as error:
+        raise click.BadParameter(str(error), param_hint=f"--store, or {STORE},") from None
+
+
+@contextmanager
+def _shared(store: Store | None) -> Iterator[None]:
+    """Let servers that are made in the block use a store."""
+    from mcprev.core.store import COMMAND_STORE
+
+    token = COMMAND_STORE.set(store)
+    try:
+        yield
+    finally:
+        COMMAND_STORE.reset(token)
+
+
+def _log(level: str, *, named: bool, process: bool) -> None:
+    """Log to stderr from a level on, with the number of the `process`, unless the module logs to somewhere else itself."""
     if not logging.root.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        number = " [%(process)d]" if process else ""
+        handler.setFormatter(CleanFormatter(f"%(asctime)s{number} %(levelname)s %(name)s: %(message)s"))
         logging.root.addHandler(handler)
         named = True
     if named:

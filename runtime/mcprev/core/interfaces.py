@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar, cast
 
 from mcprev.core.capabilities import ServerCapabilities
+from mcprev.core.store import Records
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.wire.headers import Headers
 
@@ -115,6 +116,11 @@ class ServerApp(Protocol[Connection_contra]):
     @property
     def max_handlers(self) -> int:
         """How many requests of one connection are served at a time."""
+        ...
+
+    @property
+    def records(self) -> Records | None:
+        """The store that other processes share; None for a server without one."""
         ...
 
     def keep(self, connection: Connection_contra, /) -> None:

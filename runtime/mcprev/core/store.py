@@ -7,7 +7,8 @@ what the workers of one server need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from contextvars import ContextVar
+from typing import Final, NamedTuple, Protocol
 
 
 class Record(NamedTuple):
@@ -128,3 +129,7 @@ class Store(Records, Protocol):
         Waits of this loop end with `StoreError`. Any task may call it, and more than once.
         """
         ...
+
+
+COMMAND_STORE: Final[ContextVar[Records | None]] = ContextVar("COMMAND_STORE", default=None)
+"""The store that `mcprev serve` is told to use; servers that are made in the context take it in place of their own."""

@@ -24,6 +24,7 @@ from mcprev.core.capabilities import (
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
+from mcprev.core.store import COMMAND_STORE
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -176,7 +177,9 @@ class Server:
             requires={method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,
         )
-        self._records = store
+        store = COMMAND_STORE.get() or store
+        self.records: Records | None = store
+        """The whole store, which other servers may share; None for a server without one."""
         self.store: Records | None = None
         """The records of this server alone in the `store`, for all its processes."""
         self._changes: SharedChanges | None = None
@@ -253,7 +256,7 @@ class Server:
             from mcprev.state.session import SessionStates, StateLimits
             from mcprev.stores.memory import MemoryRecords
 
-            store = MemoryRecords() if self._records is None else self._records
+            store = MemoryRecords() if self.records is None else self.records
             limits = StateLimits() if self._state_limits is None else self._state_limits
             self._session_states = SessionStates(store, limits, self._states, self.identity.info["name"])
         return self._session_states

@@ -17,6 +17,8 @@ from typing import Final
 
 BATCH: Final = 32
 """The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
+SHARED_BATCH: Final = 1
+"""The same for a worker that shares the socket with others, so that one does not take what another has time for."""
 POLL: Final = 0.01
 """Seconds between two attempts to accept where the event loop cannot watch a socket, as on Windows."""
 BACK_OFF: Final = 0.1
@@ -52,6 +54,7 @@ class Acceptor:
         *,
         room: Callable[[], int],
         make_room: Callable[[], bool],
+        batch: int = BATCH,
     ) -> None:
         """`make` creates the protocol of a connection, and `room` returns how many more of them may be open.
 
@@ -60,7 +63,7 @@ class Acceptor:
         listening.settimeout(0)
         self._listening = listening
         self._make = make
-        self._room, self._make_room = room, make_room
+        self._room, self._make_room, self._batch = room, make_room, batch
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._logged = float("-inf")
@@ -83,13 +86,13 @@ class Acceptor:
             self._loop.remove_reader(self._listening)
 
     def _accept(self) -> None:
-        """Accept the connections that have arrived, up to `BATCH`; `room` counts those of the last batch once they are open."""
+        """Accept the connections that have arrived, up to the limit of a turn; `room` counts those of the last batch once they are open."""
         if self._opening:
             return
         room = self._room()
         if room <= 0:
             self._pause("the limit of connections is reached", makes_room=True)
-        for _ in range(min(room, BATCH)):
+        for _ in range(min(room, self._batch)):
             try:
                 connection, _ = self._listening.accept()
             except BlockingIOError:

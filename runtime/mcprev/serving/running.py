@@ -11,7 +11,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, cast
@@ -26,6 +26,7 @@ from mcprev.transports.http.security import is_loopback
 
 if TYPE_CHECKING:
     from mcprev.serving.uvicorn_server import HttpServer
+    from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.asgi import AsgiApp
 
 STOP: Final = 5
@@ -36,20 +37,36 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 
 def run_http(app: AsgiApp, host: str, port: int) -> None:
     """Serve until the process receives a signal to stop."""
-    server = _server(app)
+    _run(_server(app), lambda: bind(host, port), None)
+
+
+def run_worker(app: AsgiApp, worker: SupervisedWorker, answers: Callable[[], Awaitable[bool]]) -> None:
+    """Serve as a worker until the process receives a signal to stop, or its supervisor has gone.
+
+    The worker is ready when the server listens and `answers` returns True.
+    """
+    _run(_server(app, worker), lambda: worker.listening, partial(worker.serves, app.settings.drain, answers))
+
+
+def _run(server: HttpServer, listen: Callable[[], socket.socket], ready: Callable[[], object] | None) -> None:
     with (
         exit_guard() as guard,
-        bind(host, port) as listening,
+        listen() as listening,
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        runner.run(_serve_alone(server, listening, guard))
+        runner.run(_serve_alone(server, listening, guard, ready))
 
 
-async def _serve_alone(server: HttpServer, listening: socket.socket, guard: threading.Timer) -> None:
+async def _serve_alone(
+    server: HttpServer,
+    listening: socket.socket,
+    guard: threading.Timer,
+    ready: Callable[[], object] | None,
+) -> None:
     try:
         with reduced_collection():
-            await _serve(server, listening, None, alone=True)
+            await _serve(server, listening, None if ready is None else lambda _: ready(), alone=True)
     finally:
         if threading.current_thread() is threading.main_thread():
             guard.start()
@@ -73,7 +90,7 @@ async def _serve(
 ) -> None:
     try:
         await server.app.start()
-        report(server.app, listening, alone=alone)
+        report(server.app, listening, alone=alone, worker=server.worker)
         if ready is not None:
             at_once(ready(listening.getsockname()[1]), "`ready`")
         await _until_stopped(server, listening)
@@ -81,8 +98,13 @@ async def _serve(
         await server.app.stop()
 
 
-def report(app: AsgiApp, listening: socket.socket, *, alone: bool) -> None:
-    """Log where the server listens and whom it lets in; `alone` in the process, print what nothing would log."""
+def report(
+    app: AsgiApp, listening: socket.socket, *, alone: bool, worker: SupervisedWorker | None = None
+) -> None:
+    """Log where the server listens and whom it lets in; `alone` in the process, print what nothing would log.
+
+    Of several workers, one does so for all.
+    """
     host, port = listening.getsockname()[:2]
     settings = app.settings
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -94,19 +116,22 @@ def report(app: AsgiApp, listening: socket.socket, *, alone: bool) -> None:
         else "`principal`" if settings.principal is not None else None
     )
     text = f"listening at {where}{settings.path}{sse}; revisions: {names}; authentication: {by or 'none'}"
-    if alone and not (_logger.isEnabledFor(logging.INFO) and _logger.hasHandlers()):
-        with contextlib.suppress(OSError, AttributeError):
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
-    _logger.info("%s", text)
+    if worker is not None:
+        text += f"; workers: {worker.settings.workers}; store: {worker.store or 'none'}"
+    if worker is None or worker.settings.reports:
+        if alone and not (_logger.isEnabledFor(logging.INFO) and _logger.hasHandlers()):
+            with contextlib.suppress(OSError, AttributeError):
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+        _logger.info("%s", text)
+        if by is None and not is_loopback(host):
+            _logger.warning(
+                "the server listens at %s without authentication: everybody who reaches that address can use it; pass `auth`, "
+                "or listen at 127.0.0.1",
+                host,
+            )
     if settings.auth is not None:
         settings.auth.reached_at(where.removeprefix("http://"))
-    if by is None and not is_loopback(host):
-        _logger.warning(
-            "the server listens at %s without authentication: everybody who reaches that address can use it; pass `auth`, or "
-            "listen at 127.0.0.1",
-            host,
-        )
 
 
 async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:
@@ -131,7 +156,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(app: AsgiApp) -> HttpServer:
+def _server(app: AsgiApp, worker: SupervisedWorker | None = None) -> HttpServer:
     if find_spec("uvicorn") is None:
         raise MissingExtra("serving over HTTP", "uvicorn", "http")
     import uvicorn
@@ -158,4 +183,4 @@ def _server(app: AsgiApp) -> HttpServer:
         proxy_headers=False,
         timeout_graceful_shutdown=STOP,
     )
-    return HttpServer(config, app, front)
+    return HttpServer(config, app, front, worker)

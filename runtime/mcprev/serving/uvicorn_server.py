@@ -18,9 +18,10 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
-from mcprev.serving.accepting import Acceptor, connection_limit
+from mcprev.serving.accepting import BATCH, SHARED_BATCH, Acceptor, connection_limit
 
 if TYPE_CHECKING:
+    from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.http11_server import Http11Server
 
@@ -31,9 +32,17 @@ POLL: Final = 0.1
 class HttpServer(uvicorn.Server):
     """Serves one app; `front` holds the connections if they are not uvicorn's own."""
 
-    def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: AsgiApp,
+        front: Http11Server | None,
+        worker: SupervisedWorker | None = None,
+    ) -> None:
         super().__init__(config)
         self.app: AsgiApp = app
+        self.worker = worker
+        """The process as one of several workers; None if it is the only one."""
         self._front = front
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
@@ -44,7 +53,13 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         for listening in sockets or ():
-            acceptor = Acceptor(listening, self._protocol, room=self._room, make_room=self._make_room)
+            acceptor = Acceptor(
+                listening,
+                self._protocol,
+                room=self._room,
+                make_room=self._make_room,
+                batch=BATCH if self.worker is None else SHARED_BATCH,
+            )
             acceptor.start()
             self._acceptors.append(acceptor)
 

@@ -40,7 +40,9 @@ class RedisStore:
     def __init__(self, url: str) -> None:
         """Read the URL. Raises `ValueError` if it is not usable; docs/stores.md describes it."""
         self._address = read_url(url)
-        self._place = f"the store at {self._address.place}"
+        self.place: str = self._address.place
+        """Where it is, as a URL without credentials and options."""
+        self._place = f"the store at {self.place}"
         self._local = PerLoop(self._open, lambda _: None)
         self._warned = False
 

@@ -201,6 +201,8 @@ class SqliteStore:
         if max_bytes < 100_000:
             raise ValueError("`max_bytes` of an SQLite store must be at least 100,000")
         self._path = str(Path(path).absolute())
+        self.place: str = f"sqlite:///{self._path}"
+        """Where it is, as a URL."""
         self._max_bytes = max_bytes
         self._opened = PerLoop(lambda: _Opened(self._path, self._max_bytes), _Opened.close)
 

@@ -277,7 +277,9 @@ class AsgiApp:
         if not self.budget.take(len(body)):
             return too_much()
         try:
-            info = RouteInfo(not self._draining, http_request.principal, http_request.access)
+            info = RouteInfo(
+                not self._draining, http_request.principal, http_request.access, self.server.records
+            )
             return await self._routes.serve(http_request, body, info)
         finally:
             self.budget.held -= len(body)

@@ -9,6 +9,7 @@ from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.request import App, HttpRequest
 
 if TYPE_CHECKING:
+    from mcprev.core.store import Records
     from mcprev.transports.http.server.access import Access
 
 
@@ -34,6 +35,8 @@ class RouteInfo:
     """The principal; None for a route without `auth`."""
     access: Access | None
     """The content of the token; None for a route without `auth`, and for a server without tokens."""
+    records: Records | None = None
+    """The store of the server, if it has one."""
 
 
 class NoRoutes:

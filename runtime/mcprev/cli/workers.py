@@ -1,0 +1,83 @@
+"""What `mcprev serve --workers` checks: that no worker of a server keeps to itself what a client needs at another one."""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from mcprev.core.store import Records
+    from mcprev.server.server import Server
+    from mcprev.serving.worker import SupervisedWorker
+    from mcprev.transports.http.server.options import HttpSettings
+
+SESSIONS: Final = "mcprev.workers"
+"""The package that shares sessions between workers."""
+_logger: Final = logging.getLogger("mcprev.server")
+
+
+def check_workers(server: Server, settings: HttpSettings, worker: SupervisedWorker) -> None:
+    """Raise `click.ClickException` if several workers cannot serve the clients of a server, and say what would fail.
+
+    What works with limits is logged, by one worker for all.
+    """
+    count = worker.settings.workers
+    if count == 1:
+        return
+    kept = [each for each in (_sessions(server, settings), _tasks(server), _memory(server)) if each]
+    if kept:
+        raise click.ClickException(
+            f"{count} workers cannot serve this server:\n- "
+            + "\n- ".join(kept)
+            + "\nor serve with --workers 1"
+        )
+    if server.records is None and worker.settings.reports:
+        _logger.warning(
+            "without a store, each of the %d workers keeps to itself: the key of request states, so that tools that ask "
+            "with `ctx.ask` need `states=`; `ctx.session`; what `changed` tells clients; the counts of rate limits. --store URL "
+            "shares them",
+            count,
+        )
+
+
+def _sessions(server: Server, settings: HttpSettings) -> str | None:
+    """Return why clients with sessions cannot be served, and what to do."""
+    with_sessions = [revision.name for revision in server.identity.revisions if revision.handshake]
+    if not with_sessions or not (settings.sessions or settings.sse):
+        return None
+    only = "serve only revisions without sessions, with `revisions=` or `sessions=False`"
+    if find_spec(SESSIONS) is None:
+        return f"sessions ({', '.join(with_sessions)}) are known to one worker only: {only}"
+    if not hasattr(server.records, "append"):
+        return (
+            f"sessions ({', '.join(with_sessions)}) are known to one worker only: pass --store URL, such as sqlite:///app.db for "
+            f"workers of one machine, or {only}"
+        )
+    return None
+
+
+def _tasks(server: Server) -> str | None:
+    """Return why tasks cannot be served, and what to do."""
+    if server.tasks is None or server.records is not None:
+        return None
+    return "tasks run in one worker, and no other could tell of them: pass --store URL, or leave out `tasks=`"
+
+
+def _memory(server: Server) -> str | None:
+    """Return why the store is of no use, and what to do."""
+    from mcprev.stores.memory import MemoryRecords
+
+    if not isinstance(server.records, MemoryRecords):
+        return None
+    return "the store is in the memory of each worker: pass --store URL, such as sqlite:///app.db"
+
+
+def store_place(records: Records | None) -> str | None:
+    """Return where a store is, without credentials; its type for one of somebody else, None without a store."""
+    if records is None:
+        return None
+    found: object = getattr(records, "place", None)
+    return found if isinstance(found, str) else type(records).__name__

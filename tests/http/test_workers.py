@@ -1,0 +1,253 @@
+"""`mcprev serve --workers`: real processes on one port. What a client sees while they end and are replaced.
+
+HTTP-3, LIFE-16. `test_supervisor.py` has what the supervisor does in each case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+from click import ClickException
+from click.testing import CliRunner, Result
+
+import mcprev
+from mcprev.cli import main as command, workers as checking
+from mcprev.serving.worker import SupervisedWorker, WorkerSettings
+from mcprev_types.latest import models as m
+from named import E
+from redis_server import RedisServer
+from requirements import req
+from running import run, until
+from served_workers import ServedWorkers, free_port, served
+
+APP = Path(__file__).parent / "workers_app.py"
+LIMIT = 60.0
+
+
+async def pid(client: mcprev.Client) -> int:
+    found = (await client.call_tool("pid")).data
+    assert isinstance(found, int)
+    return found
+
+
+async def all_pids(server: ServedWorkers, count: int) -> set[int]:
+    """The processes that answer, each on a connection of its own, until there are so many."""
+    found: set[int] = set()
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            async with mcprev.connect(server.url, mode=E) as client:
+                found.add(await pid(client))
+    return found
+
+
+@req("HTTP-3", "LIFE-16", at=E)
+def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Path) -> None:
+    """Killed, told to stop and replaced all: a client with a tool that may be repeated notices nothing."""
+    shutil.copy(APP, tmp_path / "app.py")
+
+    async def main() -> None:
+        async with served("app.py:app", 2, "--store", "sqlite:///app.db", "--health", cwd=tmp_path) as server:
+            assert "; workers: 2; store: sqlite:///" in server.said
+            assert server.said.count("listening at") == 1
+            before = set(server.pids.values())
+            assert await all_pids(server, 2) == before
+            async with aiohttp.ClientSession() as http:
+                for path, text in (("healthz", "alive"), ("ready", "ready")):
+                    async with http.get(server.url.replace("mcp", path)) as answer:
+                        assert (answer.status, (await answer.json())["status"]) == (200, text)
+            calls, stop = 0, False
+
+            async def call_all_the_time() -> None:
+                nonlocal calls
+                async with mcprev.connect(server.url, mode=E) as client:
+                    await client.list_tools()  # says that the tool may be repeated
+                    while not stop:
+                        await pid(client)
+                        calls += 1
+
+            async def wait_in_one(name: str) -> int:
+                async with mcprev.connect(server.url, mode=E) as client:
+                    found = (await client.call_tool("wait_for", {"file": str(tmp_path / name)})).data
+                    assert isinstance(found, int)
+                    return found
+
+            calling = [asyncio.create_task(call_all_the_time()) for _ in range(3)]
+            server.kill(1)
+            await server.until(starts=3)
+            server.kill(2, signal.SIGTERM)
+            await server.until(starts=4)
+            between = set(server.pids.values())
+            assert not before & between
+            waiting = asyncio.create_task(wait_in_one("file"))
+            await until((tmp_path / "file.begun").exists)
+            server.send(signal.SIGHUP)
+            await server.until("are replaced, one after another")
+            await server.until(starts=5)
+            (tmp_path / "file").touch()
+            assert await waiting in between  # it has finished in the worker that it began in
+            await server.until("all workers have been replaced")
+            assert not between & set(server.pids.values())
+            stop, seen = True, calls
+            await asyncio.gather(*calling)
+            assert seen > 0
+            server.send(signal.SIGTERM)
+            assert await server.ended() == 0
+            with socket.socket() as trial:
+                assert trial.connect_ex(("127.0.0.1", server.port)) != 0
+
+    run(main(), limit=LIMIT)
+
+
+@req("HTTP-3", "LIFE-16", at=E)
+def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    async def main() -> None:
+        port = free_port()
+        async with served(f"{APP}:app", 1, cwd=tmp_path, port=port) as server:
+            server.send(signal.SIGKILL)
+            await server.ended()  # the pipe of stderr ends with the last process that has it
+            with socket.socket() as trial:
+                assert trial.connect_ex(("127.0.0.1", port)) != 0
+
+    run(main(), limit=LIMIT)
+
+
+@req("HTTP-3", at=E)
+def test_a_store_in_the_environment_is_shared_and_its_password_shown_nowhere(tmp_path: Path) -> None:
+    """Questions are answered at any worker, and state is the same at each; without the store nothing is ready."""
+    secret = "s3cret"  # noqa: S105 - of a server that the test starts
+    redis = RedisServer("--requirepass", secret).start()
+    environment = {"MCPREV_STORE": redis.url(credentials=f":{secret}")}
+
+    class Named(mcprev.ClientHandler):
+        async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:
+            return m.ElicitResult(action="accept", content={"value": "ann"})
+
+    async def main() -> None:
+        async with served(f"{APP}:app", 2, "--health", cwd=tmp_path, environment=environment) as server:
+            assert secret not in server.said
+            assert "; workers: 2; store: unix://" in server.said
+            handle, seen, asked = None, set[int](), set[str]()
+            while len(seen) < 2 or len(asked) < 2:
+                async with mcprev.connect(server.url, mode=E, handler=Named()) as client:
+                    seen.add(await pid(client))
+                    given = {"text": "kept"} if handle is None else {"handle": handle}
+                    kept, handle = (await client.call_tool("remember", given)).read(tuple[str, str])
+                    assert kept == "kept"
+                    asked.add((await client.call_tool("name")).text)
+            assert all(text.startswith("ann of ") for text in asked)
+            redis.pause()
+            ready = server.url.replace("mcp", "ready")
+            async with aiohttp.ClientSession() as http, asyncio.timeout(20):
+                while (await http.get(ready)).status != 503:
+                    pass  # one of the last second still counts
+                redis.go_on()
+                while (await http.get(ready)).status != 200:
+                    pass
+
+    try:
+        run(main(), limit=LIMIT)
+    finally:
+        redis.go_on()
+        redis.end()
+
+
+# -- what is refused -----------------------------------------------------------------------------------------
+
+
+def checked(server: mcprev.Server, workers: int = 2) -> str:
+    """What the command says to several workers of a server; empty if nothing."""
+    one, two = socket.socketpair()
+    settings = WorkerSettings(
+        number=1, workers=workers, listening=one.detach(), link=two.detach(), reports=True
+    )
+    worker = SupervisedWorker(settings)
+    try:
+        checking.check_workers(server, server.asgi().settings, worker)
+    except ClickException as error:
+        return error.message
+    finally:
+        worker.listening.close()
+        worker._link.close()
+    return ""
+
+
+def made(*revisions: str, **options: object) -> mcprev.Server:
+    return mcprev.App("a", "1", revisions=revisions or None, **options).server  # type: ignore[arg-type]
+
+
+def test_several_workers_need_a_store_for_what_clients_need_at_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite = mcprev.open_store("sqlite:///unused.db")
+    assert checked(made(), workers=1) == ""
+    assert "sessions (2024-11-05, " in checked(made())
+    assert "tasks run in one worker" in checked(made(E, tasks=mcprev.Tasks({})))
+    assert "in the memory of each worker" in checked(made(E, store=mcprev.MemoryStore()))
+    assert checked(made(E, tasks=mcprev.Tasks({}), store=sqlite)) == ""
+    assert caplog.messages == []
+    assert checked(made(E)) == ""
+    assert "--store URL shares them" in caplog.messages[0]
+    assert checked(made(http={"sessions": False})) == ""
+    monkeypatch.setattr(checking, "SESSIONS", "json")  # as if the package that shares sessions were there
+    assert checked(made(store=sqlite)) == ""
+    assert "pass --store URL" in checked(made())
+    assert "pass --store URL" in checked(made(store=mcprev.MemoryRecords()))
+
+
+def test_a_server_that_cannot_be_served_says_so_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(f"{APP}:with_sessions", 3, cwd=tmp_path, wait=False) as server:
+            assert await server.ended() == 1
+            assert server.said.count("Error: 3 workers cannot serve this server") == 1
+            assert "exit code 1 before it was ready: the server does not start" in server.said
+
+    run(main(), limit=LIMIT)
+
+
+def said(*arguments: str, **environment: str) -> Result:
+    done = CliRunner().invoke(command, ["serve", f"{APP}:app", *arguments], env=environment)
+    assert done.exit_code != 0
+    return done
+
+
+def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "require --http" in said("--workers", "2").output
+    assert "require --http" in said("--health").output
+    for url in ("nonsense://user:s3cret@host", "redis://user:s3cret@host:port/0"):
+        for done in (said("--http", "8000", "--store", url), said("--http", "8000", MCPREV_STORE=url)):
+            assert "--store, or MCPREV_STORE," in done.output
+            assert "s3cret" not in done.output
+    assert "0 is not in the range" in said("--http", "8000", "--workers", "0").output
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "in use" in said("--http", where, "--workers", "2").output
+    assert "is for the supervisor alone" in said("--http", "8000", MCPREV_WORKER="{}").output
+    monkeypatch.setattr("sys.platform", "win32")
+    assert "which Windows has not" in said("--http", "8000", "--workers", "2").output
+
+
+def test_the_store_of_the_command_replaces_that_of_the_server(tmp_path: Path) -> None:
+    """Also on stdio, where what one process has stored is there for the next."""
+    module = (
+        "import mcprev\n"
+        "app = mcprev.App('a', '1', store=mcprev.MemoryStore(), tasks=mcprev.Tasks({}))\n"
+        "@app.tool\n"
+        "async def where(ctx: mcprev.Context) -> str:\n"
+        "    return type(app.server.records).__name__\n"
+    )
+    (tmp_path / "app.py").write_text(module)
+
+    async def main() -> None:
+        target = mcprev.stdio(
+            "python", "-m", "mcprev", "serve", "app.py", "--store", "sqlite:///here.db", cwd=tmp_path
+        )
+        async with mcprev.connect(target) as client:
+            assert (await client.call_tool("where")).text == "SqliteStore"
+
+    run(main())
