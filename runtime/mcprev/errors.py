@@ -99,6 +99,8 @@ class RpcError(McpError):
         self.data = data
         self.http_status: int | None = None
         """The HTTP status of the response that carried the error, if an HTTP request failed with it; otherwise None."""
+        self.raw: Mapping[str, Json] | None = None
+        """The `error` member as the peer sent it; None for an error of this side."""
 
     def to_wire(self) -> dict[str, Json]:
         """Return the `error` member of a response."""
@@ -111,9 +113,11 @@ class RpcError(McpError):
     def from_wire(error: Mapping[str, Json]) -> RpcError:
         """Return the exception for an `error` member that a peer sent, which has a code and a message."""
         code, message, data = int(error["code"]), str(error["message"]), error.get("data")
-        if code == INVALID_PARAMS and _member(data, "uri") is not None:
-            return ResourceNotFound(message, data=data, code=code)
-        return _BY_CODE.get(code, UnknownRpcError)(message, data=data, code=code)
+        missing = code == INVALID_PARAMS and _member(data, "uri") is not None
+        found = ResourceNotFound if missing else _BY_CODE.get(code, UnknownRpcError)
+        made = found(message, data=data, code=code)
+        made.raw = error
+        return made
 
 
 def _member(data: object, name: str) -> object:

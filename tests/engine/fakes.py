@@ -38,6 +38,7 @@ def check_timeout(events: list[Event], call: Call, kind: str, elapsed: float) ->
 class FakeServer:
     """A server that serves tools and resources."""
 
+    relays = False
     caps: Mapping[str, Json] = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -76,6 +77,7 @@ class FakeServer:
 class FakeClient:
     """A client that can sample."""
 
+    relays = False
     caps: Mapping[str, Json] = {"sampling": {}}
 
     def __init__(self, *names: str) -> None:

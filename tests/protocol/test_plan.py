@@ -563,3 +563,20 @@ def test_neg_2_results_are_read() -> None:
     assert discovered({"supportedVersions": ["a", 1, "b"]}) == Discovered(("a", "b"))
     assert initialized({"protocolVersion": "a"}) == Initialized("a")
     assert isinstance(initialized({"protocolVersion": 1}), InvalidReply)
+
+
+@req("NEG-1", "AMB-2", everywhere=True)
+@pytest.mark.parametrize("row", ABCD, ids=lambda row: row.name)
+def test_a_preferred_revision_is_asked_for_first(row: Revision) -> None:
+    plan = start(DEFAULT, prefer=row)
+    assert plan.step == Initialize(row)
+    assert advance(plan, Initialized(row.version)).step == Ready(row, Method.INITIALIZE)
+    other = next(found for found in reversed(ABCD) if found is not row)
+    assert advance(plan, Initialized(other.version)).step == Ready(other, Method.INITIALIZE)
+    refused = advance(plan, Refused(RpcError("no", code=METHOD_NOT_FOUND), None))
+    assert refused.step == Discover(E), "a server without sessions is found too"
+    known = start(DEFAULT, prefer=row, verdict=Era.HANDSHAKE)
+    assert known.step == Initialize(row)
+    assert start(DEFAULT, prefer=row, verdict=Era.STATELESS).step == Discover(E)
+    assert start((E,), prefer=row).step == Discover(E)
+    assert start(DEFAULT, prefer=E).step == Discover(E)

@@ -42,6 +42,7 @@ from mcprev.core.capabilities import (
     with_extensions,
 )
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.errors import (
@@ -61,7 +62,7 @@ from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine, steps, versions as negotiate
-from mcprev.revisions import LATEST, Era, HttpShape
+from mcprev.revisions import LATEST, Era, HttpShape, Revision
 
 if TYPE_CHECKING:
     from mcprev.transports.memory import PipeServer
@@ -203,7 +204,7 @@ class connect:  # noqa: N801 - called like a function
             tasks=tasks,
         )
         self._server_cache = ServerCache(cache, scope, validate)
-        self._new_opener = partial(_Opener, target, identity, probe_timeout, open_timeout)
+        self._new_opener = partial(Opener, target, identity, probe_timeout, open_timeout)
         self._new_settings = partial(
             ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval),
             self._server_cache,
@@ -225,7 +226,7 @@ class connect:  # noqa: N801 - called like a function
         cache, now = self._server_cache, asyncio.get_running_loop().time
         telemetry = self._telemetry
         handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
-        opener = self._new_opener(handler)
+        opener = self._new_opener(handler, self._identity.result_types)
         if self._record is not None:
             from mcprev.recording.recording import Recording, RecordingProtocol
 
@@ -257,14 +258,16 @@ class connect:  # noqa: N801 - called like a function
 
 
 @dataclass(slots=True, eq=False)
-class _Opener:
+class Opener:
     """Opens the connections of one client, one after the other, by the steps of a plan."""
 
     _target: Target
-    _identity: ClientCapabilities
+    _local: LocalInfo
     _probe_timeout: float
     _open_timeout: float
-    _handler: ClientRequestHandler
+    _handler: RequestHandler[Connection]
+    _result_types: frozenset[str] = frozenset()
+    """The result types that the client accepts besides those of the schema."""
     files: ExitStack = field(default_factory=ExitStack)
     new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
     _connection: Connection | None = None
@@ -278,16 +281,21 @@ class _Opener:
         await self._target.close()
         self.files.close()
 
-    async def open(self, verdict: Era | None, prior: dict[str, Json] | None) -> OpenedConnection:
-        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `verdict` a known era."""
+    async def open(
+        self, verdict: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
+    ) -> OpenedConnection:
+        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `verdict` a known era, and
+        `prefer` the revision to ask for first if it has a handshake.
+        """
         self._connection, self._result, self._error = None, {}, None
         try:
-            plan = await self._run(self._plan(verdict, None if prior is None else prior["supportedVersions"]))
+            versions = None if prior is None else prior["supportedVersions"]
+            plan = await self._run(self._plan(verdict, versions, prefer))
             discovery = self._settle(plan, prior)
         except BaseException:
             await self._close()
             raise
-        return OpenedConnection(self.connection, plan, discovery)
+        return OpenedConnection(self.connection, plan, discovery, self._result)
 
     async def reopen(self, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
@@ -300,29 +308,31 @@ class _Opener:
         step = lost.plan.step
         return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
 
-    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> steps.Plan:
+    def _plan(self, verdict: Era | None, prior: Sequence[str] | None, prefer: Revision | None) -> steps.Plan:
         """Return the first step, from what is known about the target."""
-        target, revisions = self._target, self._identity.revisions
+        target, revisions = self._target, self._local.revisions
         if not isinstance(target, HttpTarget):
-            return machine.start(revisions, verdict=verdict, prior=prior)
+            return machine.start(revisions, verdict=verdict, prior=prior, prefer=prefer)
         known = target.known
         era = verdict if verdict is not None or known is None else known.era
         shape = None if known is None else known.shape
-        return machine.start(revisions, target.probe, verdict=era, prior=prior, shape=shape)
+        return machine.start(revisions, target.probe, verdict=era, prior=prior, shape=shape, prefer=prefer)
 
     @property
     def connection(self) -> Connection:
+        """The connection that was opened last."""
         assert self._connection is not None
         return self._connection
 
     @property
     def protocol(self) -> ClientProtocol:
+        """The protocol of the connection that was opened last."""
         return cast("ClientProtocol", self.connection.protocol)
 
     async def _spawn(self, shape: HttpShape | None) -> None:
         """Open a connection; a previous one is closed first."""
         await self._close()
-        target, protocol = self._target, self.new_protocol(self._identity, self._identity.result_types)
+        target, protocol = self._target, self.new_protocol(self._local, self._result_types)
         if isinstance(target, HttpTarget):
             self._connection = await target.open(protocol, self._handler, shape)
         else:

@@ -56,6 +56,8 @@ class OpenedConnection:
     plan: Plan
     discovery: Mapping[str, Json]
     """The server's DiscoverResult at the latest revision."""
+    introduction: Mapping[str, Json]
+    """The result of `initialize` or `server/discover` as the server sent it; empty if neither was needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ a peer first negotiates it, so that only the generated packages in use are impor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
@@ -90,6 +90,8 @@ class Capabilities:
     """The methods that extensions add."""
     base: ClassVar[str]
     """The name of the handler's base class in each package."""
+    relays = False
+    """Whether this peer passes on messages of others, see `LocalInfo`."""
     _direction: ClassVar[Direction]
 
     def __post_init__(self) -> None:
@@ -133,7 +135,7 @@ class Capabilities:
             and (method in served or _keeps_stub(handler, spec, written))
         ]
 
-    def notifications(self, revision: Revision) -> frozenset[str]:
+    def notifications(self, revision: Revision) -> Container[str]:
         """Return the notifications that the handler receives."""
         return self.received(revision)
 
@@ -258,7 +260,7 @@ class ClientCapabilities(Capabilities):
         return frozenset({TASK}) if self.tasks else frozenset()
 
     @override
-    def notifications(self, revision: Revision) -> frozenset[str]:
+    def notifications(self, revision: Revision) -> Container[str]:
         # Change notifications are always received: subscriptions may need them (SUB-7).
         return self.received(revision) | (revision.methods.keys() & SUBSCRIBABLE)
 

@@ -6,7 +6,7 @@ one request for both engines and a cancellation finds its request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field
 from enum import IntEnum, StrEnum, auto
 from functools import cached_property
@@ -45,11 +45,18 @@ class LocalInfo(Protocol):
         """The configured revisions, oldest first."""
         ...
 
+    @property
+    def relays(self) -> bool:
+        """Whether this peer passes on messages of others: methods that `kinds` does not list are served, `initialize` is
+        answered by the handler, and requests and results keep what they say of their sender.
+        """
+        ...
+
     def kinds(self, revision: Revision, /) -> Mapping[str, RequestKind]:
         """Return the requests served at a revision; any other method is unknown."""  # SEAM-2
         ...
 
-    def notifications(self, revision: Revision) -> frozenset[str]:
+    def notifications(self, revision: Revision) -> Container[str]:
         """Return the notifications that the handler receives at a revision."""
         ...
 
@@ -153,6 +160,8 @@ class IncomingRequest:
         """The encoded response; the transport recognises it among the messages that are sent for the request."""
         self.code: int | None = None
         """The error code of the response; None before the response and for a result."""
+        self.cancel_reason: str | None = None
+        """Why it was cancelled, in the words of the peer or of its transport; None unless it was."""
 
     def respond(self, result: dict[str, Json] | None, error: dict[str, Json] | None = None) -> None:
         """Close the request and send its result or error object, or nothing without either; no effect if it is closed.
@@ -187,6 +196,7 @@ class IncomingRequest:
     def cancel(self, reason: str) -> None:
         """Cancel the request, which gets no response then; no effect if it is closed."""  # CANC-2, HTTPM-6
         if self.open:
+            self.cancel_reason = reason
             self.respond(None)
             self.engine.connection.events.append(RequestCancelled(self, reason))
 

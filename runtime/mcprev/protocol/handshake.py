@@ -73,6 +73,7 @@ class Handshake(Engine):
         super().__init__(connection, local)
         self.state: State = State.NEW
         self._kinds: Mapping[str, RequestKind] = _OPENERS
+        self._unlisted = RequestKind.SERVED if local.relays else RequestKind.UNKNOWN
 
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
         self.negotiated: Revision | None = revision
@@ -98,7 +99,7 @@ class Handshake(Engine):
         if self.connection.closed:
             self.connection.diagnose(f"a request after the connection was lost: {message.method}")
             return
-        kind = self._kinds.get(message.method, RequestKind.UNKNOWN)
+        kind = self._kinds.get(message.method, self._unlisted)
         self.request_actions[self.state][kind](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
@@ -196,9 +197,14 @@ class HandshakeServer(Handshake):
         self._subscriber: Request | None = None
         """The last request that subscribed to one."""
         self.client_info: dict[str, Json] = {}
+        self._opening: IncomingRequest | None = None
+        """The `initialize` that the handler answers."""
 
     def on_initialize(self, message: Request, batch: BatchResponse | None) -> None:
         """Negotiate: accept the requested revision, or offer the latest configured one."""  # LIFE-3, AMB-2
+        if self._opening is not None and self._opening.open:
+            self.refuse_again(message, batch)
+            return
         params = message.params or {}
         asked = params.get("protocolVersion")
         if batch is not None:
@@ -213,11 +219,27 @@ class HandshakeServer(Handshake):
             return
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
-        self._agree(revision, params.get("capabilities"), State.OPENING)
-        self.delayed: dict[int, tuple[Channel, bytes]] | None = {}
+        capabilities = params.get("capabilities")
+        if self.local.relays:
+            given = cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
+            self._opening = self.connection.accept(self, revision, message, None, given)
+            if self._opening is not None:
+                self.connection.events.append(self._opening)
+            return
+        self._begin(revision, capabilities)
         self.connection.reply(
             message, None, jsonrpc.encode_result(message.id, self.local.introduction(revision))
         )
+
+    def open_with(self, incoming: IncomingRequest, result: dict[str, Json]) -> None:
+        """Open the session, and answer its `initialize` with a result of the handler; no effect if it was cancelled."""
+        if incoming.open:
+            self._begin(incoming.revision, incoming.capabilities)
+            incoming.respond(result)
+
+    def _begin(self, revision: Revision, capabilities: object) -> None:
+        self._agree(revision, capabilities, State.OPENING)
+        self.delayed: dict[int, tuple[Channel, bytes]] | None = {}
 
     def assume(self, revision: Revision) -> None:
         """Open a session without `initialize`, at a revision, for an unknown client."""  # AMB-15

@@ -117,6 +117,8 @@ class StatelessServer(Engine):
         if missing:  # MOD-6
             return missing_capability(missing)
         kind = self.local.kinds(revision).get(message.method)
+        if kind is None and self.local.relays:
+            return revision, RequestKind.SERVED  # not remembered, because a client can name any method
         if kind is None:  # MOD-14
             return unknown_method(message.method)
         if not requirements:
@@ -181,6 +183,8 @@ class StatelessServer(Engine):
     @override
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
         """Add the result type, the server info and the cache hints to a result."""  # BASE-13, MOD-7, CACHE-1
+        if self.local.relays:
+            return
         kind = result.setdefault("resultType", COMPLETE)
         stamp = self._stamps.get((request.revision.name, request.method))
         cacheable, server_meta = stamp or self._find_stamp(request.revision, request.method)
@@ -303,6 +307,8 @@ class StatelessClient(Engine):
             self.check_sendable(method)
         own_meta = self._own_meta
         caller_meta = None if params is None else params.get("_meta")
+        if self.local.relays and caller_meta and VERSION in caller_meta:
+            return params
         if params is None or caller_meta is not own_meta:
             # The caller's members are kept, except for those that describe the connection (META-9).
             params = {**(params or {}), "_meta": {**caller_meta, **own_meta} if caller_meta else own_meta}
@@ -356,7 +362,7 @@ class StatelessClient(Engine):
     def accept(self, call: Call, result: dict[str, Json]) -> None:
         """Complete a call, or fail it if the type of its result is unknown."""  # BASE-14, BASE-15
         kind = result.get("resultType", COMPLETE)
-        if isinstance(kind, str) and kind in self._result_types:
+        if self.local.relays or (isinstance(kind, str) and kind in self._result_types):
             self.connection.events.append(CallCompleted(call, result))
         else:
             error = RemoteProtocolError(f"a result of unknown type {kind!r:.60}", raw=result)

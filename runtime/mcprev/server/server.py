@@ -22,6 +22,7 @@ from mcprev.core.capabilities import (
     with_extensions,
 )
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.store import COMMAND_STORE
@@ -229,7 +230,7 @@ class Server:
             from mcprev.server.middleware import wrap
 
             around = partial(wrap, tuple(middleware))
-        self.request_handler: RequestDispatcher = RequestDispatcher(
+        self._dispatcher = RequestDispatcher(
             self,
             self.identity,
             self._states,
@@ -239,6 +240,7 @@ class Server:
             show_errors=show_errors,
             prepare=None if keys is None else keys.refresh,
         )
+        self.request_handler: RequestHandler[Connection] = self._dispatcher
         """Serves the requests of every connection."""
         self.routes: Callable[[], Mapping[str, Route]] = dict
         """Returns the routes of the app, which are served beside those of the options."""
@@ -247,7 +249,7 @@ class Server:
         self._ping_interval = check_interval(ping_interval)
         self.guard: Callable[[str], Check | None] = lambda _: None
         """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
-        self._guarded = GuardedChanges(self.request_handler.context)
+        self._guarded = GuardedChanges(self._dispatcher.context)
 
     @property
     def session_states(self) -> SessionStates:
@@ -427,7 +429,7 @@ class Server:
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
         """Notify the clients of this process of a change, which may have happened in another."""
         if kind is Changed.TOOLS:
-            self.request_handler.tools.forget()
+            self._dispatcher.tools.forget()
         for forget in self.forget:
             forget(kind, uri)
         check = None if uri is None else self.guard(uri)

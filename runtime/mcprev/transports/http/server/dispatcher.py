@@ -172,13 +172,16 @@ class HttpDispatcher:
         session = self._session(http_request.principal, lasting=True)
         response_stream = self._respond(http_request, session, accepted(http_request.headers.get(b"accept")))
         set_origin(message, response_stream)
-        session.receive(message)
-        if session.protocol.session.agreed:
+
+        def opened() -> None:
             self._server.keep(session)
             self.sessions.add(session, client)
             if self._expiry is None:
                 self._expiry = self.loop.call_later(self._settings.idle, self._expire)
             response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
+
+        session.on_open = opened
+        session.receive(message)
         await response_stream.finish()
         return None
 

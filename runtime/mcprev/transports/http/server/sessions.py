@@ -149,6 +149,8 @@ class Session(AsgiConnection):
         self._finished: deque[int] = deque()
         self._gets: list[SessionStream] = []
         self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
+        self.on_open: Callable[[], None] | None = None
+        """Called when `initialize` has succeeded, before its response is sent."""
         self.places: tuple[OrderedDict[str, Session], ...] = ()
         """The collections that contain this session, each ordered by last use; empty after the end."""
 
@@ -161,6 +163,9 @@ class Session(AsgiConnection):
     def _on_opened(self, event: SessionOpened) -> None:
         super()._on_opened(event)
         self.revision = event.revision
+        if self.on_open is not None:
+            self.on_open()
+            self.on_open = None
 
     @property
     def resumable(self) -> bool:
