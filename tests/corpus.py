@@ -22,7 +22,8 @@ from mcprev_codegen import ir
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.ir.nodes import Json
 from mcprev_codegen.python.names import attribute
-from mcprev_codegen.resolve.schema import FlatField, Schema
+from mcprev_codegen.resolve.flat import FlatField
+from mcprev_codegen.resolve.schema import Schema
 
 Strategy: TypeAlias = st.SearchStrategy[Json]
 JsonObject: TypeAlias = dict[str, Json]

@@ -18,7 +18,8 @@ from typing_extensions import override
 import normal_form
 from mcprev_codegen import ir
 from mcprev_codegen.emit import json_schema as jsonschema
-from mcprev_codegen.resolve.schema import FlatType, Schema
+from mcprev_codegen.resolve.flat import FlatType
+from mcprev_codegen.resolve.schema import Schema
 from pinned import ROOT, faithful_definitions, load
 
 LISTED: Final = ROOT / "tests" / "codegen" / "faithful_differences.toml"

@@ -39,8 +39,7 @@ from mcprev_codegen.ir.nodes import (
     Tuple as Tuple,
     TypeExpr as TypeExpr,
     Union as Union,
-    derive_fields as derive_fields,
-    distinct as distinct,
+    derive as derive,
     hoisted as hoisted,
 )
 from mcprev_codegen.ir.visit import (

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from typing_extensions import override
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Literal: TypeAlias = "str | int | float | bool"
@@ -81,11 +83,19 @@ ANYTHING: Final = frozenset({Prim("unknown"), Prim("any")})
 """The types of any value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lit:
-    """A literal type such as `"text"`, `5` or `true`."""
+    """A literal type such as `"text"`, `5` or `true`; `1`, `1.0` and `true`, which Python takes as equal, are different."""
 
     value: Literal
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lit) and repr(self.value) == repr(other.value)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,8 @@ class IndexSig:
 
     key: str
     value: TypeExpr
+    undefined: bool = field(default=False, compare=False)
+    """Whether `undefined` is one of the values: a member that `Pick` finds here may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +213,8 @@ class Field:
     tags: Tags = NO_TAGS
     doc: Doc = NO_DOC
     span: Span = field(default=Span(0, 0), compare=False)
+    undefined: bool = field(default=False, compare=False)
+    """Whether it is optional since `undefined` is one of its values, as it remains in `Required`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +255,28 @@ class Const:
 Decl: TypeAlias = Interface | Alias | Const
 
 
-def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> list[Field]:
-    """Return the members that `Pick`, `Omit`, `Partial` or `Required` derive from others."""
-    if kind in ("Pick", "Omit"):
-        named = frozenset(keys)
-        return [f for f in fields if (f.name in named) == (kind == "Pick")]
-    return [dataclasses.replace(f, optional=kind == "Partial") for f in fields]
+def derive(
+    kind: str, fields: Sequence[Field], index: IndexSig | None, keys: Sequence[str]
+) -> tuple[tuple[Field, ...], IndexSig | None]:
+    """Return the members and the index signature that `Pick`, `Omit`, `Partial` or `Required` derive from others.
+
+    The keys of a type with an index signature are all strings: `Pick` finds each of them, `Omit` leaves none by name.
+    """
+    wanted, names = frozenset(keys), {f.name for f in fields}
+    match kind:
+        case "Pick":
+            added = (
+                Field(key, index.value, index.undefined, undefined=index.undefined)
+                for key in keys
+                if index and key not in names
+            )
+            return (*(f for f in fields if f.name in wanted), *added), None
+        case "Omit":
+            return tuple(f for f in fields if index is None and f.name not in wanted), index
+        case "Partial":
+            return tuple(dataclasses.replace(f, optional=True, undefined=False) for f in fields), index
+        case _:
+            return tuple(dataclasses.replace(f, optional=f.undefined) for f in fields), index
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +302,3 @@ def hoisted(type_: TypeExpr) -> HoistedType:
     """Return a type of a hoisted schema."""
     assert not isinstance(type_, Intersection | Derived), f"hoisting leaves no {type(type_).__name__}"
     return type_
-
-
-def distinct(types: Iterable[TypeExpr]) -> tuple[TypeExpr, ...]:
-    """Return types without duplicates, in order; `1`, `1.0` and `true`, which Python takes as equal, are different."""
-    return tuple({repr(type_): type_ for type_ in types}.values())

@@ -1,4 +1,5 @@
 """Questions to one schema: what a name means, which members it has, and a name for each inline object."""
 
+from mcprev_codegen.resolve.flat import FlatField as FlatField, FlatType as FlatType
 from mcprev_codegen.resolve.inline_objects import hoist as hoist
-from mcprev_codegen.resolve.schema import FlatField as FlatField, FlatType as FlatType, Schema as Schema
+from mcprev_codegen.resolve.schema import Schema as Schema

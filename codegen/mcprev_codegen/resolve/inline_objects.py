@@ -107,15 +107,19 @@ class _Hoister:
         named = ir.Interface(name, bases, tags=owner.tags, doc=owner.doc, span=owner.span)
         if name != owner.name:
             named = replace(named, tags=ir.NO_TAGS)
-        fields: tuple[ir.Field, ...] = ()
+        fields: dict[str, ir.Field] = {}
         index: ir.IndexSig | None = None
         for part in parts:
             if isinstance(part, ir.Obj):
-                fields += self._fields(part.fields, named)
-                index = index or self._index(part.index, named)
+                fields |= {f.name: f for f in part.fields}
+                index = index or part.index
             elif part not in bases:
                 raise self.schema.fail(owner, f"'{name}' intersects something that is not an object")
-        return replace(named, fields=fields, index=index)
+        if isinstance(type_, ir.Intersection):
+            fields |= self.schema.narrowed(type_, owner.name)
+        return replace(
+            named, fields=self._fields(tuple(fields.values()), named), index=self._index(index, named)
+        )
 
 
 def _element(type_: ir.TypeExpr) -> ir.TypeExpr:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -15,6 +15,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.resolve.flat import FlatField, FlatType, join, override
 
 _MAX_BASES: Final = 50
 """The maximum number of types that extend one another, one after the other."""
@@ -22,37 +23,8 @@ _MAX_FIELDS: Final = 50_000
 """The maximum number of members of all objects, inherited ones included; upstream has a tenth of that."""
 _MAX_OPENED: Final = 200_000
 """The maximum number of members of all unions, those of the unions in them included."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlatField:
-    """A member as on the wire, with the types that declare it and that it overrides."""
-
-    field: ir.Field
-    declared_in: str
-    overrides: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The member's name on the wire."""
-        return self.field.name
-
-
-@dataclass(frozen=True)
-class FlatType:
-    """An object type with all its members; an inherited member keeps the position of its first declaration."""
-
-    fields: tuple[FlatField, ...]
-    index: ir.IndexSig | None = None
-    own_index: bool = False
-
-    def get(self, name: str) -> ir.Field | None:
-        """Return the member with a wire name; None if there is none."""
-        return self._by_name.get(name)
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, ir.Field]:
-        return {f.name: f.field for f in self.fields}
+_PLAIN: Final = tuple(map(ir.Prim, ("string", "number", "boolean", "null")))
+"""The types of which two different ones have no value in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +188,7 @@ class Schema:
             else:
                 found.append(member)
         self._opened.append(self._opened[-1] + steps)
-        self._members[type_] = ir.distinct(found)
+        self._members[type_] = tuple(dict.fromkeys(found))
         return self._members[type_]
 
     def alias_kind(self, name: str) -> str:
@@ -302,7 +274,7 @@ class Schema:
         else:
             bases = [self._flatten(base, name, (*seen, name)) for base in decl.bases]
             own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
-            flat = _override(_join(bases), own)
+            flat = override(join(bases), own)
         self._flat[name] = flat
         self._sizes.append((self._sizes[-1] if self._sizes else 0) + len(flat.fields))
         if self._sizes[-1] > _MAX_FIELDS:
@@ -321,19 +293,87 @@ class Schema:
                 return FlatType((), ir.IndexSig("key", value), own_index=True)
             case ir.Derived(kind, base, keys):
                 flat = self._flatten(base, owner, seen)
-                kept = ir.derive_fields(kind, [f.field for f in flat.fields], keys)
+                kept, index = ir.derive(kind, [f.field for f in flat.fields], flat.index, keys)
                 if kind == "Pick" and len(kept) < len(keys):
                     missing = next(key for key in keys if flat.get(key) is None)
                     raise self.fail(self._place(owner), f"Pick: there is no member '{missing}'")
                 declared = {f.name: f for f in flat.fields}
-                return replace(flat, fields=tuple(replace(declared[f.name], field=f) for f in kept))
+                fields = (replace(declared.get(f.name, FlatField(f, owner)), field=f) for f in kept)
+                return FlatType(tuple(fields), index, flat.own_index and index is not None)
             case ir.Intersection(members):
                 flat = self._flatten(members[0], owner, seen)
                 for member in members[1:]:
-                    flat = _narrow(flat, self._flatten(member, owner, seen))
+                    flat = self._narrow(flat, self._flatten(member, owner, seen), owner)
                 return flat
             case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Tuple() | ir.Template():
                 raise self.fail(self._place(owner), f"'{owner}' extends a type that is not an object")
+
+    def narrowed(self, type_: ir.Intersection, owner: str) -> dict[str, ir.Field]:
+        """Return the members of an intersection that an interface that extends its parts would have with another type."""
+        inline = [self.flatten(part, owner) for part in type_.members if isinstance(part, ir.Obj)]
+        named = [self.flatten(part, owner) for part in type_.members if not isinstance(part, ir.Obj)]
+        extended = override(join(named), join(inline))
+        found = {f.name: f.field for f in self.flatten(type_, owner).fields}
+        return {
+            name: member
+            for name, member in found.items()
+            if (other := extended.get(name)) is None
+            or (other.type, other.optional) != (member.type, member.optional)
+        }
+
+    def _narrow(self, left: FlatType, right: FlatType, owner: str) -> FlatType:
+        """Return the members of an intersection; a shared one has the values that both of its types have."""
+        fields = {f.name: f for f in left.fields}
+        for f in right.fields:
+            shared = fields.get(f.name)
+            if shared is None:
+                fields[f.name] = f
+            elif (shared.field.type, shared.field.optional) != (f.field.type, f.field.optional):
+                doc = f.field.doc if f.field.doc.text else shared.field.doc
+                type_ = self._common(shared.field.type, f.field.type, f"member '{f.name}'", owner)
+                optional = shared.field.optional and f.field.optional
+                narrowed = replace(f.field, type=type_, optional=optional, doc=doc)
+                fields[f.name] = FlatField(narrowed, f.declared_in, shared.declared_in)
+        index = left.index or right.index
+        if left.index and right.index:
+            value = self._common(left.index.value, right.index.value, "the index signature", owner)
+            index = replace(left.index, value=value)
+        return FlatType(tuple(fields.values()), index, left.own_index or right.own_index)
+
+    def _common(self, left: ir.TypeExpr, right: ir.TypeExpr, what: str, owner: str) -> ir.TypeExpr:
+        """Return the type of the values that two types have in common. Raises `SchemaError` if it is not known."""
+        ours, theirs = self.members(left), self.members(right)
+        sides = (left, ours, theirs), (right, theirs, ours)
+        common = [
+            [one for one in mine if any(self._is_within(one, o) for o in others)] for _, mine, others in sides
+        ]
+        for (type_, mine, _), kept in zip(sides, common, strict=True):
+            if len(kept) == len(mine):
+                return type_
+        if self.is_object(left) and self.is_object(right):
+            return ir.Intersection((left, right))
+        found = tuple(dict.fromkeys(common[0] + common[1]))
+        if not found or any(
+            self.literal(t) is None and self.follow(t) not in _PLAIN for t in (*ours, *theirs)
+        ):
+            raise self.fail(
+                self._place(owner),
+                f"{what} has two types in an intersection, and what they have in common is not known; declare it once",
+            )
+        return found[0] if len(found) == 1 else ir.Union(found)
+
+    def _is_within(self, part: ir.TypeExpr, other: ir.TypeExpr) -> bool:
+        """Return whether each value of a type is known to be one of another; neither is a union."""
+        mine, theirs = self.follow(part), self.follow(other)
+        value, wanted = self.literal(mine), self.literal(theirs)
+        if value is None:
+            return theirs in (mine, *ir.ANYTHING) or (
+                isinstance(mine, ir.Template) and theirs == ir.Prim("string")
+            )
+        if wanted is not None:
+            return repr(value) == repr(wanted)
+        kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+        return theirs in (ir.Prim(kind), *ir.ANYTHING)
 
     def _place(self, owner: str) -> ir.Decl:
         """Return the declaration at which errors about a type's members are reported."""
@@ -405,43 +445,3 @@ class Schema:
     def _tag_values(self, flat: FlatType, name: str) -> tuple[ir.Literal, ...]:
         member = flat.get(name)
         return self.literals(member.type) if member is not None and not member.optional else ()
-
-
-def _join(bases: Iterable[FlatType]) -> FlatType:
-    """Return the members of several bases; the first declaration of a member counts."""
-    fields: dict[str, FlatField] = {}
-    index: ir.IndexSig | None = None
-    for base in bases:
-        for f in base.fields:
-            fields.setdefault(f.name, f)
-        index = index or base.index
-    return FlatType(tuple(fields.values()), index)
-
-
-def _override(base: FlatType, own: FlatType) -> FlatType:
-    """Return inherited members overridden by declared ones, which keep the inherited comment if they have none."""
-    fields = {f.name: f for f in base.fields}
-    for f in own.fields:
-        inherited = fields.get(f.name)
-        if inherited is None:
-            fields[f.name] = f
-        else:
-            doc = f.field.doc if f.field.doc.text else inherited.field.doc
-            fields[f.name] = FlatField(replace(f.field, doc=doc), f.declared_in, inherited.declared_in)
-    return FlatType(tuple(fields.values()), own.index or base.index, own.own_index)
-
-
-def _narrow(left: FlatType, right: FlatType) -> FlatType:
-    """Return the members of an intersection; of a shared member, the right declaration counts as narrower."""
-    fields = {f.name: f for f in left.fields}
-    for f in right.fields:
-        shared = fields.get(f.name)
-        if shared is None:
-            fields[f.name] = f
-        elif shared.field.type != f.field.type or shared.field.optional != f.field.optional:
-            optional = shared.field.optional and f.field.optional
-            doc = f.field.doc if f.field.doc.text else shared.field.doc
-            narrowed = replace(f.field, optional=optional, doc=doc)
-            fields[f.name] = FlatField(narrowed, f.declared_in, shared.declared_in)
-    own = left.own_index or right.own_index
-    return FlatType(tuple(fields.values()), left.index or right.index, own)

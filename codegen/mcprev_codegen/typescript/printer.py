@@ -82,21 +82,26 @@ def _object(fields: tuple[ir.Field, ...], index: ir.IndexSig | None, indent: int
     if not fields and index is None:
         return "{}"
     if not fields and index is not None:
-        return f"{{ [{index.key}: string]: {print_type(index.value, indent)} }}"
+        return f"{{ {_index(index, indent)} }}"
     inner = "  " * (indent + 1)
     lines: list[str] = []
     for field in fields:
         lines += _tags(field.tags, inner)
         lines.append(f"{inner}{print_member(field, indent + 1)}")
     if index is not None:
-        lines.append(f"{inner}[{index.key}: string]: {print_type(index.value, indent + 1)};")
+        lines.append(f"{inner}{_index(index, indent + 1)};")
     return "\n".join(["{", *lines, "  " * indent + "}"])
+
+
+def _index(index: ir.IndexSig, indent: int) -> str:
+    return f"[{index.key}: string]: {print_type(index.value, indent)}{' | undefined' * index.undefined}"
 
 
 def print_member(field: ir.Field, indent: int = 0) -> str:
     """Return a member as in a body, without its tags: `name?: Type;`."""
     key = field.name if _IDENTIFIER.fullmatch(field.name) else json.dumps(field.name, ensure_ascii=False)
-    return f"{key}{'?' if field.optional else ''}: {print_type(field.type, indent)};"
+    type_ = print_type(field.type, indent)
+    return f"{key}: {type_} | undefined;" if field.undefined else f"{key}{'?' * field.optional}: {type_};"
 
 
 def _tags(tags: ir.Tags, indent: str) -> Iterator[str]:

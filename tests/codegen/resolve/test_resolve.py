@@ -157,12 +157,88 @@ FLATTENED: Final = {
         "export interface A { a: string }\nexport type Z = A & { a?: string };",
         "{ a: string }",
     ),
+    "an intersection with a wider type keeps the narrower one": (
+        ("export interface A { a: 5; b: `x${string}`; c: 'x' | null; d: 1 }\n"
+        "export type Z = A & { a: number | null; b: string; c: string | null; d: unknown };"),
+        '{ a: 5; b: `x${string}`; c: "x" | null; d: 1 }',
+    ),
+    "an intersection has the values that its parts share": (
+        ("export interface A { a: 1 | 2 | 'x'; b: true | 1; c: string | 1 }\n"
+        "export type Z = A & { a: 2 | 3 | string; b: 1; c: 'y' | number };"),
+        '{ a: 2 | "x"; b: 1; c: 1 | "y" }',
+    ),
+    "an intersection of objects reaches the objects in them": (
+        "export interface A { a: { x: 1 } }\nexport type Z = A & { a: { y?: 2 } };",
+        "{ a: { x: 1 } & { y?: 2 } }",
+    ),
+    "an intersection of index signatures": (
+        "export interface A { [k: string]: string | null }\nexport type Z = A & { [k: string]: string };",
+        "{ [k: string]: string }",
+    ),
+    "Pick finds a member in the index signature, and leaves that out": (
+        "export interface A { a?: 1; [k: string]: 1 | undefined }\nexport interface Z extends Pick<A, 'a' | 'b'> {}",
+        "{ a?: 1; b: 1 | undefined }",
+    ),
+    "Omit leaves nothing but an index signature": (
+        "export interface A { a: 1; b: 1; [k: string]: 1 }\nexport interface Z extends Omit<A, 'a'> { z: 2 }",
+        "{ z: 2; [k: string]: 1 }",
+    ),
+    "Required keeps undefined": (
+        "export interface A { a?: 1; b: 1 | undefined; c?: 1 | undefined }\nexport type Z = Required<A>;",
+        "{ a: 1; b: 1 | undefined; c: 1 }",
+    ),
+    "Required of Partial takes undefined away": (
+        "export interface A { b: 1 | undefined }\nexport type Z = Required<Partial<A>>;",
+        "{ b: 1 }",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "expected"), FLATTENED.values(), ids=FLATTENED.keys())
 def test_flattening(source: str, expected: str) -> None:
     assert shown(schema_of(source), "Z") == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [source for source, _ in FLATTENED.values() if " & " in source],
+    ids=[name for name, (source, _) in FLATTENED.items() if " & " in source],
+)
+def test_an_intersection_means_the_same_with_and_without_names_for_its_objects(source: str) -> None:
+    schema = schema_of(source)
+    named = hoist(schema)
+    before, after = schema.flat("Z"), named.flat("Z")
+    assert [(f.name, f.field.optional) for f in before.fields] == [
+        (f.name, f.field.optional) for f in after.fields
+    ]
+    for f in before.fields:
+        member = after.get(f.name)
+        assert member is not None
+        if named.is_object(member.type):
+            assert {g.name for g in named.flatten(member.type).fields} == {
+                g.name for g in schema.flatten(f.field.type).fields
+            }
+        else:
+            assert member.type == f.field.type
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "{ a: string[] } & { a: 'x'[] }",
+        "{ a: 1 } & { a: 2 }",
+        "{ a: 1 } & { a: true }",
+        "{ a: string } & { a: number }",
+        "{ a: `x${string}` } & { a: `${string}y` }",
+        "{ a: `x${string}` } & { a: 'xy' | 'z' }",
+        "{ a: { x: 1 } } & { a: { y: 1 } | null }",
+    ],
+)
+def test_an_intersection_whose_values_are_not_known_is_an_error(parts: str) -> None:
+    schema = schema_of(f"export type Z = {parts};")
+    for ask in (lambda: schema.flat("Z"), lambda: hoist(schema)):
+        with pytest.raises(CodegenError, match="member 'a' has two types in an intersection"):
+            ask()
 
 
 def test_an_overriding_member_without_a_comment_keeps_the_inherited_one() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -27,21 +27,24 @@ _EVERYTHING: Final[tuple[ir.TypeExpr, ...]] = (
 )  # fmt: skip
 
 
+_Pair: TypeAlias = tuple[ir.TypeExpr, ir.TypeExpr]
+
+
 @dataclass(frozen=True)
 class Subtyping:
     """Compares types of two schemas by the values they accept."""
 
     sender: View
     receiver: View
-    _assumed: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
-    _refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    _assumed: dict[_Pair, None] = field(default_factory=dict[_Pair, None])
+    _refused: set[_Pair] = field(default_factory=set[_Pair])
     """Pairs that do not fit. That holds for good: an assumption only makes more pairs fit."""
     _open: list[ir.TypeExpr] = field(default_factory=list[ir.TypeExpr])
     """The types that are being compared, from the outermost one on."""
 
     def accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         """Return whether the receiver's type accepts every value of the sender's type."""
-        pair = repr(sent), repr(expected)
+        pair = sent, expected
         if pair in self._assumed or pair in self._refused:
             return pair in self._assumed
         if len(self._open) == _MAX_DEPTH:

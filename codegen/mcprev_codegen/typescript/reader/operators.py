@@ -89,6 +89,15 @@ class Operators:
         keys = [value for value in values if value is not None]
         return tuple(dict.fromkeys(keys)) if len(keys) == len(values) else None
 
+    def _named(self, node: Node) -> tuple[str, ...]:
+        """Return the member names in a type of keys. Raises `SchemaError` for any string."""
+        keys = self.keys(node, self._read(node))
+        if keys is None:
+            self._file.fail(
+                node, "names of members are expected here; write literals, or an alias or enum of them"
+            )
+        return keys
+
     def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
         if type_ == ir.Prim("string"):
             return None
@@ -109,8 +118,7 @@ class Operators:
             case ir.Derived(kind, base, keys):
                 given = [*self.members(node, base).values()]
                 self._file.count(node, len(given))
-                derived = ir.derive_fields(kind, given, keys)
-                return {field.name: field for field in derived}
+                return {field.name: field for field in ir.derive(kind, given, None, keys)[0]}
             case ir.Ref():
                 return self._declared_members(node, type_)
             case _:
@@ -183,12 +191,8 @@ class Operators:
         types = [*self.alternatives(of, self._read(of))]
         if node_text(key) == "number":
             items = [part for type_ in types for part in self._items(of, type_)]
-            return self._inlined(node, union_of(ir.distinct(items)))
-        keys = self.keys(key, self._read(key))
-        if keys is None:
-            self._file.fail(
-                key, "names of members are expected here; write literals, or an alias or enum of them"
-            )
+            return self._inlined(node, union_of(dict.fromkeys(items)))
+        keys = self._named(key)
         fields = [self._member(node, type_, name) for type_ in types for name in keys]
         found = [self._inlined(node, field.type) for field in fields]
         if any(field.optional for field in fields):
@@ -198,7 +202,7 @@ class Operators:
                     "the member is optional, and an absent value has a meaning only in another member; write the type out",
                 )
             found.append(UNDEFINED)
-        return union_of(ir.distinct(found))
+        return union_of(dict.fromkeys(found))
 
     def _member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.Field:
         members = self.members(node, type_)
@@ -230,15 +234,18 @@ class Operators:
         for name, was_optional in given.items():
             with self._scope.bound({node_text(parameter): ir.Lit(name)}):
                 type_, absent = read_member(annotation)
-            optional = modifier in ("?", "+?") or (modifier != "-?" and (was_optional or absent))
-            fields.append(ir.Field(name, type_, optional))
+            optional = modifier in ("?", "+?") or (modifier != "-?" and was_optional)
+            # `-?` takes `undefined` from the members that had `?`.
+            undefined = absent and not (optional or was_optional)
+            fields.append(ir.Field(name, type_, optional or undefined, undefined=undefined))
         return ir.Obj(tuple(fields))
 
     def _mapped_members(self, source: Node) -> dict[str, bool] | None:
-        """Return the names of mapped members, and whether each is optional in the type that `keyof` names them of."""
+        """Return the names of mapped members, and whether each has `?` in the type that `keyof` names them of."""
         if source.type == "index_type_query":
             (of,) = named_children(source)
-            return {name: field.optional for name, field in self.members(of, self._read(of)).items()}
+            members = self.members(of, self._read(of)).items()
+            return {name: field.optional and not field.undefined for name, field in members}
         keys = self.keys(source, self._read(source))
         return None if keys is None else dict.fromkeys(keys, False)
 
@@ -258,8 +265,9 @@ class Operators:
                     ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
                 )
             case _, count if count == _OBJECT_UTILITIES.get(name):
-                keys = self.keys(args[1], self._read(args[1])) if count == 2 else ()
-                return self._derived(node, name, self._read(args[0]), keys or ())
+                return self._derived(
+                    node, name, self._read(args[0]), self._named(args[1]) if count == 2 else ()
+                )
             case "NonNullable", 1:
                 return self._non_nullable(node, self._read(args[0]))
             case ("Exclude" | "Extract"), 2:
@@ -280,11 +288,10 @@ class Operators:
             case ir.Ref() | ir.Derived():
                 return ir.Derived(kind, base, keys)
             case ir.Obj(fields, index):
-                return ir.Obj(tuple(ir.derive_fields(kind, fields, keys)), None if kind == "Pick" else index)
-            case ir.Record(value) if kind == "Pick":
-                return ir.Obj(tuple(ir.Field(key, value) for key in keys))
-            case ir.Record():
-                return base
+                return ir.Obj(*ir.derive(kind, fields, index, keys))
+            case ir.Record(value):
+                found, index = ir.derive(kind, (), ir.IndexSig("key", value), keys)
+                return base if index else ir.Obj(found)
             case _:
                 self._file.fail(
                     node, f"{kind} is only supported for an interface or object; give this type a name"
@@ -312,7 +319,7 @@ class Operators:
         kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
             self._file.fail(node, "this type leaves no value")
-        return union_of(ir.distinct(kept))
+        return union_of(dict.fromkeys(kept))
 
     def _text(self, node: Node, type_: ir.TypeExpr) -> str:
         if isinstance(type_, ir.Lit) and isinstance(type_.value, str) and type_.value[:1] <= "\uffff":
@@ -339,7 +346,7 @@ class Operators:
         if count > MAX_TEMPLATES:
             self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
         self._file.count(node, count * len(parts))
-        return union_of(ir.distinct(self._combined(node, pieces) for pieces in product(*parts)))
+        return union_of(dict.fromkeys(self._combined(node, pieces) for pieces in product(*parts)))
 
     def _pieces(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...]:
         """Return a type in a placeholder as texts, with the names of simple placeholders between them."""

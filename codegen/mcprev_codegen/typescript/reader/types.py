@@ -185,7 +185,7 @@ class TypeReader:
         return tuple(fields.values()), index
 
     def _property(self, node: Node, above: Sequence[Node], trailing: Sequence[Node]) -> ir.Field:
-        optional, name, type_ = False, "", None
+        optional, absent, name, type_ = False, False, "", None
         for child in node.children:
             match child.type:
                 case "property_identifier" | "string" | "number":
@@ -196,7 +196,6 @@ class TypeReader:
                     pass
                 case "type_annotation":
                     type_, absent = self.member_annotation(child)
-                    optional = optional or absent
                 case _:
                     self._file.unsupported(child, "on a member")
         if type_ is None:
@@ -204,7 +203,7 @@ class TypeReader:
         tags, doc = self._file.docs(above)
         if trailing and doc.text is None and doc.notes is None:
             doc = replace(doc, notes=comment_body(node_text(trailing[0])))
-        return ir.Field(name, type_, optional, tags, doc, span(node))
+        return ir.Field(name, type_, optional or absent, tags, doc, span(node), absent and not optional)
 
     def _name(self, node: Node) -> str:
         if node.type == "string":
@@ -231,4 +230,4 @@ class TypeReader:
                 key_type,
                 "only string keys are supported in an index signature; write string, or name the members",
             )
-        return ir.IndexSig(node_text(key), self.member_annotation(annotation)[0])
+        return ir.IndexSig(node_text(key), *self.member_annotation(annotation))

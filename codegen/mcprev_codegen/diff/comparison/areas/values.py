@@ -255,8 +255,8 @@ def _alternatives(
     new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
     context = site.context
-    before_by = {repr(context.renamed(m)): m for m in old}
-    after_by = {repr(spelled_alike(n)): n for n in new}
+    before_by = {context.renamed(m): m for m in old}
+    after_by = {spelled_alike(n): n for n in new}
     removed = [m for spelling, m in before_by.items() if spelling not in after_by]
     added = [n for spelling, n in after_by.items() if spelling not in before_by]
     for member in list(removed):
