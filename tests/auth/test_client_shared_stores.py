@@ -318,6 +318,10 @@ def test_a_lock_that_is_never_free_is_an_error_in_time(monkeypatch: pytest.Monke
 # -- stores that fail --------------------------------------------------------------------------------------
 
 
+class StoreError(Exception):
+    """What the library of a store may raise: no error of the system."""
+
+
 class Failing(mcprev.MemoryTokens):
     """Fails in what it is told to, with a text that holds secrets."""
 
@@ -327,7 +331,7 @@ class Failing(mcprev.MemoryTokens):
 
     def _check(self, what: str, *more: object) -> None:
         if what in self.fails:
-            raise OSError(f"no space left for {[getattr(each, 'access_token', each) for each in more]}")
+            raise StoreError(f"no space left for {[getattr(each, 'access_token', each) for each in more]}")
 
     def lock(self, issuer: str, /) -> Any:
         @asynccontextmanager
@@ -418,6 +422,98 @@ def test_a_refresh_token_that_is_used_up_does_not_stay_where_the_new_one_cannot_
 
 
 @req("AUTH-22", everywhere=True)
+def test_a_refresh_token_that_stays_good_stays_where_the_new_access_token_cannot_be_stored() -> None:
+    """Not every server renews the refresh token."""
+
+    async def main() -> None:
+        store = Failing()
+        records = shared_store.SharedStore(store)
+        old = mcprev.Tokens("token-1", "refresh")
+        await records.keep_tokens(KEY, old)
+        store.fails = {"write"}
+        await records.keep_tokens(KEY, mcprev.Tokens("token-2", "refresh"), replaces=old)
+        assert await store.tokens(KEY) == old
+
+    run(main())
+
+
+@req("AUTH-22", everywhere=True)
+def test_what_another_process_stores_or_deletes_after_a_write_that_failed_counts() -> None:
+    async def main() -> None:
+        store = Failing()
+        records = shared_store.SharedStore(store)
+        own, other = mcprev.Tokens("own"), mcprev.Tokens("other")
+        store.fails = {"write"}
+        await records.keep_tokens(KEY, own)
+        assert await records.tokens(KEY) == own
+        store.fails = set()
+        await store.keep_tokens(KEY, other)
+        assert await records.tokens(KEY) == other
+        await store.keep_tokens(KEY, None)
+        assert await records.tokens(KEY) is None
+        await records.keep_tokens(KEY, own)
+        await store.keep_tokens(KEY, None)
+        assert await records.tokens(KEY) is None
+
+    run(main())
+
+
+class Hanging(mcprev.MemoryTokens):
+    """A store whose reads or writes never end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs: set[str] = set()
+
+    async def tokens(self, key: mcprev.TokenKey, /) -> mcprev.Tokens | None:
+        if "read" in self.hangs:
+            await asyncio.Event().wait()
+        return await super().tokens(key)
+
+    async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+        if "write" in self.hangs:
+            await asyncio.Event().wait()
+        await super().keep_tokens(key, tokens)
+
+
+@req("AUTH-22", everywhere=True)
+def test_a_store_that_never_answers_costs_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shared_store, "STORE", 0.05)
+
+    async def main() -> None:
+        store = Hanging()
+        records = shared_store.SharedStore(store)
+        store.hangs = {"read"}
+        with pytest.raises(mcprev.AuthError, match="cannot be read"):
+            await records.tokens(KEY)
+        store.hangs = {"write"}
+        await records.keep_tokens(KEY, mcprev.Tokens("own"))
+        assert "cannot be written" in caplog.text
+        store.hangs = {"read"}
+        assert await records.tokens(KEY) == mcprev.Tokens("own")
+        assert "cannot be read" in caplog.text
+
+    run(main(), limit=10)
+
+
+@req("AUTH-22", everywhere=True)
+def test_a_lock_may_come_from_an_asynchronous_function() -> None:
+    async def main() -> None:
+        inner = asyncio.Lock()
+
+        async def lock(_: str) -> asyncio.Lock:
+            return inner
+
+        async with shared_store.SharedStore(Locked(lock)).lock("a"):
+            assert inner.locked()
+        assert not inner.locked()
+
+    run(main())
+
+
+@req("AUTH-22", everywhere=True)
 def test_a_store_that_cannot_be_read_is_an_error_before_anybody_logs_in() -> None:
     async def main() -> None:
         async with shared() as at:
@@ -425,7 +521,7 @@ def test_a_store_that_cannot_be_read_is_an_error_before_anybody_logs_in() -> Non
             store.fails = {"read"}
             auth = at.oauth(store=store, client_id="mine")
             with pytest.raises(
-                mcprev.AuthError, match=r"cannot be read \(OSError in test_client_shared_stores\.py:\d+\)"
+                mcprev.AuthError, match=r"cannot be read \(StoreError in test_client_shared_stores\.py:\d+\)"
             ):
                 await connecting(at, auth)
             assert at.log == []

@@ -75,7 +75,7 @@ class KeptTokens:
 
         Raises `OSError` if it cannot be taken.
         """
-        path = self._folder / f"{_LOCK}-{_name((self._service, issuer))}"
+        path = self._folder / f"{_LOCK}-{_name((issuer,))}"
         descriptor = await _locked(path)
         try:
             yield

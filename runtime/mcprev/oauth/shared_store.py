@@ -41,10 +41,8 @@ class _Known(Generic[R]):
 
     def then(self, record: R | None, *, is_stored: bool) -> _Known[R]:
         """Return the state after a record has taken the place of this one."""
-        old = [each for each in self.old if each != record]
-        if self.record is not None and self.record != record:
-            old.append(self.record)
-        return _Known(record, tuple(old[-MAX_OLD:]), is_stored)
+        old = self.old if self.record is None or self.record == record else (*self.old, self.record)
+        return _Known(record, old[-MAX_OLD:], is_stored)
 
 
 class SharedStore:
