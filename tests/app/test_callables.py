@@ -19,6 +19,7 @@ import pytest
 
 import mcprev
 from http_in_process import InProcess
+from mcprev.middleware import Audit, ErrorMapping
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server import asgi
 from mcprev.wire.headers import Headers
@@ -764,3 +765,52 @@ def test_a_replacement_that_is_no_object_fails_the_call(
 
     run(main())
     assert f"on_downgrade returned {type(answer).__name__}; return a dict or None" in caplog.text
+
+
+# -- functions of middleware -------------------------------------------------------------------------------
+
+
+@every_form
+@pytest.mark.parametrize("on_error", ["deny", "warn"])
+def test_a_call_is_served_only_if_its_record_was_written_whatever_the_form_of_the_function(
+    form: str, on_error: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What would have to be awaited has written nothing."""
+    written: list[object] = []
+
+    def write(record: object) -> None:
+        written.append(record)
+
+    app = mcprev.App("a", "1", middleware=[Audit(forms(write)[form], on_error=on_error)])
+    ran: list[int] = []
+    app.tool(lambda: ran.append(1), name="t")
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            result = await client.call_tool("t", {})
+            assert bool(result.is_error) is (not ran)
+
+    run(main())
+    writes = "async" not in form
+    assert len(written) == (2 if writes else 0)
+    assert bool(ran) is (writes or on_error == "warn")
+    assert ("cannot be recorded" in caplog.text) is not writes
+
+
+@every_form
+def test_an_error_becomes_what_a_function_of_any_form_returns(form: str) -> None:
+    def told(error: Exception) -> Exception:
+        return mcprev.ToolError(f"told {error}")
+
+    app = mcprev.App("a", "1", middleware=[ErrorMapping({KeyError: forms(told)[form]})])
+
+    @app.tool
+    def t() -> str:
+        raise KeyError("k")
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            result = await client.call_tool("t", {})
+            assert cast("Any", result.content[0]).text == "told 'k'"
+
+    run(main())

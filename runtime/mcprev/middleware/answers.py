@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
+from mcprev.callbacks import finished
 from mcprev.errors import InternalError, Json, McpError, RpcError, ToolError
 from mcprev.middleware.records import wire_of
 from mcprev.protocol.mrtr import input_requests_of
@@ -82,7 +83,7 @@ class SizeLimit:
         return False
 
 
-Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception]
+Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception | Awaitable[Exception]]
 """What a mapped error becomes: a text, a type that gets the text of the error, or what a function returns."""
 
 
@@ -94,7 +95,7 @@ class ErrorMapping:
 
         - A string is the text of a `ToolError` for a tool, and of an `InternalError` for any other method.
         - A type of error, such as `mcprev.ResourceNotFound`, is raised with the text of the exception: clients read it.
-        - A function gets the exception and returns the one to raise instead.
+        - A function gets the exception and returns the one to raise instead; it may be async.
 
         Errors that are `ToolError` or `RpcError` already, and cancellations, stay as they are.
         """
@@ -112,4 +113,6 @@ class ErrorMapping:
                 raise
             if isinstance(told, str):
                 raise (ToolError if call.method == _CALL else InternalError)(told) from error
-            raise (told(str(error)) if isinstance(told, type) else told(error)) from error
+            if isinstance(told, type):
+                raise told(str(error)) from error
+            raise await finished(told(error)) from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
+from mcprev.callbacks import at_once, title_of
 from mcprev.errors import InternalError, Json, ToolError
 from mcprev.middleware.logs import MAX_PAYLOAD, described, shown_payload
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
@@ -21,7 +22,7 @@ from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 AUDITED: Final = ("tools/call", "resources/read", "prompts/get")
 _REFUSED: Final = "the call cannot be recorded, so it is refused"
 _logger: Final = logging.getLogger("mcprev.audit")
-Write = Callable[[Mapping[str, Json]], None]
+Write = Callable[[Mapping[str, Json]], object]
 
 
 class Audit:
@@ -45,7 +46,7 @@ class Audit:
         - `methods` are the methods to record: calls of tools, reads of resources and prompts by default.
         - `params` are recorded with their secrets masked, at most `max_params` characters; False leaves them out.
         - `on_error` is what happens if a record cannot be written. `deny`, the default, refuses the call, and withholds
-          the result of a call that has ended; `warn` logs it. The function must not be async.
+          the result of a call that has ended; `warn` logs it. A function that is async cannot write either.
 
         Raises `OSError` if the file cannot be opened.
         """
@@ -95,7 +96,8 @@ class Audit:
     def _record(self, method: str, members: Mapping[str, Json], *, denies: bool = True) -> None:
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **members}
         try:
-            self._write({name: value for name, value in line.items() if value is not None})
+            found = self._write({name: value for name, value in line.items() if value is not None})
+            at_once(found, f"{title_of(self._write)}()")
         except Exception as error:
             _logger.exception("a call of '%s' cannot be recorded", method)
             if self._denies and denies:  # a call that failed stays failed, and a cancelled one cancelled
