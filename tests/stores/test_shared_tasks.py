@@ -714,7 +714,7 @@ def test_those_who_follow_a_task_ride_out_an_outage_and_say_so_once(caplog: pyte
         attending = await one.attending()
         task = await one.start()
         told: list[Task] = []
-        following = asyncio.create_task(other.follow(task, lambda found: told.append(found) or not found.ended))  # type: ignore[func-returns-value]
+        following = asyncio.create_task(other.follow(task, partial(note, told)))
         await asyncio.sleep(1)
         store.away = True
         await asyncio.sleep(10 * LEASE)

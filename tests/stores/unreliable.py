@@ -15,8 +15,9 @@ def loop_time() -> float:
 class Unreliable:
     """Records on the clock of the running loop, which the test lets fail, wait, forget and go back."""
 
-    def __init__(self) -> None:
-        self.held = MemoryRecords(clock=loop_time)
+    def __init__(self, other: Unreliable | None = None) -> None:
+        """`other` holds the same, as another worker sees it."""
+        self._box: list[MemoryRecords] = [MemoryRecords(clock=loop_time)] if other is None else other._box
         self.away = False
         """Whether each operation fails."""
         self.deaf: Callable[[str], bool] = lambda _: False
@@ -25,6 +26,11 @@ class Unreliable:
         """Runs before each operation: its name and key."""
         self.reads: list[str] = []
         self.writes: list[tuple[str, bytes, float | None]] = []
+
+    @property
+    def held(self) -> MemoryRecords:
+        """What is stored."""
+        return self._box[0]
 
     async def _operation(self, name: str, key: str) -> None:
         await asyncio.sleep(0)
@@ -55,7 +61,7 @@ class Unreliable:
 
     def lose_everything(self) -> None:
         """Begin anew, as a store without a disk does when it is started again."""
-        self.held = MemoryRecords(clock=loop_time)
+        self._box[0] = MemoryRecords(clock=loop_time)
 
     def copy(self) -> MemoryRecords:
         """What is stored at this moment, for `go_back`."""
@@ -70,4 +76,4 @@ class Unreliable:
 
     def go_back(self, to: MemoryRecords) -> None:
         """Lose the last writes, as a store does that another one takes over."""
-        self.held = to
+        self._box[0] = to

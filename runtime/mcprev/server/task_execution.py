@@ -175,12 +175,13 @@ class TaskExecution:
 
     async def save_end(self, task: Task) -> None:
         """Store the end of the task; try again if the store fails, in a shared store for as long as the task is kept."""
-        delays = iter(RETRY_DELAYS)
+        delays, level = iter(RETRY_DELAYS), logging.ERROR
         while True:
             try:
                 return await self.save(task)
-            except Exception:
-                logger.exception("the end of a task cannot be saved")
+            except Exception as error:
+                logger.log(level, "the end of a task cannot be saved", exc_info=error)
+                level = logging.DEBUG
             delay = next(delays, None)
             if delay is None and (self._registry.shared is None or task.remaining(time.time()) <= 0):
                 return None
