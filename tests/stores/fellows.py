@@ -23,7 +23,7 @@ from stores.unreliable import Unreliable
 
 KNOWS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
 ACCEPT: Final[Message] = {"action": "accept", "content": {"name": "bob"}}
-TOOLS: Final = dict.fromkeys(("slow", "ask", "step"), "optional")
+TOOLS: Final[dict[str, str]] = {"slow": "optional", "ask": "optional", "step": "optional"}
 run: Final = partial(run_within, limit=10_000)
 """The clock goes on by itself, and so a test that hangs ends soon."""
 each_kind = pytest.mark.parametrize("row", [CORE, MODERN], ids=lambda row: row.name)
@@ -102,11 +102,13 @@ class Fellows:
         return await self._look(at, task_id, lambda found: key in found.get("inputRequests", ()))
 
     async def _look(self, at: int, task_id: str, wanted: Callable[[Message], bool]) -> Message:
+        found: Message = {}
         for _ in range(10_000):
             if wanted(found := await self.get(at, task_id)):
-                return found
+                break
             await asyncio.sleep(0.1)
-        raise AssertionError(found)
+        assert wanted(found), found
+        return found
 
     async def listen(self, at: int, task_id: str) -> None:
         hand = self.hands[at]

@@ -95,6 +95,14 @@ def test_lists_are_not_forgotten_however_many_resources_change() -> None:
     assert (Changed.RESOURCE, None) in log.since(log.forgotten - 1)
 
 
+def test_what_has_changed_longest_ago_is_forgotten_first() -> None:
+    log = ChangeLog()
+    one, two, three = (name * (MAX_CHARS // 3) for name in "abc")
+    for uri in (one, two, one, three):
+        log.add((Changed.RESOURCE, uri))
+    assert [uri for _, uri in log.since(0)] == [None, one, three]
+
+
 def test_a_uri_with_spaces_is_one_uri() -> None:
     log = ChangeLog()
     log.add((Changed.RESOURCE, "note://a b  c"))

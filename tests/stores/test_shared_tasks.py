@@ -176,19 +176,23 @@ def test_a_task_that_its_own_worker_does_not_run_has_failed() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 def test_forked_workers_have_names_of_their_own_and_do_not_end_each_other_s_tasks() -> None:
     """As with a server that is made before its workers are forked: `gunicorn --preload`."""
-    one = Worker(MemoryRecords())
+    store = MemoryRecords()
+    one = Worker(store)
+    asyncio.run(one.start())
     names = {one.worker}
     for _ in range(2):
         receive, send = os.pipe()
         child = os.fork()
         if not child:
-            os.write(send, one.worker.encode())
+            asyncio.run(one.start())
+            alive = store._found(f"worker/{one.worker}") is not None
+            os.write(send, (one.worker if alive else "").encode())
             os._exit(0)
         os.waitpid(child, 0)
         names.add(os.read(receive, 100).decode())
         os.close(receive)
         os.close(send)
-    assert len(names) == 3
+    assert len(names - {""}) == 3
     assert one.worker in names
 
 
@@ -263,6 +267,21 @@ def test_a_store_that_belongs_to_one_loop_is_used_by_no_thread(monkeypatch: pyte
         return records._found(f"worker/{name}") is not None
 
     assert Blocked(monkeypatch).seen(records, look, 0.5) == (False, 0)
+
+
+def test_a_task_that_has_ended_is_read_and_nothing_more() -> None:
+    async def main() -> None:
+        store = Unreliable()
+        one, other = Worker(store), Worker(store)
+        task = await one.end(await one.start())
+        assert task is not None
+        await store.remove(f"worker/{one.worker}")
+        reads, writes = len(store.reads), len(store.writes)
+        for worker in (one, other):
+            assert await worker.load(task.id) == task
+        assert (len(store.reads), len(store.writes)) == (reads + 2, writes)
+
+    run(main())
 
 
 # -- compare-and-set ---------------------------------------------------------------------------------------
