@@ -90,6 +90,7 @@ interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready) \
 
 $(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
 .interop/2.3.0/.ready: PINS := httptools uvloop
+.interop/fastmcp-4.1.2/.ready: PINS := fastapi
 
 define pip_peer
 $(PYTHON) -m venv $(@D)
@@ -107,7 +108,7 @@ endef
 .interop/%/.ready:
 	$(call pip_peer,mcp==$* $(PINS))
 .interop/fastmcp-%/.ready:
-	$(call pip_peer,fastmcp==$*)
+	$(call pip_peer,fastmcp==$* $(PINS))
 .interop/langchain-%/.ready:
 	$(call pip_peer,langchain-mcp-adapters==$*)
 .interop/pydantic-ai-%/.ready:

@@ -232,7 +232,7 @@ def test_serve_of_an_example_needs_a_token_where_the_file_protects_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = path.read_text(encoding="utf-8")
-    app, told = serve(monkeypatch, str(path), "--", "8000")
+    app, told = serve(monkeypatch, str(path), "--", "8000", "https://as.example/keys")
     assert app is not None, told
     assert status(app) == (401 if "auth=" in text else 200)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, RSAKey
 
 import mcprev
 from interop.compared import LIBRARIES, OURS, PAGE, PROGRAMS, TITLES, lines_of_code, page, program
@@ -52,6 +57,71 @@ async def tool_error(client: mcprev.Client, logs: list[object]) -> None:
 async def structured_output(client: mcprev.Client, logs: list[object]) -> None:
     result = await client.call_tool("weather", {"city": "Oslo"})
     assert result.structured_content == {"city": "Oslo", "degrees": 21.5}
+
+
+@check
+async def image(client: mcprev.Client, logs: list[object]) -> None:
+    [block] = (await client.call_tool("chart")).content
+    assert block.to_wire()["mimeType"] == "image/png"
+
+
+@check
+async def tool_timeout(client: mcprev.Client, logs: list[object]) -> None:
+    result = await client.call_tool("wait")
+    assert result.is_error
+    assert re.search("too|longer|timed out", result.text)
+
+
+@check
+async def tool_versions(client: mcprev.Client, logs: list[object]) -> None:
+    assert [tool.name async for tool in client.tools()] == ["price"]
+    assert await text_of(client, "price") == "22 USD"
+
+
+@check
+async def visibility(client: mcprev.Client, logs: list[object]) -> None:
+    assert [tool.name async for tool in client.tools()] == ["buy"]
+
+
+@check
+async def resources_as_tools(client: mcprev.Client, logs: list[object]) -> None:
+    assert "memo://ann" in await text_of(client, "list_resources")
+    assert await text_of(client, "read_resource", uri="memo://ann") == "all about ann"
+
+
+@check
+async def prompts_as_tools(client: mcprev.Client, logs: list[object]) -> None:
+    assert "greet" in await text_of(client, "list_prompts")
+    assert "Greet ann." in await text_of(client, "get_prompt", name="greet", arguments={"name": "ann"})
+
+
+@check
+async def openapi_routes(client: mcprev.Client, logs: list[object]) -> None:
+    assert [each.uri.rpartition("/")[2] async for each in client.resources()] == ["items"]
+    assert not client.capabilities.tools or not [tool async for tool in client.tools()]
+
+
+@check
+async def from_fastapi(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "double", number=2) in {"4", '{"result":4}'}
+
+
+@check
+async def ready_middleware(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "price") == "20"
+
+
+@check
+async def prompt_messages(client: mcprev.Client, logs: list[object]) -> None:
+    messages = (await client.get_prompt("begin", {"task": "it"})).messages
+    assert [(each.role, each.content.to_wire()["text"]) for each in messages] == [
+        ("user", "Do it."), ("assistant", "Yes."),
+    ]  # fmt: skip
+
+
+@check
+async def tools_from_folder(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "add", a=1, b=2) == "3"
 
 
 @check
@@ -179,6 +249,12 @@ async def tool_page(client: mcprev.Client, logs: list[object]) -> None:
     assert await text_of(client, "now") == "noon"
 
 
+def missing() -> set[tuple[str, str]]:
+    """The programs whose environment was made before it had what they need."""
+    found = [*LIBRARIES["fastmcp"].parents[1].glob("lib/*/site-packages/fastapi")]
+    return set() if found else {("fastmcp", "from_fastapi")}
+
+
 def programs(*lines: str) -> list[Any]:
     """The programs of some lines, each with the library that it uses."""
     return [
@@ -186,12 +262,19 @@ def programs(*lines: str) -> list[Any]:
             line,
             library,
             id=f"{line}-{library}",
-            marks=pytest.mark.skipif(not python.exists(), reason=f"{library} is missing: `make interop`"),
+            marks=pytest.mark.skipif(
+                not python.exists() or (library, line) in missing(),
+                reason=f"{library} is missing: `make interop`",
+            ),
         )
         for line in lines
         for library, python in LIBRARIES.items()
         if program(line, library).exists()
     ]
+
+
+MARKER: Final = {OURS: "mcprev.app.folders", "fastmcp": "fastmcp.tools"}
+"""The module whose `tool` marks a function of a file."""
 
 
 def command(line: str, library: str, *arguments: str) -> tuple[str, ...]:
@@ -200,13 +283,18 @@ def command(line: str, library: str, *arguments: str) -> tuple[str, ...]:
 
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs(*CHECKS))
-def test_servers_do_what_the_table_says(line: str, library: str) -> None:
+def test_servers_do_what_the_table_says(line: str, library: str, tmp_path: Path) -> None:
     """In a session, for not every library asks and notifies without one."""
     logs: list[object] = []
+    more: tuple[str, ...] = ()
+    if line == "tools_from_folder":
+        file = f"from {MARKER[library]} import tool\n\n\n@tool\ndef add(a: int, b: int) -> int:\n    return a + b\n"
+        (tmp_path / "adding.py").write_text(file, encoding="utf-8")
+        more = (str(tmp_path),)
     answer = m.CreateMessageResult(role="assistant", model="mini", content=m.TextContent(text="it"))
 
     async def main() -> None:
-        target = mcprev.stdio(*command(line, library), stderr=lambda _: None)
+        target = mcprev.stdio(*command(line, library, *more), stderr=lambda _: None)
         connecting = mcprev.connect(
             target,
             mode="legacy",
@@ -273,20 +361,26 @@ async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
 
 
 @req("AUTH-1", at=D)
-@pytest.mark.parametrize(("line", "library"), [*programs("bearer_auth"), *programs("static_tokens")])
+@pytest.mark.parametrize(("line", "library"), programs("bearer_auth", "static_tokens", "jwt_tokens"))
 def test_tokens_are_required(line: str, library: str, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
+    token, more = "secret", tuple[str, ...]()
+    if line == "jwt_tokens":
+        key = ECKey.generate_key("P-256") if library == OURS else RSAKey.generate_key(2048)
+        claims = {"iss": "https://as.example", "aud": "shop", "sub": "ann", "exp": int(time.time()) + 600}
+        token = jwt.encode({"alg": "ES256" if library == OURS else "RS256"}, claims, key)
+        more = (key.as_pem(private=False).decode(),)
 
     async def main() -> None:
         null = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
-            *command(line, library, str(port)), stdout=null, stderr=null
+            *command(line, library, str(port), *more), stdout=null, stderr=null
         )
         try:
             await _listening(port, process)
             with pytest.raises(mcprev.McpError):
                 await mcprev.connect(url)
-            known = mcprev.http(url, headers={"Authorization": "Bearer secret"})
+            known = mcprev.http(url, headers={"Authorization": f"Bearer {token}"})
             async with mcprev.connect(known) as client:
                 assert await text_of(client, "who") == "ann"
         finally:
@@ -365,7 +459,7 @@ def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> No
 @req("BASE-5", everywhere=True)
 def test_every_line_of_the_table_is_run() -> None:
     run_here = {*CHECKS, "client_stdio", "client_answers", "several_servers", "test_in_memory"}
-    here = {"bearer_auth", "static_tokens", "client_http", "custom_route", "provider_login"}
+    here = {"bearer_auth", "static_tokens", "jwt_tokens", "client_http", "custom_route", "provider_login"}
     assert run_here | here == set(TITLES)
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(TITLES)
 
