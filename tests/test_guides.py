@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import inspect
 import re
 import sys
@@ -14,10 +15,20 @@ from typing import Any, Final, cast
 
 import pytest
 
+import mcprev
 from mcprev.errors import MissingExtra
+from mcprev.state.session import SessionState
 from support import ROOT
 
-GUIDES: Final = ("auth.md", "clients.md", "middleware.md", "servers.md", "stores.md", "tools.md")
+GUIDES: Final = (
+    "auth.md",
+    "clients.md",
+    "middleware.md",
+    "porting.md",
+    "servers.md",
+    "stores.md",
+    "tools.md",
+)
 PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -60,3 +71,33 @@ def test_a_section_of_a_guide_runs(
 
 def test_every_guide_has_programs() -> None:
     assert all(sections(page) for page in GUIDES)
+
+
+NAMED: Final = {
+    "mcprev": mcprev, "app": mcprev.App, "ctx": mcprev.Context, "client": mcprev.Client,
+}  # fmt: skip
+PORTED: Final = sorted(
+    set(
+        re.findall(
+            r"\b((?:mcprev|app|ctx|client)(?:\.[A-Za-z_]+)+)",
+            "\n".join(
+                line.rpartition(" | ")[2]
+                for line in (ROOT / "docs" / "porting.md").read_text(encoding="utf-8").splitlines()
+                if line.startswith("| `")
+            ),
+        )
+    )
+)
+"""The names of ours in the table for those who come from other libraries."""
+
+
+@pytest.mark.parametrize("name", PORTED)
+def test_every_name_of_the_table_for_other_libraries_exists(name: str) -> None:
+    first, *parts = name.split(".")
+    if first == "ctx" and parts[0] == "session" and parts[1:]:
+        first, parts = "session", parts[1:]
+    found: object = {**NAMED, "session": SessionState}[first]
+    for part in parts:
+        found = getattr(found, part, None) or importlib.import_module(f"mcprev.{part}")
+    assert found is not None
+    assert len(PORTED) > 40
