@@ -11,7 +11,7 @@ import pytest
 
 import mcprev
 from mcprev.transforms import transform_tool
-from requirements import req
+from requirements import D, req
 from running import run
 
 TOO_LONG = "the tool took longer than 0.05 s, so it was cancelled"
@@ -57,7 +57,7 @@ def test_a_tool_that_takes_too_long_is_ended_and_the_model_reads_so(way: str) ->
 
     async def main() -> None:
         name = "slower" if way == "transformed" else "slow"
-        async with mcprev.connect(app, mode="2025-11-25", elicitation=never) as client:
+        async with mcprev.connect(app, mode=D, elicitation=never) as client:
             result = await client.call_tool(name)
             assert (result.is_error, result.text) == (True, TOO_LONG)
         go.set()
