@@ -303,7 +303,7 @@ class TimedFunction(Function):
     def __init__(self, function: Work, executor: Executor | None, *, lenient: bool, seconds: float) -> None:
         """Set the time. Raises `TypeError` for one that is not a positive number."""
         super().__init__(function, executor, lenient=lenient)
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        if type(seconds) not in {int, float} or not 0 < seconds < math.inf:
             self.refuse(f"the timeout {seconds!r:.40} is not a positive number of seconds")
         self._seconds = seconds
 
