@@ -319,3 +319,99 @@ def test_the_end_lets_callbacks_end() -> None:
         assert got == [0, 1, 2]
 
     run(main())
+
+
+@req("LIFE-18", everywhere=True)
+def test_a_slow_callback_that_ends_at_last_calls_no_other_beside_those_that_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callback_queue, "SLOW", 0.02)
+
+    async def main() -> None:
+        queue, got = CallbackQueue(), list[str]()
+        first, second = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> None:
+            await first.wait()
+            got.append("slow")
+
+        async def next_one() -> None:
+            monkeypatch.setattr(callback_queue, "SLOW", 20.0)
+            first.set()
+            await until(lambda: bool(got))  # the slow one has ended
+            queue.put(last)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            got.append("next")
+            second.set()
+
+        async def last() -> None:
+            got.append("last")
+
+        queue.put(slow)
+        queue.put(next_one)
+        await second.wait()
+        await queue.settled()
+        assert got == ["slow", "next", "last"]
+        await queue.aclose(1)
+
+    run(main())
+
+
+@req("LIFE-18", everywhere=True)
+def test_slow_callbacks_that_run_beside_each_other_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(callback_queue, "SLOW", 0.005)
+    monkeypatch.setattr(callback_queue, "MAX_HANDLERS", 3)
+
+    async def main() -> None:
+        queue, running = CallbackQueue(), list[int]()
+
+        async def hang(number: int) -> None:
+            running.append(number)
+            await asyncio.Event().wait()
+
+        for number in range(3):
+            assert queue.put(partial(hang, number))
+        await until(lambda: running == [0, 1, 2])
+        assert not queue.put(partial(hang, 3))
+        await queue.aclose(0)
+
+    with caplog.at_level(logging.CRITICAL + 1, logger="mcprev.client"):
+        run(main())
+
+
+@req("LIFE-18", everywhere=True)
+def test_the_end_calls_nothing_more_whatever_a_callback_does_with_its_cancellation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        queue, got = CallbackQueue(), list[str]()
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                got.append("cancelled")
+
+        async def plain() -> None:
+            await asyncio.Event().wait()
+
+        async def later() -> None:
+            got.append("called")
+
+        queue.put(stubborn)
+        queue.put(later)
+        await asyncio.sleep(0)
+        await queue.aclose(0.01)
+        await asyncio.sleep(0)
+        assert got == ["cancelled"]
+        other = CallbackQueue()
+        other.put(plain)
+        await asyncio.sleep(0)
+        await other.aclose(0.01)
+
+    with caplog.at_level(logging.DEBUG, logger="mcprev.client"):
+        run(main())
+    assert not caplog.records, "to cancel a callback at the end is no failure of it"
