@@ -161,6 +161,9 @@ def test_protection_in_other_files_of_the_program_is_found(
         f"from kit import server\nserver.{run_it}", encoding="utf-8"
     )
     assert "__main__.py:2 sets some up" in serve(monkeypatch, "kit.server:app")[1]
+    (tmp_path / "kit" / "__init__.py").write_text("from .server import app\n", encoding="utf-8")
+    (tmp_path / "kit" / "__main__.py").write_text(f"from kit import app\n{run_it}", encoding="utf-8")
+    assert "__main__.py:2 sets some up" in serve(monkeypatch, "kit.server:app")[1]
     (tmp_path / "facade.py").write_text("from deep import app\n", encoding="utf-8")
     (tmp_path / "deep.py").write_text(f"{BARE}{MAIN}{run_it}", encoding="utf-8")
     assert "deep.py:6 sets some up" in serve(monkeypatch, "facade:app")[1]
@@ -168,6 +171,20 @@ def test_protection_in_other_files_of_the_program_is_found(
         f"{BARE}def make(): return app\n{MAIN}make().{run_it}", encoding="utf-8"
     )
     assert "factory.py:7 sets some up" in serve(monkeypatch, "factory.py:make")[1]
+
+
+def test_what_an_installed_library_protects_is_not_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    library = f"{BARE}def protected(): app.run_http(auth=object())\n"
+    (tmp_path / "lib" / "library.py").write_text(library, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    Path("plain.py").write_text(f"import library\n{BARE}", encoding="utf-8")
+    assert "library.py:5 sets some up" in serve(monkeypatch, "plain.py:app")[1]
+    monkeypatch.setattr(protection, "INSTALLED", (str(tmp_path / "lib"),))
+    app, told = serve(monkeypatch, "plain.py:app")
+    assert app is not None, told
 
 
 BEARER: Final = (

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
@@ -23,8 +25,9 @@ from mcprev.revisions import revision_named
 from mcprev.routes.table import RouteTable
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
+from mcprev.transports.http.server.routes import RouteInfo
 from requirements import D
-from running import until
+from running import run, until
 from served import Served, work
 
 Make = Callable[..., AsgiApp]
@@ -332,6 +335,52 @@ def test_an_application_that_fails_is_answered_with_500_and_logged(
     assert record.getMessage() == "the route /fails failed"
     assert record.exc_info is not None
     caplog.clear()
+
+
+def test_an_application_that_fails_within_its_response_sends_nothing_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = sending(start(202), part(b"a", more=True), {"type": "nonsense"})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def main() -> None:
+        asgi = mcprev.Server(Served(), "served", "1").asgi(routes={"/fails": app})
+        scope = {
+            "type": "http", "method": "GET", "path": "/fails", "query_string": b"", "root_path": "",
+            "headers": [(b"host", b"localhost")], "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        with suppress(ConnectionError, RuntimeError):
+            await asgi(scope, receive, send)
+        await asgi.aclose()
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    assert [message.get("status") for message in sent] == [202, None]
+    assert sent[1]["body"] == b"a"
+    assert caplog.records[0].getMessage() == "the route /fails failed"
+    caplog.clear()
+
+
+def test_requests_in_another_event_loop_hold_no_server_that_stops() -> None:
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
+
+    table = RouteTable({"/never": never})
+    request: Any = SimpleNamespace(place="/never", scope={}, root="", verb="GET")
+    other = asyncio.new_event_loop()
+    serving = other.create_task(table.serve(request, b"", RouteInfo(ready=True, principal=None, access=None)))
+    other.run_until_complete(asyncio.sleep(0))
+    run(asyncio.wait_for(table.finish(60), 5))
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        other.run_until_complete(serving)
+    other.close()
 
 
 def test_headers_about_the_transfer_are_those_of_the_server() -> None:

@@ -491,6 +491,21 @@ def test_no_update_is_lost_of_one_process_or_of_several() -> None:
     run(main())
 
 
+def test_changes_of_one_process_wait_for_each_other_and_are_written_once() -> None:
+    async def main() -> None:
+        store = Seen()
+        own = states(store)
+
+        class Passing:
+            lasting = False
+
+        passing: Any = Passing()
+        await asyncio.gather(*(own.of(passing, "ann").update("n", lambda n: n + 1, 0) for _ in range(300)))
+        assert (await own.of(passing, "ann").get("n"), store.writes) == (300, 300)
+
+    run(main())
+
+
 def test_a_change_that_others_always_overtake_fails_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     class Busy(Seen):
         async def write(self, *_: Any, **__: Any) -> int | None:

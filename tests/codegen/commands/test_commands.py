@@ -53,6 +53,33 @@ def test_check_exits_with_1_and_writes_nothing(tmp_path: Path) -> None:
     assert snapshot(out) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("1.0", 0), ("v1", 0), ("1", 0), (f"{REVISION}x", 0), ("../x", 3), ("latest", 3), ("a--b", 3), ("\u00e9", 3), ("x" * 61, 3), ("class", 3)],
+)  # fmt: skip
+def test_an_odd_name_of_a_revision_makes_a_package_or_is_refused_in_a_line(
+    name: str, code: int, tmp_path: Path
+) -> None:
+    """Black used to fail on what such names became, with a traceback."""
+    (tmp_path / "own.ts").write_text(SOURCE, encoding="utf-8")
+    out = tmp_path / "own-types"
+    result = invoke(
+        write_folder(tmp_path),
+        "generate",
+        name,
+        "--schema",
+        str(tmp_path / "own.ts"),
+        "--out",
+        str(out),
+        "--no-overlay",
+    )
+    assert isinstance(result.exception, SystemExit | None), result.output
+    assert "Traceback" not in result.output
+    assert (result.exit_code, out.exists()) == (code, code == 0), result.output
+    for path in out.rglob("*.py"):
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")
+
+
 def test_without_out_the_packages_go_beside_the_schema_folder(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     assert invoke(schema, "generate").exit_code == 0
