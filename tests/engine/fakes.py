@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcprev.errors import Json, RequestTimeout
-from mcprev.protocol.connection_state import CallFailed, Event, RequestKind
+from mcprev.protocol.connection_state import (
+    CallFailed,
+    Diagnostic,
+    Event,
+    RequestKind,
+    SessionChanged,
+    Unplaced,
+)
 from mcprev.protocol.endpoint import ClientProtocol, EndpointProtocol, ServerProtocol
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
@@ -16,6 +23,8 @@ from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO,
 
 INFO: Final = {"name": "fake", "version": "1"}
 HANDSHAKE: Final = tuple(revision for revision in DEFAULT if revision.handshake)
+LOGGED: Final = (Diagnostic, Unplaced)
+"""The events that are logged, if nobody else knows what to do with them."""
 BY_VERSION: Final = {revision.version: revision for revision in reversed(ALL)}
 _SESSION_KINDS: Final = {
     "logging/setLevel": RequestKind.SET_LEVEL,
@@ -121,9 +130,18 @@ class Wire:
         return [json.loads(data) for _, data in sends]
 
     def events(self) -> list[Event]:
+        """The events, without those that are for other copies of a session alone."""
+        return [event for event in self.all_events() if not for_others(event)]
+
+    def all_events(self) -> list[Event]:
         state = self.protocol.connection
         events, state.events = state.events, []
         return events
+
+
+def for_others(event: Event) -> bool:
+    """Whether an event has no effect where there is one copy of a session."""
+    return isinstance(event, SessionChanged) or (isinstance(event, Unplaced) and not event.text)
 
 
 def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:

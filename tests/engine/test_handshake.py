@@ -10,6 +10,7 @@ import pytest
 
 from engine.fakes import (
     HANDSHAKE,
+    LOGGED,
     FakeClient,
     FakeServer,
     Wire,
@@ -26,7 +27,6 @@ from mcprev.protocol.connection_state import (
     CallCompleted,
     CallFailed,
     CallNotification,
-    Diagnostic,
     IncomingRequest,
     NotificationReceived,
     RequestCancelled,
@@ -104,7 +104,7 @@ def test_server_state_by_request(row: Revision, state: object, method: str) -> N
     _, wire = in_state(state, row)
     sent = wire.get(request(method, REQUESTS[method], 7))
     wanted = ANSWERS[state][method]
-    events = [event for event in wire.events() if not isinstance(event, Diagnostic)]
+    events = [event for event in wire.events() if not isinstance(event, LOGGED)]
     if wanted is None:
         assert (sent, events) == ([], [])
     elif wanted == "event":
@@ -494,11 +494,11 @@ def test_client_correlates_base_5(row: Revision, spelled: Any) -> None:
     side, wire = open_client(row)
     call = side.session.call("tools/list", {}, 0, idle=None, total=None)
     wire.get(result(spelled(call.id), {"tools": []}))
-    assert [event for event in wire.events() if not isinstance(event, Diagnostic)] == [
+    assert [event for event in wire.events() if not isinstance(event, LOGGED)] == [
         CallCompleted(call, {"tools": []})
     ]
     wire.get(result(call.id, {"tools": []}))
-    assert isinstance(wire.events()[0], Diagnostic)
+    assert isinstance(wire.events()[0], LOGGED)
 
 
 @req("BASE-6")
@@ -570,7 +570,7 @@ def test_cancel_by_caller_canc_7(row: Revision) -> None:
         notification("notifications/cancelled", {"requestId": call.id, "reason": "enough"})
     ]
     wire.get(result(call.id, {}))
-    assert isinstance(wire.events()[0], Diagnostic)
+    assert isinstance(wire.events()[0], LOGGED)
 
 
 @req("LIFE-16")

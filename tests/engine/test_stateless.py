@@ -9,6 +9,7 @@ import pytest
 from engine.fakes import (
     HANDSHAKE,
     INFO,
+    LOGGED,
     FakeClient,
     FakeServer,
     Wire,
@@ -25,7 +26,6 @@ from mcprev.protocol.connection_state import (
     CallCompleted,
     CallFailed,
     CallNotification,
-    Diagnostic,
     IncomingRequest,
     RequestCancelled,
 )
@@ -174,7 +174,7 @@ def test_log_gate_log_3() -> None:
 def test_strays_have_no_effect_base_12() -> None:
     _, wire = server(LATEST.name)
     assert wire.get(result(1, {}), notification("notifications/initialized"), notification("x")) == []
-    assert all(isinstance(event, Diagnostic) for event in wire.events())
+    assert all(isinstance(event, LOGGED) for event in wire.events())
 
 
 @req("BASE-7", "BASE-10", at=E)
@@ -319,7 +319,7 @@ def test_client_never_answers_base_12() -> None:
     assert (
         wire.get(request("ping"), request("sampling/createMessage", {}), b'{"jsonrpc":"2.0","id":[]}') == []
     )
-    assert all(isinstance(event, Diagnostic) for event in wire.events())
+    assert all(isinstance(event, LOGGED) for event in wire.events())
     assert side.engine.agreed
 
 

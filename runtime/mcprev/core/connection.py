@@ -28,7 +28,9 @@ from mcprev.protocol.connection_state import (
     IncomingRequest,
     NotificationReceived,
     RequestCancelled,
+    SessionChanged,
     SessionOpened,
+    Unplaced,
 )
 from mcprev.protocol.endpoint import EndpointProtocol
 from mcprev.protocol.pending_calls import Call
@@ -156,8 +158,8 @@ class Connection:
                         self._on_call_cancelled(event)
                     case SessionOpened():
                         self._on_opened(event)
-                    case Diagnostic(text, warn):
-                        self.logger.log(logging.WARNING if warn else logging.DEBUG, "%s", text)
+                    case _:
+                        self._on_noted(event)
         if link.sends and not self._flush_due and self._sendable:
             if at_once or self.immediate:
                 self._flush()
@@ -313,6 +315,14 @@ class Connection:
 
     def _on_opened(self, event: SessionOpened) -> None:
         self.logger.debug("a session is open at %s", event.revision.name)
+
+    def _on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
+        """Log an event; a session that has copies in other processes tells them of the first two."""
+        if isinstance(event, SessionChanged):
+            return
+        level = logging.WARNING if isinstance(event, Diagnostic) and event.warn else logging.DEBUG
+        if event.text:
+            self.logger.log(level, "%s", event.text)
 
     @property
     def tolerated_violations(self) -> dict[str, int]:

@@ -280,6 +280,26 @@ class SessionOpened:
 
 
 @record
+class SessionChanged:
+    """A message changed what the client has set in its session: other copies of the session need to know it."""
+
+    member: str
+    """The member of `HandshakeServer.record`."""
+    value: Json
+    removed: bool = False
+    """Whether the value is removed from the member, which is a list, and not added to it or in its place."""
+
+
+@record
+class Unplaced:
+    """A response or cancellation that no request of this connection is waiting for; another connection may have it."""
+
+    message: Notification | jsonrpc.Response | jsonrpc.ErrorResponse | jsonrpc.Malformed
+    text: str
+    """For the log, if nobody else takes the message; empty if the message has an effect here too."""
+
+
+@record
 class Diagnostic:
     """A message without effect, for the log."""
 
@@ -297,6 +317,8 @@ Event: TypeAlias = (
     | CallFailed
     | CallCancelled
     | SessionOpened
+    | SessionChanged
+    | Unplaced
     | Diagnostic
 )
 
@@ -384,6 +406,8 @@ class ConnectionState:
         meant = message.shape is jsonrpc.Shape.RESPONSE or message.shape is jsonrpc.Shape.ID_ONLY
         call = self.calls.close(message.id) if meant else None
         if call is None:
+            if meant:
+                self.events.append(Unplaced(message, ""))
             return False
         self.events.append(CallFailed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
         return True

@@ -29,11 +29,12 @@ from mcprev.protocol.connection_state import (
     LocalInfo,
     Responder,
     ToleratedViolation,
+    Unplaced,
 )
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import ErrorResponse, Response
+from mcprev.wire.jsonrpc import ErrorResponse, Notification, Response
 
 CANCELLED: Final = "notifications/cancelled"
 _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
@@ -72,18 +73,20 @@ class Engine(Responder):
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
-    def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
+    def cancel_incoming(self, params: dict[str, Json] | None) -> None:
         """Cancel a request on behalf of the peer; unknown, finished and malformed ids have no effect."""  # CANC-3
         id_ = (params or {}).get("requestId")
         known = (
             isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.connection.shared
         )
         incoming = self.connection.incoming.get(id_) if known else None
+        text = ""
         if incoming is None:
-            self.connection.diagnose(f"cancelled a request that is not in progress: {id_!r}")
-            return
-        reason = (params or {}).get("reason")
-        incoming.cancel(reason if isinstance(reason, str) else "no reason given")
+            text = f"cancelled a request that is not in progress: {id_!r}"
+        else:
+            reason = (params or {}).get("reason")
+            incoming.cancel(reason if isinstance(reason, str) else "no reason given")
+        self.connection.events.append(Unplaced(Notification(CANCELLED, params), text))
 
     # -- requests of our own -------------------------------------------------------------------------------
 
@@ -152,7 +155,9 @@ class Engine(Responder):
         """Process a response; a late one, or one to an unknown id, has no effect."""  # CANC-3
         call = self.connection.calls.close(message.id)
         if call is None:
-            self.connection.diagnose(f"a response to no pending request: {message.id!r}")
+            self.connection.events.append(
+                Unplaced(message, f"a response to no pending request: {message.id!r}")
+            )
             return
         if message.id.__class__ is not int:
             self.connection.tolerate(ToleratedViolation.IDS, f"{message.id!r} for {call.id}")

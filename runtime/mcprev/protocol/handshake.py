@@ -24,6 +24,7 @@ from mcprev.protocol.connection_state import (
     LocalInfo,
     NotificationReceived,
     RequestKind,
+    SessionChanged,
     SessionOpened,
 )
 from mcprev.protocol.engine import (
@@ -194,7 +195,7 @@ class HandshakeServer(Handshake):
         self.level: str = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs of the subscribed resources."""
-        self._subscriber: Request | None = None
+        self.subscriber: Request | None = None
         """The last request that subscribed to one."""
         self.client_info: dict[str, Json] = {}
         self._opening: IncomingRequest | None = None
@@ -245,6 +246,34 @@ class HandshakeServer(Handshake):
         """Open a session without `initialize`, at a revision, for an unknown client."""  # AMB-15
         self._agree(revision, None, State.READY)
 
+    def record(self) -> dict[str, Json]:
+        """Return the state of the session as JSON, for `restore`."""
+        return {
+            "revision": self.revision.name,
+            "capabilities": self.peer_capabilities,
+            "clientInfo": self.client_info,
+            "ready": self.state is State.READY,
+            "level": self.level,
+            "subscribed": sorted(self.subscribed),
+        }
+
+    def restore(self, record: Mapping[str, Json]) -> bool:
+        """Take the state of another copy of the session, first to open it here, then whenever it has changed.
+
+        Returns False if its revision is not served here.
+        """
+        if self.negotiated is None:
+            revisions = of_era(self.local.revisions, Era.HANDSHAKE)
+            found = [revision for revision in revisions if revision.name == record["revision"]]
+            if not found:
+                return False
+            self._agree(found[0], record["capabilities"], State.OPENING)
+            self.client_info, self.delayed = record["clientInfo"], {}
+        if record["ready"] and self.state is not State.READY:
+            self._confirm()
+        self.level, self.subscribed = record["level"], set(record["subscribed"])
+        return True
+
     def refuse_again(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a second `initialize`."""  # LIFE-15
         self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
@@ -258,6 +287,7 @@ class HandshakeServer(Handshake):
             )
             return
         self.level = level
+        self.connection.events.append(SessionChanged("level", level))
         self.pong(message, batch)
 
     def change_subscription(self, message: Request, batch: BatchResponse | None) -> None:
@@ -267,15 +297,21 @@ class HandshakeServer(Handshake):
         if error is not None:
             self.connection.refuse(message, error, batch)
             return
-        if message.method == "resources/subscribe":
-            self.subscribed.add(uri)
-            self._subscriber = message
-        else:
+        removed = message.method != "resources/subscribe"
+        if removed:
             self.subscribed.discard(uri)
+        else:
+            self.subscribed.add(uri)
+            self.subscriber = message
+        self.connection.events.append(SessionChanged("subscribed", uri, removed))
         self.pong(message, batch)
 
     def on_initialized(self, _message: Notification, _now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
+        self._confirm()
+        self.connection.events.append(SessionChanged("ready", value=True))
+
+    def _confirm(self) -> None:
         self.state = State.READY
         self.connection.sends.extend((self.delayed or {}).values())
         self.delayed = None
@@ -300,9 +336,9 @@ class HandshakeServer(Handshake):
 
     def subscribers(self, uri: str) -> Iterator[IncomingRequest]:
         """Yield a substitute for the request that subscribed to a resource, if there is one."""
-        if uri in self.subscribed and self._subscriber is not None:
+        if uri in self.subscribed and self.subscriber is not None:
             incoming = IncomingRequest(
-                self, self.revision, self._subscriber, None, self.peer_capabilities or {}
+                self, self.revision, self.subscriber, None, self.peer_capabilities or {}
             )
             incoming.open = False
             yield incoming

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from mcprev.errors import Json
@@ -42,7 +43,8 @@ class PendingCalls:
     """The pending calls of one side of a connection, by id."""
 
     def __init__(self) -> None:
-        self._next = 0
+        self.ids: Iterator[int] = count(1)
+        """The ids of the next calls."""
         self.waiting: dict[int, Call] = {}
         """The pending calls by id; read-only."""
         self.earliest: float = _NEVER
@@ -53,10 +55,9 @@ class PendingCalls:
 
     def open(self, method: str, now: float, idle: float | None, total: float | None) -> Call:
         """Add a call under an id that was never used on this connection."""
-        self._next += 1
         idle = _NEVER if idle is None else idle
         limit = _NEVER if total is None else now + total
-        call = Call(self._next, method, now, idle, limit, min(now + idle, limit))
+        call = Call(next(self.ids), method, now, idle, limit, min(now + idle, limit))
         self.waiting[call.id] = call
         if call.deadline < self.earliest:
             self.earliest = call.deadline
