@@ -18,10 +18,10 @@ from typing import Any, Final, TypeAlias, cast
 
 from hypothesis import strategies as st
 
+import pinned
 from mcprev_codegen import ir
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.ir.nodes import Json
-from mcprev_codegen.python.names import attribute
 from mcprev_codegen.resolve.flat import FlatField
 from mcprev_codegen.resolve.schema import Schema
 
@@ -336,7 +336,9 @@ class Corpus:
             (optional if f.field.optional else required)[f.name] = values
         declared = {f.name for f in flat.fields}
         extras = [{k: v for k, v in extra.items() if k not in declared} for extra in EXTRAS]
-        extras.append({a: 1.0 for a in sorted(map(attribute, declared)) if a not in declared})
+        extras.append(
+            {a: 1.0 for a in sorted(map(pinned.PYTHON_NAMES.attribute, declared)) if a not in declared}
+        )
 
         def merge(parts: tuple[JsonObject, JsonObject]) -> Json:
             return {**parts[0], **copy.deepcopy(parts[1])}

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from mcprev_codegen.emit import json_schema as jsonschema
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts.names_file import load_names
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
@@ -16,6 +17,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SCHEMA: Final = ROOT / "schema"
 FOLDER: Final = SchemaFolder(SCHEMA)
 """The schema folder of the repo, which remembers what the tests of a process read."""
+PYTHON_NAMES: Final = load_names(FOLDER)
 REVISIONS: Final = tuple(load_pins(FOLDER))
 DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
 

@@ -36,6 +36,7 @@ REVISIONS: Final = pinned.REVISIONS
 ROOT: Final = pinned.ROOT
 SCHEMA: Final = pinned.SCHEMA
 FOLDER: Final = pinned.FOLDER
+PYTHON_NAMES: Final = pinned.PYTHON_NAMES
 load: Final = pinned.load
 faithful_definitions: Final = pinned.faithful_definitions
 GENERATED: Final = ROOT / "generated" / "mcprev_types"

@@ -55,7 +55,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return found
 
 
-TABLES = ("revisions.toml", "overlay.toml", "descriptions.toml")
+TABLES = ("revisions.toml", "overlay.toml", "descriptions.toml", "names.toml")
 
 
 @pytest.mark.parametrize(

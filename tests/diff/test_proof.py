@@ -22,8 +22,7 @@ from mcprev_codegen.diff.comparison.view import View, view_of
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.vocabulary import LISTING_UNIONS
-from mcprev_codegen.python.names import class_name
-from support import DATED, complaints, load, package, validator
+from support import DATED, PYTHON_NAMES, complaints, load, package, validator
 
 Refusals: TypeAlias = Callable[[str, str, object], list[str]]
 
@@ -74,7 +73,7 @@ def _refused_by_schema(receiver: str, type_: str, sample: object) -> list[str]:
 
 @cache
 def _decoder(receiver: str, type_: str) -> TypeAdapter[Any]:
-    return TypeAdapter(getattr(package(receiver, "models"), class_name(type_)))
+    return TypeAdapter(getattr(package(receiver, "models"), PYTHON_NAMES.class_name(type_)))
 
 
 def _refused_by_models(receiver: str, type_: str, sample: object) -> list[str]:

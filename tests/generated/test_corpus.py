@@ -23,9 +23,10 @@ from corpus import Corpus, Judge, Mutation, mutations
 from losses import losses
 from mcprev_codegen import ir
 from mcprev_codegen.ir.nodes import Json
-from mcprev_codegen.python.names import class_name
+
 from mcprev_types import Model
 from support import (
+    PYTHON_NAMES,
     HAS_UPSTREAM,
     REVISIONS,
     complaints,
@@ -53,12 +54,12 @@ def corpus_of(revision: str, *, open_: bool = False) -> Corpus:
 
 @cache
 def adapter(revision: str, name: str) -> TypeAdapter[Any]:
-    return TypeAdapter[Any](getattr(package(revision, "models"), class_name(name)))
+    return TypeAdapter[Any](getattr(package(revision, "models"), PYTHON_NAMES.class_name(name)))
 
 
 def read(revision: str, name: str, value: Json) -> Any:
     """Read a value with the model of a type, as a user would: `from_wire`, or an adapter for an alias."""
-    model: Any = getattr(package(revision, "models"), class_name(name))
+    model: Any = getattr(package(revision, "models"), PYTHON_NAMES.class_name(name))
     if isinstance(model, type) and issubclass(model, Model):
         return model.from_wire(value)
     return adapter(revision, name).validate_python(value, strict=True)

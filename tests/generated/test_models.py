@@ -17,11 +17,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.models.planner import ModelPlanner
-from mcprev_codegen.python.names import attribute, class_name, module_name
+from mcprev_codegen.python.names import module_name
 from mcprev_codegen.emit.models.sections import SMALL, categories
 from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
-from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same
+from support import (
+    PYTHON_NAMES,
+    DATED,
+    FIFTH,
+    FOURTH,
+    REVISIONS,
+    THIRD,
+    each_revision,
+    load,
+    models_of,
+    package,
+    same,
+)
 
 third, fourth, fifth = models_of(THIRD), models_of(FOURTH), models_of(FIFTH)
 
@@ -235,13 +247,17 @@ def test_every_attribute_name_is_an_unknown_member_on_the_wire(revision: str) ->
     current = load(revision)
     models = package(revision, "models")
     for name in current.schema.types:
-        model: Any = getattr(models, class_name(name))
+        model: Any = getattr(models, PYTHON_NAMES.class_name(name))
         if not (isinstance(model, type) and issubclass(model, Model)):
             continue
         value = Corpus(current).sample(ir.Ref(name), full=True)
         assert isinstance(value, dict)
         declared = {f.name for f in current.schema.flat(name).fields}
-        extra = {attribute(member): 1.0 for member in declared if attribute(member) not in declared}
+        extra = {
+            PYTHON_NAMES.attribute(member): 1.0
+            for member in declared
+            if PYTHON_NAMES.attribute(member) not in declared
+        }
         message = {**value, **extra}
         assert same(model.from_wire(message).to_wire(), message)
 
@@ -502,7 +518,7 @@ def test_an_error_about_a_missing_tag_names_the_tag() -> None:
 def test_every_model_says_what_it_is_and_links_its_page(revision: str) -> None:
     models = package(revision, "models")
     for name in load(revision).schema.types:
-        model: Any = getattr(models, class_name(name))
+        model: Any = getattr(models, PYTHON_NAMES.class_name(name))
         if isinstance(model, type) and issubclass(model, Model):
             doc = model.__doc__ or ""
             assert "Since " in doc, name
@@ -520,7 +536,7 @@ def test_what_the_schema_deprecates_is_marked_for_checkers_and_in_json_schema(re
     """Classes as `typing_extensions.deprecated` marks them, members in their JSON Schema. Nothing warns: see below."""
     current, models = load(revision).schema, package(revision, "models")
     for name, decl in current.types.items():
-        model: Any = getattr(models, class_name(name))
+        model: Any = getattr(models, PYTHON_NAMES.class_name(name))
         if not (isinstance(model, type) and issubclass(model, Model)):
             continue
         assert ("__deprecated__" in vars(model)) == decl.tags.deprecated, name
@@ -547,7 +563,7 @@ def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
     seen: set[str] = set()
     checked: set[str] = set()
     for name in current.types:
-        model: Any = getattr(models, class_name(name))
+        model: Any = getattr(models, PYTHON_NAMES.class_name(name))
         if not (isinstance(model, type) and issubclass(model, Model)):
             continue
         schema = model.model_json_schema()
@@ -598,8 +614,10 @@ def test_modules_follow_the_schemas_sections_in_source_order(revision: str) -> N
     models = package(revision, "models")
     for section in planner.sections:
         module = import_module(f"{models.__name__}.{section.module}")
-        written = [name for name in vars(module) if name in {class_name(n) for n in section.types}]
-        assert written == [class_name(name) for name in section.types]
+        written = [
+            name for name in vars(module) if name in {PYTHON_NAMES.class_name(n) for n in section.types}
+        ]
+        assert written == [PYTHON_NAMES.class_name(name) for name in section.types]
         for n, name in enumerate(section.types):
             for m, above in enumerate(section.types[:n]):
                 if order.index(above) > order.index(name):

@@ -23,10 +23,10 @@ from pydantic import TypeAdapter
 import mcprev_types
 from corpus import Corpus
 from mcprev_codegen import ir
-from mcprev_codegen.python.names import class_name, module_name
+from mcprev_codegen.python.names import module_name
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
-from support import FOLDER, DATED, FIRST, REVISIONS, each_revision, load, package
+from support import PYTHON_NAMES, FOLDER, DATED, FIRST, REVISIONS, each_revision, load, package
 
 NEWEST = f"mcprev_types.{module_name(DATED[-1])}"
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")
@@ -70,7 +70,7 @@ def test_every_type_a_method_names_exists(revision: str) -> None:
     models = package(revision, "models")
     for spec in methods(revision).values():
         for name in filter(None, (spec.type, spec.params, spec.result, *spec.alternate_results)):
-            assert getattr(models, class_name(name)) is not None
+            assert getattr(models, PYTHON_NAMES.class_name(name)) is not None
 
 
 @each_revision
@@ -117,7 +117,7 @@ def test_every_inbound_method_is_bound_to_a_stub_and_types_that_exist(revision: 
             assert binding.params == spec.params
             assert binding.results == (() if spec.result is None else (spec.result, *spec.alternate_results))
             for name in (binding.params, *binding.results):
-                assert hasattr(models, class_name(name))
+                assert hasattr(models, PYTHON_NAMES.class_name(name))
 
 
 @each_revision
@@ -137,7 +137,7 @@ def test_a_stub_that_nobody_overrides_says_that_it_is_not_handled(revision: str)
 
 
 def written(revision: str, *names: str) -> str:
-    return " | ".join(f"models.{class_name(name)}" for name in names) or "None"
+    return " | ".join(f"models.{PYTHON_NAMES.class_name(name)}" for name in names) or "None"
 
 
 @each_revision
@@ -199,7 +199,9 @@ def test_a_caller_sends_the_right_method_and_returns_the_answer(revision: str) -
             assert spec.params is not None
             recorder = Recorder()
             message = Corpus(load(revision)).sample(ir.Ref(spec.params), full=False)
-            params = TypeAdapter(getattr(models, class_name(spec.params))).validate_python(message)
+            params = TypeAdapter(getattr(models, PYTHON_NAMES.class_name(spec.params))).validate_python(
+                message
+            )
             answer = asyncio.run(getattr(caller(recorder), attr)(params))
             assert recorder.sent == [(spec, params)]
             assert answer is (recorder.answer if spec.kind is Kind.REQUEST else None)
@@ -283,7 +285,7 @@ def test_latest_is_the_newest_dated_revision() -> None:
 def test_a_package_offers_every_type_constant_and_module(revision: str) -> None:
     module = root(revision)
     offered = set(dir(module))
-    names = {class_name(name) for name in load(revision).schema.types}
+    names = {PYTHON_NAMES.class_name(name) for name in load(revision).schema.types}
     expected = {
         *names,
         *load(revision).declared.consts,

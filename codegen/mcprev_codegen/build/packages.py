@@ -120,13 +120,14 @@ def generate_project(
     *,
     like: str | None = None,
     overlay: bool = True,
+    names: Path | None = None,
     target: str = DEFAULT_TARGET,
     write: bool = True,
 ) -> Result:
     """Generate an installable package from a schema.ts that is not pinned into the folder `out`.
 
     The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
-    not changed, so that it can be a project with files of its own. `name`, `like` and `overlay` are those of
+    not changed, so that it can be a project with files of its own. `name`, `like`, `overlay` and `names` are those of
     `facts.load_extension`. Raises as `generate` does.
     """
     distribution = out.resolve().name
@@ -136,7 +137,7 @@ def generate_project(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
             "or that of a package that its modules import"
         )
-    extension = load_extension(folder, schema_file, name, like, overlay=overlay)
+    extension = load_extension(folder, schema_file, name, like, overlay=overlay, names=names)
     project = out / "pyproject.toml"
     refuse_link(project)
     result = generate(folder, out / package, target=target, extension=extension, write=write)

@@ -47,6 +47,13 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "--no-overlay", is_flag=True, help="FILE extends no known revision, and may be no schema of MCP."
 )
 @click.option(
+    "--names",
+    "names_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="TOML",
+    help="Names in Python for types and members of FILE whose own names do not do; see docs/vendor.md.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -65,6 +72,7 @@ def generate_command(
     schema_file: Path | None,
     like: str | None,
     no_overlay: bool,
+    names_file: Path | None,
     out: Path | None,
     target: str | None,
     check: bool,
@@ -79,7 +87,7 @@ def generate_command(
     from mcprev_codegen.checkout import input_digest, other_versions, up_to_date, write_stamp
     from mcprev_codegen.inputs import schema_folder
 
-    _check_usage(revisions, schema_file, like, out, target, no_overlay=no_overlay)
+    _check_usage(revisions, schema_file, like, out, target, no_overlay=no_overlay, names_file=names_file)
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
     try:
@@ -94,7 +102,8 @@ def generate_command(
         if schema_file is not None and out is not None:
             name = next(iter(revisions), None)
             result = build.generate_project(
-                folder, schema_file, out, name, like=like, overlay=not no_overlay, target=used, write=not check
+                folder, schema_file, out, name,
+                like=like, overlay=not no_overlay, names=names_file, target=used, write=not check,
             )  # fmt: skip
         else:
             root = schema_folder(to_write=out is None).path.parent
@@ -154,11 +163,12 @@ def _check_usage(
     target: str | None,
     *,
     no_overlay: bool,
+    names_file: Path | None,
 ) -> None:
     """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
-        if like is not None or no_overlay:
-            raise click.UsageError("--like and --no-overlay need --schema FILE")
+        if like is not None or no_overlay or names_file is not None:
+            raise click.UsageError("--like, --no-overlay and --names need --schema FILE")
         if out is None and target is not None:
             from mcprev_codegen.build import DEFAULT_TARGET
 

@@ -1,6 +1,6 @@
 """Checks that a schema has a valid Python form: valid names, no name clashes, literals and patterns Python supports.
 
-A name that has no Python form in `python.names` stops generation with an error at its declaration. Otherwise the package would fail to
+A name that has no Python form in `python.names`, and none in names.toml, stops generation with an error at its declaration. Otherwise the package would fail to
 import, or one member would hide another.
 """
 
@@ -8,37 +8,39 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.pydantic import hides_member, pattern_error
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.facts import Method
-from mcprev_codegen.python import attribute, class_name, is_identifier
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.python import Names, is_identifier
 from mcprev_codegen.resolve import Schema
 
 _MAX_WRITTEN_OUT: Final = 20_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-_RENAME: Final = "rename it in your schema (messages do not contain the names of types)"
+_RENAME: Final = (
+    "give it another one under [types] in names.toml (for a schema of your own: in a file, with --names)"
+)
 _LEAVE_OUT: Final = (
-    "leave it out of your schema (models keep members that are not declared, by their names on the wire)"
+    "give it another one under [members] in names.toml (for a schema of your own: in a file, with --names)"
 )
 
 
-def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, Method]) -> None:
+def check_names(revision: Revision, reserved: frozenset[str]) -> None:
     """Raise `SchemaError` for a type, member, constant or method without a valid and unique Python name.
 
     `reserved` are the names that the generated modules use themselves.
     """
+    schema, names = revision.schema, revision.names
     taken = dict.fromkeys(reserved, "a name of the package")
     if not schema.types:
         raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
     _check_cycles(schema)
     written_out = 0
     for name, decl in schema.types.items():
-        python = class_name(name)
+        python = names.class_name(name)
         if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
             raise schema.fail(decl, f"'{name}' is not a valid name of a Python class; {_RENAME}")
         if python in taken:
@@ -48,13 +50,13 @@ def check_names(schema: Schema, reserved: frozenset[str], methods: Mapping[str, 
             written_out = _check_size(schema, decl, written_out)
             _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
-            _check_members(schema, name, decl)
+            _check_members(schema, names, name, decl)
     for name, const in schema.consts.items():
         if not is_identifier(name):
             raise schema.fail(const, f"'{name}' is not a valid name of a constant in Python; rename it")
         if name in taken or hasattr(builtins, name):
             raise schema.fail(const, f"'{name}' would hide {taken.get(name, 'a name of Python')}; rename it")
-    for method in methods.values():
+    for method in revision.methods.values():
         if not is_identifier(method.attr):
             raise schema.fail(
                 schema.types[method.type], f"'{method.type}' leaves no name for a stub; rename it"
@@ -120,13 +122,13 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
             )
 
 
-def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
+def _check_members(schema: Schema, names: Names, name: str, decl: ir.Decl) -> None:
     seen: dict[str, str] = {}
     for member in schema.flat(name).fields:
-        python = attribute(member.name)
+        python = names.attribute(member.name)
         where = f"member '{member.name}' of '{name}'"
         if not is_identifier(python):
-            raise schema.fail(decl, f"{where} has no Python name; {_LEAVE_OUT}")
+            raise schema.fail(decl, f"{where} has no name in Python; {_LEAVE_OUT}")
         if hides_member(python):
             raise schema.fail(decl, f"{where} would hide a member of every model; {_LEAVE_OUT}")
         if python in seen:

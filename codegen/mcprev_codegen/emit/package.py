@@ -31,7 +31,6 @@ from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import Json
 from mcprev_codegen.python import (
     Code,
-    class_name,
     code,
     comment,
     docstring,
@@ -144,7 +143,7 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
         raise InputError(
             f"'{revision.name}' cannot be the name of a revision: its package would hide '{name}'"
         )
-    check_names(revision.schema, _RESERVED, revision.methods)
+    check_names(revision, _RESERVED)
     package = _Package(revision, neighbours)
     models = [*model_files(package.plan)]
     files = [
@@ -177,7 +176,7 @@ def _init(folder: str, doc: str, dots: Code, exports: Mapping[Code, tuple[str, .
 
 def public_names(revision: Revision) -> dict[Code, tuple[str, ...]]:
     """Return the public names of a package by the module that defines them."""
-    types = map(class_name, model_schema(revision).types)
+    types = map(revision.names.class_name, model_schema(revision).types)
     return {
         code("."): _SUBMODULES,
         **{

@@ -10,6 +10,7 @@ from mcprev_codegen.facts.load import (
     load_revision as load_revision,
 )
 from mcprev_codegen.facts.methods import Method as Method
+from mcprev_codegen.facts.names_file import NAMES_FILE as NAMES_FILE, load_names as load_names
 from mcprev_codegen.facts.overlay_file import OVERLAY_FILE as OVERLAY_FILE
 from mcprev_codegen.facts.revision import Revision as Revision
 from mcprev_codegen.facts.vocabulary import (

@@ -8,6 +8,7 @@ from pathlib import Path
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
+from mcprev_codegen.facts.names_file import load_names, with_names
 from mcprev_codegen.facts.overlay import apply_overlay, with_descriptions
 from mcprev_codegen.facts.overlay_file import Problems, load_overlay
 from mcprev_codegen.facts.revision import Revision
@@ -87,13 +88,20 @@ def load_bytes(
 
 
 def load_extension(
-    folder: SchemaFolder, path: Path, name: str | None, like: str | None, *, overlay: bool
+    folder: SchemaFolder,
+    path: Path,
+    name: str | None,
+    like: str | None,
+    *,
+    overlay: bool,
+    names: Path | None = None,
 ) -> Revision:
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
     `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
     the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the
-    name of the generated revision; by default `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
+    name of the generated revision; by default `like` or the version. `names` is a file of names in Python. Raises
+    `CodegenError`; problems that do not stop generation become warnings.
     """
     declared = _declared(read_file(path), str(path))
     if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
@@ -121,7 +129,8 @@ def load_extension(
     found = _derived(folder, declared, name, problems, like=like, overlay=like is not None)
     inherited = load_revision(folder, like).methods if like else None
     told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
-    return replace(found, warnings=(*found.warnings, *told))
+    given = with_names(found.names, names, found.schema) if names else found.names
+    return replace(found, names=given, warnings=(*found.warnings, *told))
 
 
 def _declared(data: bytes, source: str) -> Schema:
@@ -166,7 +175,8 @@ def _derived(
     methods = method_table(schema, facts, problems)
     senders = find_senders(schema, methods)
     warnings = declared.module.warnings
-    return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, warnings)
+    names = load_names(folder)
+    return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, names, warnings)
 
 
 def dated(folder: SchemaFolder) -> list[str]:

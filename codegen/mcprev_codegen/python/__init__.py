@@ -1,9 +1,8 @@
 """How generated Python is written: names, literals, docstrings and templates."""
 
 from mcprev_codegen.python.names import (
-    attribute as attribute,
+    Names as Names,
     check_revision as check_revision,
-    class_name as class_name,
     is_identifier as is_identifier,
     is_module as is_module,
     module_name as module_name,

@@ -1,20 +1,21 @@
 """Wire names to Python names: modules, classes, attributes and methods.
 
-All rules are here, so that a name in a schema has the same Python name everywhere.
+All rules are here, so that a name in a schema has the same Python name everywhere. What the rules make of a name may be
+invalid or hide another one: `schema/names.toml` gives a name of its own then.
 """
 
 from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.support import ATTRIBUTE_NAMES
 
 META_PREFIX: Final = "io.modelcontextprotocol/"
-CLASS_NAMES: Final = {"Annotated": "AnnotatedModel"}
-"""Types whose name would hide a name that the generated module needs."""
 _IDENTIFIER: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _REVISION: Final = re.compile(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*")
 _DEVICE: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
@@ -54,11 +55,6 @@ def module_name(revision: str) -> str:
     return name if name.isidentifier() else "v" + name
 
 
-def class_name(type_name: str) -> str:
-    """Return the name of the Python class or alias of a declared type: the type's name, except for `CLASS_NAMES`."""
-    return CLASS_NAMES.get(type_name, type_name)
-
-
 def snake_case(name: str) -> str:
     """Return the name in snake_case: `nextCursor` gives `next_cursor`, `URLParams` gives `url_params`."""
     spaced = re.sub(
@@ -67,11 +63,21 @@ def snake_case(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", spaced).strip("_").lower()
 
 
-def attribute(member: str) -> str:
-    """Return the attribute of a wire member: snake_case, without the protocol's prefix, never a keyword."""
-    if member in ATTRIBUTE_NAMES:
-        return ATTRIBUTE_NAMES[member]
-    return _no_keyword(snake_case(member.removeprefix(META_PREFIX)))
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names in Python of types and members of a schema: those that are given, and what the rules make of the others."""
+
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    members: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def class_name(self, type_name: str) -> str:
+        """Return the name of the class or alias of a declared type: the given one, else that of the type."""
+        return self.types.get(type_name, type_name)
+
+    def attribute(self, member: str) -> str:
+        """Return the attribute of a wire member: the given one, else snake_case without the protocol's prefix."""
+        given = self.members.get(member) or ATTRIBUTE_NAMES.get(member)
+        return given or _no_keyword(snake_case(member.removeprefix(META_PREFIX)))
 
 
 def stub(type_name: str) -> str:

@@ -30,8 +30,8 @@ from mcprev_codegen.emit import TARGETS, RevisionChain
 from mcprev_codegen.emit.package import public_names
 from mcprev_codegen.emit.targets import expressions
 from mcprev_codegen.emit.targets.table import LIBRARIES
-from mcprev_codegen.python import class_name, code, module_name
-from support import DATED, REVISIONS, ROOT, load, same
+from mcprev_codegen.python import Names, code, module_name
+from support import DATED, PYTHON_NAMES, REVISIONS, ROOT, load, same
 
 NAMES: Final = tuple(library.name for library in LIBRARIES)
 PAIRS: Final = (
@@ -71,8 +71,12 @@ def module(target: str, revision: str) -> ModuleType:
 def interfaces(revision: str, found: ModuleType) -> typing.Iterator[tuple[str, Any]]:
     """The classes of a module, by the name of their type."""
     for name in load(revision).schema.types:
-        one = getattr(found, class_name(name))
-        if isinstance(one, type) and one.__module__ == found.__name__ and one.__name__ == class_name(name):
+        one = getattr(found, PYTHON_NAMES.class_name(name))
+        if (
+            isinstance(one, type)
+            and one.__module__ == found.__name__
+            and one.__name__ == PYTHON_NAMES.class_name(name)
+        ):
             yield name, one
 
 
@@ -138,7 +142,7 @@ def test_msgspec_reads_and_writes_every_example(folder: Path, revision: str) -> 
     found, corpus = module("msgspec", revision), Corpus(load(revision))
     tried = 0
     for name in load(revision).schema.types:
-        decoder = msgspec.json.Decoder(getattr(found, class_name(name)))
+        decoder = msgspec.json.Decoder(getattr(found, PYTHON_NAMES.class_name(name)))
         for seed in range(TRIES):
             value = corpus.drawn(ir.Ref(name), random.Random(seed))  # noqa: S311
             read, refused = None, ""
@@ -383,7 +387,9 @@ def test_anything_else_than_types_of_placeholders_is_an_error(
         return written
 
     def expressed() -> None:
-        found = expressions.declared({"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "")
+        found = expressions.declared(
+            {"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "", Names()
+        )
         for node in (*found.aliases.values(), *(n for c in found.classes.values() for n in c.values())):
             found.expression(node)
 

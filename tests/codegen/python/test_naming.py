@@ -7,12 +7,18 @@ silently.
 from __future__ import annotations
 
 import keyword
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, strategies as st
 
 from mcprev_codegen import ir
+from mcprev_codegen.build.packages import generate_project
 from mcprev_codegen.emit import package as emit
 from mcprev_codegen.emit.models import ModelClass, plan_models
 from mcprev_codegen.emit.pydantic.modules import PydanticClass, PydanticModule, model_files
@@ -23,7 +29,7 @@ from mcprev_codegen.python import names as naming
 from mcprev_codegen.support._names import camel_case
 from mcprev_types._base import Model, Opt
 from mcprev_types._names import wire_name
-from support import FOLDER, each_revision, load
+from support import FOLDER, PYTHON_NAMES, each_revision, load, same
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ from support import FOLDER, each_revision, load
     ],
 )
 def test_the_attribute_of_a_member(wire: str, attribute: str) -> None:
-    assert naming.attribute(wire) == attribute
+    assert naming.Names().attribute(wire) == attribute
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,7 @@ def test_no_two_members_of_a_type_share_an_attribute(revision: str) -> None:
     for name in schema.types:
         if schema.is_object(ir.Ref(name)):
             members = [f.name for f in schema.flat(name).fields]
-            attributes = [naming.attribute(member) for member in members]
+            attributes = [PYTHON_NAMES.attribute(member) for member in members]
             assert len(set(attributes)) == len(members), name
             assert all(a.isidentifier() and not keyword.iskeyword(a) for a in attributes)
 
@@ -165,7 +171,7 @@ def test_a_plain_schema_is_generated(tmp_path: Path) -> None:
     ],
 )
 def test_two_members_with_one_attribute_are_refused(tmp_path: Path, members: str) -> None:
-    with pytest.raises(SchemaError, match="leave it out of your schema") as caught:
+    with pytest.raises(SchemaError, match=r"under \[members\] in names.toml") as caught:
         generated(tmp_path, f"export interface Thing {{ {members} }}")
     assert caught.value.source_line.startswith("export interface Thing")
 
@@ -179,7 +185,7 @@ def test_an_inherited_member_with_the_same_attribute_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("member", ['""', '"0a"', '"é"', '"-"'])
 def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(SchemaError, match="leave it out of your schema"):
+    with pytest.raises(SchemaError, match=r"under \[members\] in names.toml"):
         generated(tmp_path, f"export interface Thing {{ {member}: string }}")
 
 
@@ -199,7 +205,7 @@ def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) 
     ],
 )
 def test_a_member_that_would_hide_the_base_class_is_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(SchemaError, match="leave it out of your schema"):
+    with pytest.raises(SchemaError, match=r"under \[members\] in names.toml"):
         generated(tmp_path, f"export interface Thing {{ {member}?: string }}")
 
 
@@ -233,7 +239,7 @@ def test_a_member_that_was_left_out_is_kept_by_its_name_on_the_wire(member: str)
 )
 def test_a_type_whose_name_the_module_needs_or_cannot_write_is_refused(tmp_path: Path, name: str) -> None:
     source = f'export interface {name} {{ name?: "a" | "b"; more?: {name}[]; any?: unknown }}'
-    with pytest.raises(SchemaError, match="rename it in your schema"):
+    with pytest.raises(SchemaError, match=r"under \[types\] in names.toml"):
         generated(tmp_path, source)
 
 
@@ -243,3 +249,102 @@ def test_a_schema_without_types_is_refused(tmp_path: Path, source: str) -> None:
     path.write_text(source, encoding="utf-8")
     with pytest.raises(CodegenError):
         package(path)
+
+
+# -- names that are given --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], ModuleType]]:
+    """Generates a package of types from a schema with a file of names, and imports it."""
+    (tmp_path / "acme").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "acme"), *sys.path])
+
+    def make(source: str, names: str, target: str = "pydantic") -> ModuleType:
+        (tmp_path / "acme.ts").write_text(source, encoding="utf-8")
+        (tmp_path / "names.toml").write_text(names, encoding="utf-8")
+        generate_project(
+            FOLDER, tmp_path / "acme.ts", tmp_path / "acme", "1.0",
+            overlay=False, names=tmp_path / "names.toml", target=target,
+        )  # fmt: skip
+        return import_module("acme.v1_0")
+
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
+        del sys.modules[name]
+
+
+GIVEN: Final = """\
+[types]
+int = "WholeThing"
+dict = "Dict"
+dictX = "DictX"
+dictY = "DictY"
+Model = "AcmeModel"
+"_Private" = "Private"
+[members]
+"" = "empty"
+"0a" = "zero"
+"a-b" = "hyphen"
+copy = "duplicate"
+toWire = "wired"
+model_config = "configuration"
+"""
+CLASHING: Final = """\
+export interface int { "": string; "0a": 1; "a-b"?: Model; aB: _Private | null }
+export interface Model extends _Private { copy: dict[]; toWire?: string }
+export interface _Private { model_config?: number }
+export type dict = { t: "x"; v: int } | { t: "y"; copy?: 1 };
+"""
+VALUE: Final[dict[str, Any]] = {
+    "": "e", "0a": 1, "a-b": {"copy": [{"t": "y", "copy": 1}], "toWire": "w", "model_config": 2}, "aB": None,
+}  # fmt: skip
+
+
+def test_given_names_are_those_of_classes_and_attributes(acme: Callable[..., ModuleType]) -> None:
+    found: Any = acme(CLASHING, GIVEN)
+    one = found.models.WholeThing.from_wire(VALUE)
+    assert same(one.to_wire(), VALUE)
+    assert (one.empty, one.zero, one.a_b) == ("e", 1, None)
+    assert isinstance(one.hyphen, found.models.AcmeModel)
+    assert isinstance(one.hyphen, found.models.Private)
+    assert (one.hyphen.wired, one.hyphen.configuration, one.hyphen.duplicate[0].duplicate) == ("w", 2, 1)
+    made = found.models.AcmeModel(duplicate=[], configuration=1)
+    assert same(made.to_wire(), {"model_config": 1, "copy": []})
+
+
+@pytest.mark.parametrize("target", ["dataclass", "typeddict", "msgspec"])
+def test_given_names_hold_for_every_target(acme: Callable[..., ModuleType], target: str) -> None:
+    found = acme(CLASHING, GIVEN, target)
+    assert {"WholeThing", "AcmeModel", "Private", "Dict"} <= {*vars(found)}
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ('[types]\nThing = "a b"', "'Thing' is not a valid name of a Python class"),
+        ('[types]\nThing = "Other"', "'Other' would hide the type 'Thing'"),
+        ('[types]\nThing = "Literal"', "'Thing' would hide a name of the package"),
+        ('[types]\nMissing = "Other2"', "names.toml:2:1: .* has none of that name among its types"),
+        ('[members]\nmissing = "x"', "names.toml:2:1: .* has none of that name among its members"),
+        ('[members]\na = "b"', "would have the same attribute 'b'"),
+        ('[members]\na = "class"', "member 'a' of 'Thing' has no name in Python"),
+        ('[members]\na = "to_json"', "would hide a member of every model"),
+        ('[members]\ntype = "kind"', "names.toml:2:1: 'type' keeps its name"),
+        ("[members]\na = 1", "names.toml:2:1: 'members.a' must be a text"),
+        ('[member]\na = "b"', "names.toml:1:1: 'member' is an unknown key"),
+        ("[members", "names.toml: cannot be read"),
+    ],
+)
+def test_a_name_that_cannot_be_given_is_refused(
+    acme: Callable[..., ModuleType], names: str, told: str
+) -> None:
+    source = "export interface Thing { a: string; b: string; type: string }\nexport interface Other {}"
+    with pytest.raises(CodegenError, match=told):
+        acme(source, names)
+
+
+def test_the_base_class_knows_some_names_by_itself() -> None:
+    assert {naming.Names().attribute(wire): wire for wire in ("_meta", "$schema")} == {
+        attribute: wire_name(attribute) for attribute in ("meta", "schema_uri")
+    }

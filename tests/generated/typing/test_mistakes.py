@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.python.names import class_name, module_name
-from support import DATED, FOURTH, ROOT, load
+from mcprev_codegen.python.names import module_name
+from support import PYTHON_NAMES, DATED, FOURTH, ROOT, load
 
 MISTAKES: Final = """\
 from typing import assert_never
@@ -57,7 +57,7 @@ def test_mypy_finds_every_mistake(tmp_path: Path) -> None:
     mistakes = (
         MISTAKES.replace("{oldest}", module_name(DATED[0]))
         .replace("{fourth}", module_name(FOURTH))
-        .replace("{absent}", class_name(min(newer)))
+        .replace("{absent}", PYTHON_NAMES.class_name(min(newer)))
     )
     path.write_text(mistakes, encoding="utf-8")
     command = [

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.python import Code, class_name, code, identifier, joined, literal
+from mcprev_codegen.python import Code, Names, code, identifier, joined, literal
 from mcprev_codegen.resolve import Schema
 
 
@@ -98,6 +98,7 @@ class Annotations:
     """Writes types of one hoisted schema as annotations for one module."""
 
     schema: Schema
+    names: Names
     package: str
     """The name by which the module refers to the revision's package."""
     known: Collection[str] = ()
@@ -147,9 +148,9 @@ class Annotations:
                 else:
                     yield self._map(decl.index)
             case ir.Ref(type_name) if type_name in self.known:
-                yield named(class_name(type_name))
+                yield named(self.names.class_name(type_name))
             case ir.Ref(type_name):
-                text = code("{}.{}", identifier(self.package), identifier(class_name(type_name)))
+                text = code("{}.{}", identifier(self.package), identifier(self.names.class_name(type_name)))
                 yield Annotation(text, frozenset({self.package}), quoted=True)
             case ir.Array(item):
                 yield _generic("list", self.annotation(item))

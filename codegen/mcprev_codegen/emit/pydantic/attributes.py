@@ -17,7 +17,7 @@ from mcprev_codegen.emit.pydantic.annotations import (
     named,
     subscript,
 )
-from mcprev_codegen.python import Code, attribute, identifier, literal
+from mcprev_codegen.python import Code, identifier, literal
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import wire_name
 
@@ -47,7 +47,7 @@ def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> It
     used = _HELPERS.union({annotations.package}, *(annotation.names for annotation, _ in typed))
     for member, (type_, default) in zip(members, typed, strict=True):
         f, annotation = member.field, type_
-        name = attribute(f.name)
+        name = annotations.names.attribute(f.name)
         if name in used:
             name += "_"
         if wire_name(name) != f.name:

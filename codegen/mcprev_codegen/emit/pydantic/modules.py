@@ -10,7 +10,7 @@ from mcprev_codegen.emit.models import ModelAlias, ModelClass, ModelModule, Mode
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes
 from mcprev_codegen.emit.rendering import GeneratedFile
-from mcprev_codegen.python import Code, attribute, class_name, code, docstring, identifier, module_name
+from mcprev_codegen.python import Code, Names, code, docstring, identifier, module_name
 
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
@@ -92,7 +92,7 @@ def model_files(plan: ModelPlan) -> Iterator[GeneratedFile]:
             f"models/{module.module}.py",
             "module.py",
             _module(plan, module),
-            exports=tuple(class_name(model.name) for model in module.models),
+            exports=tuple(plan.revision.names.class_name(model.name) for model in module.models),
         )
 
 
@@ -101,7 +101,7 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
     known = {*module.loaded}
     models: list[PydanticClass | PydanticAlias] = []
     for model in module.models:
-        annotations = Annotations(plan.schema, package, known)
+        annotations = Annotations(plan.schema, plan.revision.names, package, known)
         if isinstance(model, ModelClass):
             models.append(_class(model, annotations, plan.revision.name))
         else:
@@ -113,17 +113,17 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
     title = f'The pydantic models of MCP {plan.revision.name} in the section "{module.title}".'
     return PydanticModule(
         docstring(title),
-        _imports(module, names),
+        _imports(module, names, plan.revision.names),
         models,
         identifier(package) if derived or package in names else None,
     )
 
 
-def _imports(module: ModelModule, names: frozenset[str]) -> list[Mapping[Code, Sequence[str]]]:
+def _imports(module: ModelModule, names: frozenset[str], python: Names) -> list[Mapping[Code, Sequence[str]]]:
     """Return the imports of a module that refers to these names."""
     others: dict[Code, list[str]] = {}
     for name, home in sorted(module.loaded.items(), key=lambda item: (item[1], item[0])):
-        others.setdefault(code(".{}", identifier(home)), []).append(class_name(name))
+        others.setdefault(code(".{}", identifier(home)), []).append(python.class_name(name))
     groups = [*_IMPORTS[:-1], {**_IMPORTS[-1], **others}]
     used = [
         {
@@ -137,6 +137,7 @@ def _imports(module: ModelModule, names: frozenset[str]) -> list[Mapping[Code, S
 
 
 def _class(model: ModelClass, annotations: Annotations, revision: str) -> PydanticClass:
+    class_name = annotations.names.class_name
     return PydanticClass(
         identifier(class_name(model.name)),
         model.doc,
@@ -147,6 +148,7 @@ def _class(model: ModelClass, annotations: Annotations, revision: str) -> Pydant
 
 
 def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
+    class_name, attribute = annotations.names.class_name, annotations.names.attribute
     if model.cycle:
         known = {*annotations.known, model.name}
         annotations = replace(annotations, known=known, inline=model.cycle - {model.name})

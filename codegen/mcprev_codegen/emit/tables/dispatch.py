@@ -8,7 +8,7 @@ from typing import Final
 
 from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.facts import Method, Revision, Side
-from mcprev_codegen.python import Code, class_name, code, identifier, joined
+from mcprev_codegen.python import Code, Names, code, identifier, joined
 
 DISPATCH_CLASSES: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
 
@@ -37,7 +37,7 @@ class DispatchClasses:
 def dispatch_classes(revision: Revision, docs: Docs) -> DispatchClasses:
     """Return the methods of a revision by direction."""
     stubs = [
-        Stub(method, docs.method(method), _params(method), _result(method))
+        Stub(method, docs.method(method), _params(method, revision.names), _result(method, revision.names))
         for method in revision.methods.values()
     ]
     return DispatchClasses(
@@ -46,15 +46,16 @@ def dispatch_classes(revision: Revision, docs: Docs) -> DispatchClasses:
     )
 
 
-def _params(method: Method) -> Code:
+def _params(method: Method, names: Names) -> Code:
     if method.params is None:
         return code("None")
-    return code("{} | None" if method.params_optional else "{}", _model(method.params))
+    return code("{} | None" if method.params_optional else "{}", _model(method.params, names))
 
 
-def _result(method: Method) -> Code:
-    return joined(" | ", map(_model, method.results)) if method.results else code("None")
+def _result(method: Method, names: Names) -> Code:
+    models = [_model(result, names) for result in method.results]
+    return joined(" | ", models) if models else code("None")
 
 
-def _model(name: str) -> Code:
-    return code("models.{}", identifier(class_name(name)))
+def _model(name: str, names: Names) -> Code:
+    return code("models.{}", identifier(names.class_name(name)))

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev_codegen.emit.json_schema import DIALECT, JsonSchema
 from mcprev_codegen.ir import Json
-from mcprev_codegen.python import Code, class_name, code, identifier, joined, literal
+from mcprev_codegen.python import Code, Names, code, identifier, joined, literal
 
 Document: TypeAlias = dict[str, Any]
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -128,6 +128,7 @@ class Declared:
     """What a library's types look like, expressions still with placeholders."""
 
     placeholders: Placeholders
+    names: Names
     classes: Mapping[str, Mapping[str, ast.expr]]
     """The types of the members by wire name, of every class by name, in source order."""
     aliases: Mapping[str, ast.expr]
@@ -170,7 +171,7 @@ class Declared:
             case ast.Name(name):
                 found = _found(self.placeholders.names, "T", name)
                 known = defined is None or found in defined
-                shown = identifier(class_name(found))
+                shown = identifier(self.names.class_name(found))
                 self.used.add(shown)
                 return shown if known else code('"{}"', shown)
             case ast.Subscript(ast.Name("Literal"), inner):
@@ -195,7 +196,7 @@ class Declared:
                 raise UnexpectedCodeError(ast.dump(node))
 
 
-def declared(definitions: JsonSchema, model: str) -> Declared:
+def declared(definitions: JsonSchema, model: str, names: Names) -> Declared:
     """Return the types of some definitions; `model` is the kind of model of datamodel-code-generator."""
     placeholders = Placeholders(definitions)
     classes: dict[str, dict[str, ast.expr]] = {}
@@ -210,7 +211,8 @@ def declared(definitions: JsonSchema, model: str) -> Declared:
                 raise UnexpectedCodeError(ast.dump(node))
     if missing := definitions.keys() - classes.keys() - aliases.keys():
         raise UnexpectedCodeError(f"nothing was written for {', '.join(sorted(missing))}")
-    return Declared(placeholders, {name: classes[name] for name in definitions if name in classes}, aliases)
+    ordered = {name: classes[name] for name in definitions if name in classes}
+    return Declared(placeholders, names, ordered, aliases)
 
 
 def _members(node: ast.ClassDef, placeholders: Placeholders) -> Iterator[tuple[str, ast.expr]]:

@@ -21,8 +21,6 @@ from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import (
     Code,
-    attribute,
-    class_name,
     code,
     comment,
     docstring,
@@ -82,7 +80,7 @@ class Library:
             raise InputError(
                 f"'{revision.name}' cannot be the name of a revision: its module would have no valid name"
             )
-        check_names(revision.schema, frozenset((*_TYPING, *self.imports)), revision.methods)
+        check_names(revision, frozenset((*_TYPING, *self.imports)))
         self._check_wire_names(revision.schema)
         docs = Docs(neighbours.chain).models(model_schema(revision))
         return {f"{module}.py": _Module(self, revision, docs).text()}
@@ -126,7 +124,7 @@ class _Module:
     def text(self) -> str:
         planned = model_schema(self.revision)
         schema, tags = with_tags(planned) if self.library.tagged else (planned, dict[str, str]())
-        found = declared(Renderer(schema).definitions(), self.library.model)
+        found = declared(Renderer(schema).definitions(), self.library.model, self.revision.names)
         parts = [self._class(found, schema, name, tags.get(name)) for name in found.classes]
         parts += self._aliases(found)
         body = joined("\n\n\n", parts)
@@ -163,7 +161,7 @@ class _Module:
         defined = {*found.classes}
         for name, node in found.aliases.items():
             value = found.union(found.expression(node, defined))
-            alias = code("{}: TypeAlias = {}", identifier(class_name(name)), value)
+            alias = code("{}: TypeAlias = {}", identifier(self.revision.names.class_name(name)), value)
             yield joined("\n", filter(None, (alias, docstring(self._doc(name)))))
             defined.add(name)
 
@@ -180,7 +178,7 @@ class _Module:
         found.used.update(own.used, (name for name, (_, need) in self.library.imports.items() if needs[need]))
         return render(
             f"types/{self.library.name}",
-            name=identifier(class_name(name)),
+            name=identifier(self.revision.names.class_name(name)),
             doc=self._doc(name),
             tag=None if tag is None else (tag, schema.literal(members[tag].field.type)),
             members=[
@@ -192,7 +190,11 @@ class _Module:
     def _attributes(self, wire_names: Sequence[str], hidden: Collection[str]) -> dict[str, Code]:
         """Return the attribute of each member: valid, unique, and none that hides a name in the class."""
         names = {
-            wire: wire if self.library.wire_names and is_identifier(wire) else attribute(wire)
+            wire: (
+                wire
+                if self.library.wire_names and is_identifier(wire)
+                else self.revision.names.attribute(wire)
+            )
             for wire in wire_names
         }
         taken = {*hidden}
