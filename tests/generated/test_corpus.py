@@ -14,20 +14,18 @@ from functools import cache
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fuzz.fuzzing import sampled
 from corpus import Corpus, Judge, Mutation, mutations
+from fuzz.fuzzing import sampled
 from losses import losses
 from mcprev_codegen import ir
 from mcprev_codegen.ir.nodes import Json
-
 from mcprev_types import Model
 from support import (
-    PYTHON_NAMES,
     HAS_UPSTREAM,
+    PYTHON_NAMES,
     REVISIONS,
     complaints,
     each_revision,

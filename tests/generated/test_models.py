@@ -17,15 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.models.planner import ModelPlanner
-from mcprev_codegen.python.names import module_name
 from mcprev_codegen.emit.models.sections import SMALL, categories
+from mcprev_codegen.python.names import module_name
 from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
 from support import (
-    PYTHON_NAMES,
     DATED,
     FIFTH,
     FOURTH,
+    PYTHON_NAMES,
     REVISIONS,
     THIRD,
     each_revision,

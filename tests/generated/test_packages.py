@@ -23,10 +23,10 @@ from pydantic import TypeAdapter
 import mcprev_types
 from corpus import Corpus
 from mcprev_codegen import ir
-from mcprev_codegen.python.names import module_name
 from mcprev_codegen.inputs.pins import load_pins
+from mcprev_codegen.python.names import module_name
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
-from support import PYTHON_NAMES, FOLDER, DATED, FIRST, REVISIONS, each_revision, load, package
+from support import DATED, FIRST, FOLDER, PYTHON_NAMES, REVISIONS, each_revision, load, package
 
 NEWEST = f"mcprev_types.{module_name(DATED[-1])}"
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")

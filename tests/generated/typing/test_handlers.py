@@ -12,9 +12,7 @@ from typing import Any, assert_type
 
 from typing_extensions import override
 
-from mcprev_types import ABSENT, MethodSpec, draft, latest
-from mcprev_types import latest as fifth
-from mcprev_types import v2025_11_25 as fourth
+from mcprev_types import ABSENT, MethodSpec, draft, latest, latest as fifth, v2025_11_25 as fourth
 
 
 @dataclass

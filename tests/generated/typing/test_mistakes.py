@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen.python.names import module_name
-from support import PYTHON_NAMES, DATED, FOURTH, ROOT, load
+from support import DATED, FOURTH, PYTHON_NAMES, ROOT, load
 
 MISTAKES: Final = """\
 from typing import assert_never
