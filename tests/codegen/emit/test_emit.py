@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Final
 
@@ -106,6 +106,38 @@ def test_a_module_with_models_of_every_kind_imports_what_it_uses_and_nothing_els
         "constant",
     ):
         assert name in {*used_names(ast.parse(text), "v2099_01_01")}
+
+
+def in_sections(**sections: Sequence[str]) -> str:
+    """Declarations with their sections, each of which has so many types that it becomes a module of its own."""
+    return "\n".join(
+        f"/** @category {section} */\nexport {decl}"
+        for section, decls in sections.items()
+        for decl in (*decls, *(f"interface {section.capitalize()}{n} {{ n: {n} }}" for n in range(3)))
+    )
+
+
+OPEN_UNIONS: Final = {
+    "an alias of a class": ("type B = A;", "type U = B | C;"),
+    "an alias of a union": ("type B = A | D;", "type U = B | C;"),
+    "an open union": ("type B = A | D;", "type U = C | B | E;"),
+    "the type of a member": ("type B = A;", "interface U { u: (B | C)[] }"),
+}
+
+
+@pytest.mark.parametrize(("alias", "union"), OPEN_UNIONS.values(), ids=OPEN_UNIONS)
+def test_an_open_union_imports_the_classes_behind_the_aliases_in_it(alias: str, union: str) -> None:
+    files = written(
+        in_sections(
+            one=('interface A { type: "a" }', 'interface D { type: "d" }', 'interface E { type: "e" }'),
+            two=(alias,),
+            three=('interface C { type: "c" }', union),
+        )
+    )
+    assert "import A" in files["models/three.py"]
+    for path, text in files.items():
+        if path.startswith("models/") and not path.endswith("__init__.py"):
+            check_imports(text, "v2099_01_01")
 
 
 USES: Final = {

@@ -140,6 +140,8 @@ class ModelPlanner:
             return self.bases[name]
         if self._starts_cycle(name):
             return self._cycle_needs(name)
+        if name in self._open_unions:
+            return tuple(self._open_union(name).tags)  # the classes behind the aliases in it
         return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
 
     def _cycle_needs(self, name: str) -> Collection[str]:
