@@ -71,6 +71,9 @@ INTERNAL_MESSAGE: Final = "Internal error"
 """The message that a peer gets for an exception that it did not cause."""  # ERR-1
 
 
+_MOST: Final = 500
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about a wrong name that resembles a known one; an empty text for any other name."""
     from difflib import get_close_matches  # imported late: only mistakes need it
@@ -432,6 +435,11 @@ class ConversionError(McpError):
 _BY_CODE: Final[Mapping[int, type[RpcError]]] = {
     cls.CODE: cls for cls in RpcError.__subclasses__() if cls is not UnknownRpcError
 }
+
+
+def one_line(text: object) -> str:
+    """Return what a peer wrote, or an error about it, as one line for a log: printable, of at most 500 characters."""
+    return "".join(c if c.isprintable() else " " for c in str(text)[:_MOST])
 
 
 def raised_at(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
 from mcprev.client.subscriptions import Change
-from mcprev.errors import McpError
+from mcprev.errors import McpError, one_line
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def report_changes(client: Client, report: OnChange) -> None:
     try:
         await changes.__aenter__()
     except McpError as error:
-        logger.warning("the server does not report changes: %s", error)
+        logger.warning("the server does not report changes: %s", one_line(error))
     except BaseException:
         await client.aclose()
         raise

@@ -29,7 +29,7 @@ from mcprev.core.keepalive import keep_pinging
 from mcprev.core.limits import LINGER
 from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired, one_line
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import check_level, declares
 from mcprev.protocol.negotiation.steps import Plan
@@ -284,11 +284,11 @@ class ClientSession:
                 return error  # do not ask the user to log in repeatedly
             except McpError as error:
                 last = error
-                logger.warning("the server cannot be reached again: %s", error)
+                logger.warning("the server cannot be reached again: %s", one_line(error))
                 continue
             self.reopened += 1
             self._since = now()
-            logger.warning("connected again after: %s", reason)
+            logger.warning("connected again after: %s", one_line(reason))
             self._use(opened)
             await self._restore()
             if opened.connection.error is None:

@@ -15,7 +15,7 @@ from typing import Final, Self
 from mcprev.client.calls import until
 from mcprev.client.session import ClientSession
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError
+from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, one_line
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -212,7 +212,7 @@ class Subscription:
         try:
             await self._session.raw("resources/unsubscribe", {"uri": uri}, timeout=CLOSE)
         except McpError as error:
-            self._session.connection.logger.debug("unsubscribing failed: %s", error)
+            self._session.connection.logger.debug("unsubscribing failed: %s", one_line(error))
 
     def _notified(self, method: str, params: Mapping[str, Json]) -> None:
         """Deliver a notification of the session if this subscription covers it."""

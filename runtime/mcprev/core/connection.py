@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
-from mcprev.errors import ConnectionLost, InternalError, Json, McpError
+from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
 from mcprev.protocol.connection_state import (
     CallCancelled,
     CallCompleted,
@@ -196,7 +196,7 @@ class Connection:
             event.fail(InternalError("too many requests in progress"))
             self._drop(event)
         else:
-            self.logger.warning("too many messages wait to be served: %s is dropped", event.method)
+            self.logger.warning("too many messages wait to be served: %s is dropped", one_line(event.method))
             self._drop(event)
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -230,7 +230,7 @@ class Connection:
                 self._start(self._queue.popleft())
 
     def _on_cancelled(self, event: RequestCancelled) -> None:
-        self.logger.debug("request %r was cancelled: %s", event.request.id, event.reason)
+        self.logger.debug("request %r was cancelled: %s", event.request.id, one_line(event.reason))
         self._cancel_handler(event.request)
 
     def _cancel_handler(self, incoming: IncomingRequest) -> None:
@@ -322,7 +322,7 @@ class Connection:
             return
         level = logging.WARNING if isinstance(event, Diagnostic) and event.warn else logging.DEBUG
         if event.text:
-            self.logger.log(level, "%s", event.text)
+            self.logger.log(level, "%s", one_line(event.text))
 
     @property
     def tolerated_violations(self) -> dict[str, int]:

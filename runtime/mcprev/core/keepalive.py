@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mcprev.errors import ConnectionLost, McpError, RequestTimeout
+from mcprev.errors import ConnectionLost, McpError, RequestTimeout, one_line
 from mcprev.protocol.handshake import Handshake, State
 
 if TYPE_CHECKING:
@@ -52,4 +52,4 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
                 return
         except McpError as error:
             # An error response, or no open stream right now: the peer may still be alive.
-            connection.logger.debug("a ping was not answered with a result: %s", error)
+            connection.logger.debug("a ping was not answered with a result: %s", one_line(error))

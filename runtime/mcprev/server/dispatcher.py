@@ -26,7 +26,7 @@ from mcprev.core.method_binding import (
     log_failure,
 )
 from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
-from mcprev.errors import ConversionError, HeaderMismatch, InvalidParams, Json, RpcError, ToolError
+from mcprev.errors import ConversionError, HeaderMismatch, InvalidParams, Json, RpcError, ToolError, one_line
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
@@ -351,7 +351,7 @@ def _session_stamp(peer: HandshakeServer, revision: Revision) -> Mapping[str, Js
         return request_meta(said, from_=revision.name)
     except ConversionError as error:
         # The client's info is invalid; the client is served as one without capabilities.
-        _logger.debug("the client introduced itself badly: %s", error)
+        _logger.debug("the client introduced itself badly: %s", one_line(error))
         return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 

@@ -17,6 +17,7 @@ from mcprev.errors import (
     Json,
     NegotiationError,
     RpcError,
+    one_line,
 )
 from mcprev.protocol.negotiation.versions import of_era
 from mcprev.revisions import Era, HttpShape, Revision
@@ -211,7 +212,7 @@ def listed(names: Sequence[str]) -> str:
 
 def short(text: str) -> str:
     """Cut a text of the peer to the limit and replace control characters."""
-    return "".join(c if c.isprintable() else " " for c in text[:MAX_TEXT])
+    return one_line(text[:MAX_TEXT])
 
 
 def describe_step(step: Step, outcome: Outcome) -> str:

@@ -25,7 +25,7 @@ from typing_extensions import override
 from mcprev.core.connection import HTTP, Connection, Network
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import CLOSE
-from mcprev.errors import ConnectionLost, McpError
+from mcprev.errors import ConnectionLost, McpError, one_line
 from mcprev.protocol.connection_state import (
     CallCancelled,
     CallCompleted,
@@ -352,7 +352,7 @@ class HttpConnection(Connection):
     def _log_not_taken(self, what: str, why: object) -> None:
         """Log the first of the messages that the server does not take; count those of the next `BURST` seconds."""
         if self._burst is None:
-            self.logger.warning("the server did not take '%s': %s", what, why)
+            self.logger.warning("the server did not take '%s': %s", what, one_line(why))
             self._burst = self._loop.call_later(BURST, self._end_burst)
         else:
             self._not_taken[what] += 1

@@ -30,6 +30,7 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
     TokenRejected,
+    one_line,
     raised_at,
 )
 from mcprev.protocol.endpoint import ClientProtocol
@@ -237,7 +238,7 @@ class HttpSession:
                 with _auth_errors():
                     await self.auth.drain()
             except McpError as error:
-                logger.warning("%s", error)
+                logger.warning("%s", one_line(error))
         if self._owned:
             await self._session.close()
 
@@ -284,10 +285,9 @@ def _auth_errors() -> Generator[None, None, None]:
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
     """Return the error for an HTTP status."""
-    text = raw[: EXCERPT * 4].decode(errors="replace")
-    text = "".join(c if c.isprintable() else " " for c in text)[:EXCERPT].strip()
+    text = one_line(raw[: EXCERPT * 4].decode(errors="replace")[:EXCERPT]).strip()
     text = mask_text(mask_url(text))
-    shown = f"HTTP {response.status} {response.reason or ''}".rstrip()
+    shown = f"HTTP {response.status} {one_line(response.reason or '')}".rstrip()
     said = why or text
     return HttpStatusError(
         f"{shown}: {said}" if said else shown,

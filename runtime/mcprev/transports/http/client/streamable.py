@@ -26,6 +26,7 @@ from mcprev.errors import (
     RpcError,
     SessionExpired,
     Unanswered,
+    one_line,
 )
 from mcprev.protocol.connection_state import CallCompleted, Channel
 from mcprev.protocol.pending_calls import Call
@@ -264,10 +265,10 @@ class StreamableHttp(HttpTransport):
                     return
             except AuthError as error:
                 # Do not ask the user to log in again after a failed login.
-                self._logger.warning("the server's own stream is not opened: %s", error)
+                self._logger.warning("the server's own stream is not opened: %s", one_line(error))
                 return
             except McpError as error:
-                self._logger.debug("the server's stream broke: %s", error)
+                self._logger.debug("the server's stream broke: %s", one_line(error))
             finally:
                 self._stream_known.set()
                 if response is not None:
@@ -283,7 +284,7 @@ class StreamableHttp(HttpTransport):
     async def _should_reopen(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
         """Return whether to request the refused stream again."""
         error = await self._requests.failure(response)
-        self._logger.debug("no stream of the server's: %s", error)
+        self._logger.debug("no stream of the server's: %s", one_line(error))
         if response.status == 400 and cursor.last_event_id:
             cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
             return True
@@ -333,11 +334,11 @@ class StreamableHttp(HttpTransport):
                 params = {"cursor": cursor}
         except RpcError as error:
             self._tools.complete = True
-            self._logger.debug("the tools are not listed: %s", error)
+            self._logger.debug("the tools are not listed: %s", one_line(error))
         except AuthError:
             raise
         except McpError as error:
-            self._logger.debug("the tools could not be listed: %s", error)
+            self._logger.debug("the tools could not be listed: %s", one_line(error))
 
     async def _headers_rejected(self, call: Call, response: HttpResponse) -> bool:
         """Return whether the server rejected the parameter headers; if so, refresh the tool's schema."""  # HDR-9
@@ -346,7 +347,7 @@ class StreamableHttp(HttpTransport):
             return False
         error = await self._requests.failure(response)
         if isinstance(error, RpcError) and error.code == HEADER_MISMATCH:
-            self._logger.debug("'%s': %s; listing the tools again", call.method, error)
+            self._logger.debug("'%s': %s; listing the tools again", call.method, one_line(error))
             await self._list_tools()
             return True
         raise error
@@ -379,4 +380,4 @@ class StreamableHttp(HttpTransport):
                 response.release()
                 self._logger.debug("the session was ended: HTTP %d", response.status)
         except (McpError, TimeoutError) as error:
-            self._logger.debug("the session could not be ended: %s", error)
+            self._logger.debug("the session could not be ended: %s", one_line(error))

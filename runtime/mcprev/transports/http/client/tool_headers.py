@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from mcprev.errors import Json, LocalProtocolError
+from mcprev.errors import Json, LocalProtocolError, one_line
 from mcprev.protocol.pending_calls import Call
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
@@ -60,7 +60,7 @@ class ParamHeaderCache:
         found, known = find_annotations(members.get("inputSchema")), self._tools.get(name)
         refused = "; ".join(found.problems)
         if refused and (known is None or known.refused != refused):
-            self._logger.warning("the tool %.100r is left out: %s", name, refused)
+            self._logger.warning("the tool %.100r is left out: %s", name, one_line(refused))
         hints: object = members.get("annotations")
         said: Mapping[str, Json] = cast("dict[str, Json]", hints) if isinstance(hints, dict) else {}
         repeatable = said.get("readOnlyHint") is True or said.get("idempotentHint") is True
