@@ -104,6 +104,8 @@ class RpcError(McpError):
         """The HTTP status of the response that carried the error, if an HTTP request failed with it; otherwise None."""
         self.raw: Mapping[str, Json] | None = None
         """The `error` member as the peer sent it; None for an error of this side."""
+        self.retry_after: float | None = None
+        """Seconds after which the server wants to be asked again, if it cannot serve any request now (503)."""
 
     def to_wire(self) -> dict[str, Json]:
         """Return the `error` member of a response."""
@@ -259,6 +261,8 @@ class HttpStatusError(TransportError):
         """The beginning of the body, as printable text."""
         self.headers: Mapping[str, str] = {} if headers is None else headers
         """The headers of the response; names are case-insensitive."""
+        self.retry_after: float | None = None
+        """Seconds after which the server wants to be asked again, if it cannot serve any request now (503)."""
 
 
 class ConnectionLost(TransportError):

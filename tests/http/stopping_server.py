@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import mcprev
+from mcprev.routes.health import health_routes
 from mcprev_types.latest import models as m
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     """Serve until a signal comes."""
     how, options = sys.argv[1], json.loads(sys.argv[2])
     logging.basicConfig(level=logging.WARNING)
-    server = mcprev.Server(Slow(), "stopping", "1")
+    server = mcprev.Server(Slow(), "stopping", "1", http={"routes": health_routes()})
 
     async def serve(**options: Any) -> None:
         await server.serve_http(port=0, ready=lambda port: say("port", port), **options)

@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from api.authors import text
-from asgi_bridge import Client, Exchange, request
+from asgi_bridge import Client, Exchange, initialize, request
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.sessions import MAX_NEEDED, Session, SessionStream
+from mcprev.transports.http.server.sessions import MAX_NEEDED, Session, Sessions, SessionStream
 from requirements import B, C, D, E, req
 from running import run, timers_of, until
 from served import QUICK, Served, server_of, work
@@ -738,3 +738,41 @@ def test_what_is_remembered_of_a_stream_is_bounded_and_a_gap_in_it_is_noticed() 
     there = range(3, stream.last + 1)
     assert [stream.lacks(place, there) for place in (0, 1, 2, 3)] == [True, True, False, False]
     assert stream.lacks(2, range(4, stream.last + 1))
+
+
+@req("HTTP-17", "HTTP-3", at=D)
+def test_a_server_that_leaves_sends_clients_on_that_can_resume_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the streams with ids of sessions that other processes know; calls go on, and what lasts is not begun."""
+
+    async def test(handler: Served, make: Make) -> None:
+        app = make()
+        client, older = await Client(app).open(revision_named(D)), await Client(app).open(revision_named(C))
+        gets = [await each.send("GET").begun() for each in (client, older)]
+        polled = client.call("hang_up", {"retry": 0.5}, id_=3)
+        await until(lambda: polled.complete)
+        streamed, quick = client.call("log", id_=4), client.call("hang_up", id_=5)
+        await streamed.done()
+        assert app.leave() is False
+        assert not gets[0].complete
+        assert app.dispatcher.is_replaceable is False
+        monkeypatch.setattr(Sessions, "shared", True)
+        assert app.leave() is True
+        await until(lambda: gets[0].complete)
+        assert [event.retry for event in gets[0].events][-1] in range(100, 2100)
+        assert not gets[1].complete  # of a revision whose clients do not know how to come back
+        for refused in (client.send("GET"), older.send("GET", None, {"last-event-id": "1-1"})):
+            await refused.done()
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        opening = await Client(app).post(initialize(revision_named(D), 7)).done()
+        assert opening.status == 200  # it can be used elsewhere
+        monkeypatch.setattr(Sessions, "shared", False)
+        opening = await Client(app).post(initialize(revision_named(D), 8)).done()
+        assert (opening.status, opening.json["id"], opening.headers["retry-after"]) == (503, 8, "1")
+        handler.gate.set()
+        assert (await client.call("log", id_=9).done()).status == 200
+        await quick.done()
+        await polled.done()
+
+    work(test)

@@ -228,7 +228,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
     """While calls finish, a new one is refused with 503 and its id; an answer or notification is still accepted."""
 
     async def test() -> None:
-        async with process("asyncio", drain=60) as server, aiohttp.ClientSession() as http:
+        async with process("asyncio", drain=60, leave=0) as server, aiohttp.ClientSession() as http:
             session = await opened(http, server, row)
             body, headers = said(row, "tools/call", {"name": "short", "arguments": {}})
             headers |= session
@@ -245,6 +245,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
                 refused = await answer.json()
                 assert (answer.status, refused["id"]) == (503, listing["id"])
                 assert refused["error"]["message"] == "the server stops"
+                assert answer.headers["retry-after"] == "1"
             if row.handshake:
                 told = notification("notifications/roots/list_changed")
                 async with http.post(server.url, json=told, headers=TYPES | session) as answer:
@@ -255,6 +256,64 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
             await server.ended(SOON)
 
     run(test())
+
+
+@req("HTTP-3", "LIFE-16", "SUB-4", at=E)
+def test_a_server_that_leaves_serves_the_next_call_of_each_connection_and_closes_it() -> None:
+    """Meanwhile it is not ready and opens no streams; connections without a call are closed at the end of `leave`."""
+    row = revision_named(E)
+
+    async def test() -> None:
+        async with (
+            process("asyncio", drain=60, leave=5) as server,
+            aiohttp.ClientSession() as http,
+            aiohttp.ClientSession() as other,
+        ):
+            base = server.url.removesuffix("/mcp")
+            listing, headers = said(row, "tools/list", {}, 2)
+            listen, to_listen = said(
+                row, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+            stream = await http.post(server.url, json=listen, headers=to_listen)
+            waits = asyncio.create_task(http.post(server.url, **call_of(row, "short")))
+            await server.said("begun")
+            for _ in range(3):  # each leaves its connection open
+                await read(other.get(base + "/ready"))
+            taken = await asyncio.gather(
+                *(read(http.post(server.url, json=listing, headers=headers)) for _ in "12")
+            )
+            assert [each[0] for each in taken] == [200, 200]
+            server.signal(signal.SIGTERM)
+            await server.refuses()
+            rest = await stream.content.read()
+            assert b'"result"' in rest
+            status, fields, _ = await read(other.get(base + "/ready"))
+            assert (status, fields["connection"]) == (503, "close")
+            status, fields, _ = await read(http.post(server.url, json=listing, headers=headers))
+            assert (status, fields["connection"]) == (200, "close")
+            status, fields, body = await read(http.post(server.url, json=listen, headers=to_listen))
+            assert (status, fields["retry-after"]) == (503, "1")
+            assert json.loads(body)["error"]["message"] == "the server stops"
+            with pytest.raises(aiohttp.ClientConnectorError):  # none of the connections is left
+                await read(http.post(server.url, json=listing, headers=headers))
+            server.go_on()
+            async with await waits as answer:
+                assert b"in time" in await answer.read()
+            await server.ended(SOON)
+
+    run(test())
+
+
+def call_of(row: Revision, tool: str) -> dict[str, Any]:
+    """The arguments of a POST that calls a tool."""
+    body, headers = said(row, "tools/call", {"name": tool, "arguments": {}})
+    return {"json": body, "headers": headers}
+
+
+async def read(request: Any) -> tuple[int, Mapping[str, str], bytes]:
+    """The status, headers and body of the answer to a request."""
+    async with request as answer:
+        return answer.status, answer.headers, await answer.read()
 
 
 class Undecided(mcprev.ClientHandler):

@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import mcprev
+from mcprev.revisions import LATEST
 from mcprev_types.latest import models as m
 
-app = mcprev.App("workers", "1", revisions=["2026-07-28"])
+app = mcprev.App("workers", "1", revisions=[LATEST.name])
 with_sessions = mcprev.App("sessions", "1")
 
 

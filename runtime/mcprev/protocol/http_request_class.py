@@ -64,6 +64,8 @@ _JSON: Final = b"application/json"
 _NO_BATCHES: Final = "batches are not part of this revision"
 RETRY_LATER: Final = ((b"retry-after", b"10"),)
 """The header of a response that refuses a request for lack of capacity: when to try again, in seconds."""
+RETRY_SOON: Final = ((b"retry-after", b"1"),)
+"""The header of a response that refuses a request for a disturbance, after which the same request succeeds."""
 Good: TypeAlias = Request | Notification | Response | ErrorResponse
 """A well-formed message."""
 

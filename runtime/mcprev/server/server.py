@@ -178,9 +178,8 @@ class Server:
             requires={method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,
         )
-        store = COMMAND_STORE.get() or store
-        self.records: Records | None = store
-        """The whole store, which other servers may share; None for a server without one."""
+        self.records: Records | None = (store := COMMAND_STORE.get() or store)
+        """The whole store, which other servers may share."""
         self.store: Records | None = None
         """The records of this server alone in the `store`, for all its processes."""
         self._changes: SharedChanges | None = None
@@ -337,12 +336,11 @@ class Server:
           outside of requests. `events` stores sent events, so that a client can resume a stream; None stores none.
         - `idle` (1,800), `max_sessions` (10,000) and `max_sessions_per_client` (1,000) bound sessions; `max_requests`
           (16,384) bounds concurrent requests outside of sessions. `clock` measures idle time instead of the event loop.
-        - `max_body` (4 MiB), `max_bodies` (256 MiB for all requests together), `max_headers` (64 KiB) and
-          `body_timeout` (30) bound requests.
+        - `max_body` (4 MiB), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
         - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent
           stream gets a comment, `stall` (60) the time until a client that does not read is disconnected.
-        - `max_connections` (10,000) and `drain` (30, the time to finish calls when the server stops) have an effect in
-          `run_http` and `serve_http` only.
+        - `max_connections` (10,000), `drain` (30, to finish calls when the server stops) and `leave` (1 of it, in which new
+          ones are served) have an effect in `run_http` and `serve_http` only.
 
         Raises `ValueError` for invalid options and `TypeError` for unknown ones. See
         https://modelcontextprotocol.io/specification/latest/basic/transports.
@@ -385,8 +383,7 @@ class Server:
     async def running(self) -> AsyncGenerator[Server, None]:
         """Keep the lifespan running within an `async with` block, even while no client is connected.
 
-        Every transport runs the lifespan by itself. Use this to keep it over several clients in this process, or with a
-        transport of your own.
+        Every transport does so by itself. Use this to keep it over several clients, or with a transport of your own.
         """
         owner = object()
         try:

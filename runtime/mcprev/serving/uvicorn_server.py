@@ -79,7 +79,9 @@ class HttpServer(uvicorn.Server):
             acceptor.stop()
         for listening in sockets or ():
             listening.close()
-        ending = asyncio.create_task(self.app.aclose(linger=self.linger))
+        leaves, most = self.app.leave(), min(self.app.settings.leave, self.linger)
+        seconds = await self._leave(self._front, most) if leaves and most and self._front is not None else 0.0
+        ending = asyncio.create_task(self.app.aclose(linger=self.linger - seconds))
         while not ending.done():
             await asyncio.wait({ending}, timeout=POLL)
             if self.force_exit:
@@ -88,6 +90,18 @@ class HttpServer(uvicorn.Server):
         await super().shutdown([])
         if self._front is not None:
             self._front.abort()
+
+    async def _leave(self, front: Http11Server, most: float) -> float:
+        """Serve calls on the connections that are open, until all are closed; return the seconds, `most` at most."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        front.leave()
+        while (left := most - (now() - began)) > 0:
+            if not self.server_state.connections or self.force_exit:
+                break
+            await asyncio.sleep(min(POLL, left))
+        front.close_idle()
+        return min(now() - began, most)
 
     @override
     @contextmanager

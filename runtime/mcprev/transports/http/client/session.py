@@ -76,6 +76,8 @@ SMALL: Final = 1024 * 1024
 """The size in bytes above which a body is passed to aiohttp as a file, which it sends in pieces."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
+_UNAVAILABLE: Final = 503
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _NO_AUTH: Final = (
     "the server wants a token that it accepts: give `mcprev.http` the `auth`, such as `mcprev.OAuth()`, "
     "or an `Authorization` among its `headers`"
@@ -256,6 +258,7 @@ class HttpSession:
         if isinstance(message, ErrorResponse):
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
+        found.retry_after = _retry_after(response)
         if response.status == _UNAUTHORIZED and self.auth is None:
             said = f"HTTP {_UNAUTHORIZED}: {found}" if isinstance(found, RpcError) else found
             refused = 'error="invalid_token"' in response.headers.get("WWW-Authenticate", "")
@@ -295,6 +298,12 @@ def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> Htt
         body=text,
         headers=CIMultiDict(response.headers),
     )
+
+
+def _retry_after(response: HttpResponse) -> float | None:
+    """Return after how many seconds a server that cannot serve now wants to be asked again; a date counts as none."""
+    text = response.headers.get("Retry-After", "")
+    return float(text) if response.status == _UNAVAILABLE and _SECONDS.fullmatch(text) else None
 
 
 class _Connector(aiohttp.TCPConnector):

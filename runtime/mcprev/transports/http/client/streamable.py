@@ -20,6 +20,7 @@ from mcprev.errors import (
     METHOD_NOT_FOUND,
     AuthError,
     ConnectionLost,
+    HttpStatusError,
     Json,
     McpError,
     RemoteProtocolError,
@@ -55,6 +56,10 @@ STABLE: Final = 5.0
 """Seconds after which a stream counts as having worked even if it carried no event."""
 ABSENT: Final = 5
 """Failed connection attempts after which a call that resumes its stream fails: about three seconds."""
+REPEATS: Final = 3
+"""How many times a message is sent again that the server refuses with 503 and `Retry-After`."""
+MAX_DELAY: Final = 10.0
+"""The longest such delay that is waited for, in seconds; after a longer one, the error is raised."""
 _CUT: Final = "the stream ended without an answer"
 
 
@@ -93,7 +98,27 @@ class StreamableHttp(HttpTransport):
 
     @override
     async def exchange(self, call: Call, message: bytes) -> None:
-        """Post a call and read its response. Raises `McpError` if the call fails."""
+        """Post a call and read its response; again if the server refuses it for a moment. Raises `McpError` if it fails."""
+        for attempt in range(REPEATS + 1):
+            try:
+                await self._exchange(call, message)
+                break
+            except (RpcError, HttpStatusError) as error:
+                # An MCP server that refuses has not served the call. Of what else answers, nobody knows.
+                safe = (
+                    isinstance(error, RpcError) or call.method == INITIALIZE or self._tools.repeatable(call)
+                )
+                await self._wait_to_repeat(error, attempt, safe=safe)
+
+    async def _wait_to_repeat(self, error: RpcError | HttpStatusError, attempt: int, *, safe: bool) -> None:
+        """Wait until a refused message may be sent again; raise its error if it may not."""
+        delay = error.retry_after
+        if delay is None or delay > MAX_DELAY or attempt == REPEATS or not safe:
+            raise error
+        self._logger.debug("sent again in %g s, after: %s", delay, error)
+        await asyncio.sleep(delay)
+
+    async def _exchange(self, call: Call, message: bytes) -> None:
         response: HttpResponse | None = None
         try:
             response = await self._requests.post(message, await self._call_headers(call))
@@ -292,7 +317,7 @@ class StreamableHttp(HttpTransport):
             self._expired = True
             self.exchange_ended()
             return False
-        return response.status >= 500 and opened
+        return response.status >= 500 and (opened or "Retry-After" in response.headers)
 
     @override
     def exchange_ended(self) -> None:
@@ -356,7 +381,15 @@ class StreamableHttp(HttpTransport):
 
     @override
     async def send_message(self, message: bytes, channel: Channel = None) -> None:
-        """Send a message without response. Raises `McpError`."""
+        """Send a message without response; again if the server refuses it for a moment. Raises `McpError`."""
+        for attempt in range(REPEATS + 1):
+            try:
+                await self._send_message(message, channel)
+                break
+            except (RpcError, HttpStatusError) as error:
+                await self._wait_to_repeat(error, attempt, safe=True)
+
+    async def _send_message(self, message: bytes, channel: Channel) -> None:
         name = channel.method if isinstance(channel, Notification) else None
         headers = request_headers(self._revision, name) if self._revision else []
         response = await self._requests.post(message, self._session(headers))

@@ -104,13 +104,24 @@ class AsgiApp:
         if self.server.lifespan is not None:
             await self.server.lifespan.release(self)
 
+    def leave(self) -> bool:
+        """Be ready no more: end streams that wait for nothing and refuse new ones. Calls are served until `aclose`.
+
+        Return whether other processes can serve all clients of this one meanwhile.
+        """
+        self._draining, dispatcher = True, self._dispatcher
+        if dispatcher is None or dispatcher.loop is not asyncio.get_running_loop():
+            return True
+        dispatcher.leave()
+        return dispatcher.is_replaceable
+
     async def aclose(self, *, linger: float = LINGER) -> None:
         """End all sessions and streams, and answer further requests with 503.
 
         Calls in progress have `linger` seconds to finish; meanwhile clients can still answer the server's requests.
         """
+        self.leave()
         dispatcher = self._dispatcher
-        self._draining = True
         served = asyncio.create_task(self._routes.finish(linger))
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
             await dispatcher.aclose(linger)
@@ -134,6 +145,7 @@ class AsgiApp:
         found = self._dispatcher
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
             found = self._dispatcher = HttpDispatcher(self.server, self.settings)
+            found.leaving = self._draining
         return found
 
     # -- a request -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
+    RETRY_SOON,
     DeleteSession,
     HttpError,
     InitializeRequest,
@@ -39,6 +40,11 @@ from mcprev.wire.headers import NAME_KEY, TASK_NAMES
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import STREAM, Accept, accepted
 
+RETRY: Final = 100
+"""Milliseconds after which the first client resumes its stream elsewhere when a server stops."""
+SPREAD: Final = 7
+"""Milliseconds by which the next client does so later, so that not all come at once."""
+MAX_RETRY: Final = 2000
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
@@ -54,6 +60,8 @@ class HttpDispatcher:
         self._respond = partial(ResponseStream, settings)
         self.stopping: bool = False
         """Whether new calls are refused, while those in progress may finish."""
+        self.leaving: bool = False
+        """Whether new streams and sessions are refused, because the server is about to stop."""
         self.sessions: Sessions = Sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
@@ -82,6 +90,20 @@ class HttpDispatcher:
         wait = self.sessions.expire()
         self._expiry = None if wait is None else self.loop.call_later(wait, self._expire)
 
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether every client can as well be served by another process."""
+        return self.sessions.shared or not (len(self.sessions) or len(self.sse))
+
+    def leave(self) -> None:
+        """End listen streams, and streams that clients can resume elsewhere; refuse new ones, but serve calls."""  # SUB-4
+        self.leaving = True
+        self.shared.protocol.end()
+        self.shared.process_events()
+        if self.sessions.shared:
+            for number, session in enumerate(self.sessions.all()):
+                session.hang_up_streams(RETRY + number * SPREAD % MAX_RETRY)
+
     async def aclose(self, linger: float) -> None:
         """End all sessions and streams. Only calls in progress have `linger` seconds to finish."""  # SUB-4
         self.stopping = True
@@ -107,7 +129,7 @@ class HttpDispatcher:
         self, request_class: RequestClass, session: Session | None, http_request: HttpRequest
     ) -> HttpError | None:
         """Serve a classified request; return the error response if it is refused."""
-        if self.stopping and _starts_work(request_class):
+        if (self.stopping and _starts_work(request_class)) or (self.leaving and self._lasts(request_class)):
             message = getattr(request_class, "message", None)
             return stopped(message.id if isinstance(message, Request) else None)
         if isinstance(request_class, StatelessRequest):
@@ -129,6 +151,13 @@ class HttpDispatcher:
             case _:
                 raise AssertionError(request_class)
         return None
+
+    def _lasts(self, request_class: RequestClass) -> bool:
+        """Return whether a request opens what would end with this process."""
+        if isinstance(request_class, StatelessRequest):
+            return request_class.message.method == LISTEN
+        opens = isinstance(request_class, InitializeRequest) and not self.sessions.shared
+        return opens or isinstance(request_class, OpenStream)
 
     async def _stateless(self, request_class: StatelessRequest, http_request: HttpRequest) -> None:
         """Serve a stateless request or notification."""
@@ -244,7 +273,7 @@ class HttpDispatcher:
     async def open_sse(self, http_request: HttpRequest) -> HttpError | None:
         """Open the stream of an HTTP+SSE session, and the session with it."""
         client = http_request.client
-        if self.stopping:
+        if self.stopping or self.leaving:
             return stopped()
         reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
         if reject is None:
@@ -273,7 +302,7 @@ class HttpDispatcher:
 
 def stopped(request_id: RequestId | None = None) -> HttpError:
     """Return the error response to a request that begins after the server has stopped."""
-    return HttpError(503, InternalError("the server stops"), request_id)
+    return HttpError(503, InternalError("the server stops"), request_id, headers=RETRY_SOON)
 
 
 def _starts_work(request_class: RequestClass) -> bool:

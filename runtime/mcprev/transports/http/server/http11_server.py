@@ -29,7 +29,7 @@ import httptools
 from typing_extensions import override
 
 from mcprev.errors import InternalError, InvalidRequest
-from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
 from mcprev.transports.http.server.http11_request import Http11Request
@@ -51,7 +51,9 @@ LINGER: Final = 2
 WAITING: Final = 64
 """The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire."""
 _NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
-_TOO_MANY: Final = HttpError(503, InternalError("too many requests wait on this connection"), null_id=True)
+_TOO_MANY: Final = HttpError(
+    503, InternalError("too many requests wait on this connection"), null_id=True, headers=RETRY_SOON
+)
 _NO_CODING: Final = HttpError(
     501, InvalidRequest("Invalid Request: the only transfer coding is chunked"), null_id=True
 )
@@ -72,10 +74,13 @@ class Http11Server:
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
         self._sweeping = False
+        self.leaving: bool = False
+        """Whether each connection is closed after its next response."""
 
     def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
         """Add a connection."""
         self._open[connection] = None
+        connection.stopping = self.leaving
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(1.0, self._sweep, loop)
@@ -97,6 +102,17 @@ class Http11Server:
         for connection in nlargest(1 + len(self._open) // 64, idle, key=Http11Connection.silence):
             connection.shutdown()
         return bool(idle)
+
+    def leave(self) -> None:
+        """Close each connection after its next response."""
+        self.leaving = True
+        for connection in self._open:
+            connection.stopping = True
+
+    def close_idle(self) -> None:
+        """Close the connections that have no request in progress."""
+        for connection in tuple(self._open):
+            connection.shutdown()
 
     def abort(self) -> None:
         """Abort all connections."""

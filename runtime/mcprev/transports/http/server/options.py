@@ -107,6 +107,10 @@ class HttpOptions(TypedDict, total=False):
     drain: float
     """Seconds that calls in progress have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
     ones are answered with an error. If the coroutine is cancelled, they have one second."""
+    leave: float
+    """Seconds at the beginning of `drain` in which `run_http` and `serve_http` still serve calls on the connections that
+    are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.
+    Only if other processes can serve all clients: no session, or a shared `store`."""
     clock: Callable[[], float] | None
     """The clock for idle sessions, in seconds. None: that of the event loop."""
 
@@ -139,6 +143,7 @@ class HttpSettings:
     stall: float = 60.0
     max_connections: int = 10_000
     drain: float = 30.0
+    leave: float = 1.0
     clock: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import logging
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import ClassVar, Final
 
 from typing_extensions import override
 
@@ -335,6 +335,14 @@ class Session(AsgiConnection):
 
     # -- the end -------------------------------------------------------------------------------------------
 
+    def hang_up_streams(self, retry: int) -> None:
+        """Close the connections of streams that the client can resume elsewhere, after `retry` milliseconds."""  # HTTP-17
+        if self._can_return():
+            for response_stream in tuple(self.response_streams):
+                if response_stream.started and response_stream.replay is not None:
+                    response_stream.write(encode_event(Event(retry=retry)))
+                    response_stream.hand_over()
+
     def retire(self) -> None:
         """Accept no more messages; running requests may finish."""
         if self._tasks:
@@ -356,6 +364,9 @@ class Session(AsgiConnection):
 
 class Sessions:
     """The open sessions, by id, the longest idle first."""
+
+    shared: ClassVar[bool] = False
+    """Whether sessions may be open elsewhere."""
 
     def __init__(self, *, idle: float, limit: int, per_client: int, clock: Callable[[], float]) -> None:
         """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds."""
