@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench nginx clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -104,6 +104,14 @@ echo '{"private": true, "type": "module"}' > $(@D)/package.json
 cd $(@D) && npm install --ignore-scripts --no-audit --no-fund --loglevel=error --save-exact --before=$(NPM_DAY) $1
 @touch $@
 endef
+
+# Debian's nginx, unpacked and not installed, for tests/interop/test_nginx.py.
+nginx: .interop/nginx/.ready
+
+.interop/nginx/.ready:
+	mkdir -p $(@D)
+	cd $(@D) && { test -x /usr/sbin/nginx || { apt-get download -q nginx && for file in nginx_*.deb; do dpkg-deb -x $$file .; done; }; }
+	@touch $@
 
 .interop/%/.ready:
 	$(call pip_peer,mcp==$* $(PINS))

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+LISTENS: Final = "listening at http"
 READY: Final = re.compile(r"worker (\d+) \(process (\d+)\) is ready")
 ENDED: Final = re.compile(r"worker (\d+) \(process (\d+)\) (?:ended|was ended)")
 LIMIT: Final = 30.0
@@ -98,7 +99,7 @@ class ServedWorkers:
 @asynccontextmanager
 async def served(
     target: Path | str,
-    workers: int,
+    workers: int | None,
     *options: str,
     cwd: Path | None = None,
     port: int | None = None,
@@ -106,17 +107,17 @@ async def served(
     wait: bool = True,
     python: Sequence[str] = (),
 ) -> AsyncGenerator[ServedWorkers, None]:
-    """Serve a module in workers, all of which are ready."""
+    """Serve a module in workers, all of which are ready; None: in one process without a supervisor."""
     port = free_port() if port is None else port
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *python, "-m", "mcprev", "serve", str(target), "--http", f"127.0.0.1:{port}", "--workers",
-        str(workers), *options, cwd=cwd, stderr=asyncio.subprocess.PIPE, limit=1024 * 1024,
+        sys.executable, *python, "-m", "mcprev", "serve", str(target), "--http", f"127.0.0.1:{port}",
+        *(() if workers is None else ("--workers", str(workers))), *options, cwd=cwd, stderr=asyncio.subprocess.PIPE, limit=1024 * 1024,
         env={**os.environ, **(environment or {})},
     )  # fmt: skip
     made = ServedWorkers(process, port)
     try:
         if wait:
-            await made.until(starts=workers)
+            await made.until(LISTENS, starts=workers or 0)
         yield made
     finally:
         await made.aclose()

@@ -25,6 +25,7 @@ GUIDES: Final = (
     "clients.md",
     "middleware.md",
     "porting.md",
+    "scaling.md",
     "servers.md",
     "stores.md",
     "tools.md",

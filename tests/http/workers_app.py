@@ -1,4 +1,4 @@
-"""Servers for several workers: one without sessions, one with, and one that asks its client."""
+"""Servers for several workers: `app` serves revisions without sessions only, `with_sessions` all."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ import mcprev
 from mcprev.revisions import LATEST
 from mcprev_types.latest import models as m
 
-app = mcprev.App("workers", "1", revisions=[LATEST.name])
-with_sessions = mcprev.App("sessions", "1")
+SAFE = m.ToolAnnotations(read_only_hint=True)
 
 
-@app.tool(annotations=m.ToolAnnotations(read_only_hint=True))
 async def pid() -> int:
+    """Say which process this is."""
     return os.getpid()
 
 
-@app.tool
-async def wait_for(file: str) -> int:
-    """Wait until there is a file, and say so with another one first."""
-    await asyncio.to_thread(Path(f"{file}.begun").touch)
+async def wait_for(file: str, ctx: mcprev.Context) -> int:
+    """Say with a file and a message that this has begun, and wait until there is another file."""
+
+    def begin() -> None:
+        with Path(f"{file}.begun").open("a", encoding="utf-8") as begun:
+            begun.write(f"{os.getpid()}\n")
+
+    await asyncio.to_thread(begin)
+    await ctx.log("warning", "begun")
     while not await asyncio.to_thread(Path(file).exists):  # noqa: ASYNC110 - of another process
         await asyncio.sleep(0.02)
     return os.getpid()
 
 
-@app.tool
 async def remember(
     ctx: mcprev.Context, text: str | None = None, handle: str | None = None
 ) -> tuple[str | None, str]:
@@ -39,9 +42,28 @@ async def remember(
     return await ctx.session.get("text"), ctx.session.handle
 
 
-@app.tool
 async def name(ctx: mcprev.Context) -> str:
-    """Ask for a name; the answer may come to another worker."""
+    """Ask for a name; the answer may come to another process."""
     answer = await ctx.elicit("Name?", str)
     assert isinstance(answer, mcprev.Accepted)
     return f"{answer.data} of {os.getpid()}"
+
+
+def made(**options: object) -> mcprev.App:
+    """An app with these tools."""
+    found = mcprev.App("workers", "1", **options)  # type: ignore[arg-type]
+    found.tool(annotations=SAFE)(pid)
+    for each in (wait_for, remember, name):
+        found.tool(each)
+
+    @found.tool
+    async def change() -> int:
+        """Tell all clients that the list of tools has changed."""
+        found.server.changed("tools")
+        return os.getpid()
+
+    return found
+
+
+app = made(revisions=[LATEST.name])
+with_sessions = made()

@@ -1,0 +1,179 @@
+"""nginx in front of three processes of one server, without sticky routing, with the configuration of the guide.
+
+HTTP-3, HTTPM-5, HTTP-31. What a client must see through it: streams at once, news of other processes, calls that go
+on while processes end and start, and no call that nginx sends twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+import mcprev
+from mcprev.errors import HttpStatusError
+from mcprev.revisions import DEFAULT, HttpShape, Revision
+from nginx_server import binary, nginx
+from redis_server import RedisServer
+from requirements import req
+from running import run, until
+from served_workers import ServedWorkers, served
+
+APP = Path(__file__).parents[1] / "http" / "workers_app.py"
+LIMIT = 120.0
+pytestmark = pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's")
+SHARED = find_spec("mcprev.workers") is not None
+ROWS = [
+    pytest.param(
+        row,
+        id=row.name,
+        marks=(
+            ()
+            if not row.handshake or SHARED
+            else pytest.mark.skip(reason="sessions are not shared yet: there is no mcprev.workers")
+        ),
+    )
+    for row in DEFAULT
+    if row.http is not HttpShape.SSE
+]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    server = RedisServer().start()
+    yield server.url()
+    server.end()
+
+
+class Behind:
+    """Three processes behind nginx."""
+
+    def __init__(
+        self, url: str, servers: list[ServedWorkers], target: str, store: str, stack: AsyncExitStack
+    ) -> None:
+        self.url, self.servers = url, servers
+        self._target, self._store, self._stack = target, store, stack
+
+    async def restart(self, number: int, how: int) -> None:
+        """End a process, and start another one at its port."""
+        server = self.servers[number]
+        if server.process.returncode is None:
+            server.send(how)
+        await server.ended()
+        self.servers[number] = await self._stack.enter_async_context(
+            served(self._target, None, "--store", self._store, "--health", port=server.port)
+        )
+
+
+@asynccontextmanager
+async def behind(folder: Path, row: Revision, store: str) -> AsyncGenerator[Behind, None]:
+    target = f"{APP}:{'with_sessions' if row.handshake else 'app'}"
+    async with AsyncExitStack() as stack:
+        starting = [served(target, None, "--store", store, "--health") for _ in range(3)]
+        servers = [await stack.enter_async_context(each) for each in starting]
+        port = await stack.enter_async_context(nginx(folder, [server.port for server in servers]))
+        yield Behind(f"http://127.0.0.1:{port}/mcp", servers, target, store, stack)
+
+
+def pids_in(file: Path) -> list[int]:
+    """The processes that have written their number into a file."""
+    return [int(line) for line in file.read_text().split()]
+
+
+@pytest.mark.parametrize("row", ROWS)
+@req("HTTP-3", "HTTPM-5", "HTTP-31", everywhere=True)
+def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Path, store: str) -> None:
+    async def main() -> None:
+        begun = asyncio.Event()
+        async with (
+            behind(tmp_path, row, store) as front,
+            mcprev.connect(front.url, mode=row.name, logging=lambda _: begun.set()) as client,
+        ):
+            await client.list_tools()
+            seen = set[int]()
+            while len(seen) < 3:
+                found = (await client.call_tool("pid")).data
+                assert isinstance(found, int)
+                seen.add(found)
+
+            # A message comes when it is sent, and not with the answer.
+            file = tmp_path / "one"
+            waiting = asyncio.create_task(client.call_tool("wait_for", {"file": str(file)}, log_level="info"))
+            await begun.wait()
+            file.touch()
+            await waiting
+
+            # What has changed in one process, clients hear from the others.
+            told = asyncio.Event()
+            async with client.listen(tools=True) as changes:
+
+                async def hear() -> None:
+                    async for _ in changes:
+                        told.set()
+
+                hearing = asyncio.create_task(hear())
+                changed = set[int]()
+                while len(changed) < 3:
+                    told.clear()
+                    found = (await client.call_tool("change")).data
+                    assert isinstance(found, int)
+                    changed.add(found)
+                    await told.wait()
+                hearing.cancel()
+                await asyncio.wait({hearing})
+
+            # nginx sends no call to a second process when the first one is gone in the middle of it.
+            file = tmp_path / "two"
+            lost = asyncio.create_task(client.call_tool("wait_for", {"file": str(file)}))
+            began = tmp_path / "two.begun"
+            await until(began.exists)
+            (process,) = pids_in(began)
+            (number,) = (n for n, each in enumerate(front.servers) if each.process.pid == process)
+            front.servers[number].send(signal.SIGKILL)
+            with pytest.raises((HttpStatusError, mcprev.ConnectionLost)):
+                await lost
+            assert pids_in(began) == [process]
+            await front.servers[number].ended()
+
+            # Two processes are left; each may stop and start while clients call.
+            await front.restart(number, signal.SIGKILL)
+            stop, calls = False, 0
+
+            async def call() -> None:
+                nonlocal calls
+                while not stop:
+                    await client.call_tool("pid")
+                    calls += 1
+
+            calling = [asyncio.create_task(call()) for _ in range(3)]
+            for each in range(3):
+                await front.restart(each, signal.SIGTERM)
+            stop = True
+            await asyncio.gather(*calling)
+            assert calls > 10
+            if row.handshake:
+                assert client.reopened == 0
+
+    run(main(), limit=LIMIT)
+
+
+@req("HTTP-31", everywhere=True)
+def test_nginx_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path, store: str) -> None:
+    row = DEFAULT[-1]
+
+    async def main() -> None:
+        async with behind(tmp_path, row, store) as front, aiohttp.ClientSession() as http:
+            for size, status in ((4 * 1024 * 1024, 400), (4 * 1024 * 1024 + 1, 413)):
+                async with http.post(
+                    front.url, data=BytesIO(b" " * size), headers={"content-type": "application/json"}
+                ) as answer:
+                    assert answer.status == status
+
+    run(main(), limit=LIMIT)

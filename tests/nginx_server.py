@@ -1,0 +1,83 @@
+"""A real nginx for tests, with the configuration of the guide: Debian's, on PATH or where `make nginx` has put it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from served_workers import free_port
+from support import ROOT
+
+HERE: Final = ROOT / ".interop" / "nginx" / "usr" / "sbin" / "nginx"
+GUIDE: Final = ROOT / "docs" / "scaling.md"
+MAIN: Final = """
+{user}
+daemon off;
+pid nginx.pid;
+error_log stderr notice;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    include {file};
+}}
+"""
+"""The file that includes others, as Debian's includes those in conf.d."""
+
+
+def binary() -> str | None:
+    """The path of nginx, if it is there."""
+    return (
+        shutil.which("nginx")
+        or shutil.which("nginx", path="/usr/sbin")
+        or (str(HERE) if HERE.exists() else None)
+    )
+
+
+def configuration(port: int, workers: Sequence[int]) -> str:
+    """The configuration of the guide, as it stands there but for the ports."""
+    (found,) = re.findall(
+        r"^```nginx\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    ports = iter(workers)
+    found, upstreams = re.subn(r"(?<=server 127\.0\.0\.1:)[0-9]+(?=;)", lambda _: str(next(ports)), found)
+    found, listens = re.subn(r"(?<=listen )[0-9]+(?=;)", f"127.0.0.1:{port}", found)
+    assert (upstreams, listens) == (len(workers), 1)
+    return str(found)
+
+
+@asynccontextmanager
+async def nginx(folder: Path, workers: Sequence[int]) -> AsyncGenerator[int, None]:
+    """Run nginx in front of workers at these ports; its own port."""
+    program = binary()
+    assert program is not None
+    port = free_port()
+    (folder / "mcp.conf").write_text(configuration(port, workers))
+    (folder / "nginx.conf").write_text(
+        MAIN.format(file=folder / "mcp.conf", user="" if os.getuid() else "user root;")
+    )
+    process = await asyncio.create_subprocess_exec(
+        program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr", stderr=asyncio.subprocess.PIPE
+    )  # fmt: skip
+    assert process.stderr is not None
+    reading = None
+    try:
+        said = b""
+        while b"start worker process" not in said:
+            line = await process.stderr.readline()
+            assert line, said.decode()
+            said += line
+        reading = asyncio.create_task(process.stderr.read())
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        sys.stderr.buffer.write(b"" if reading is None else await reading)  # for a test that fails
+        await process.wait()
