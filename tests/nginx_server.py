@@ -48,7 +48,7 @@ def configuration(port: int, workers: Sequence[int]) -> str:
         r"^```nginx\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
     ports = iter(workers)
-    found, upstreams = re.subn(r"(?<=server 127\.0\.0\.1:)[0-9]+(?=;)", lambda _: str(next(ports)), found)
+    found, upstreams = re.subn(r"(?<=server 127\.0\.0\.1:)[0-9]+(?= )", lambda _: str(next(ports)), found)
     found, listens = re.subn(r"(?<=listen )[0-9]+(?=;)", f"127.0.0.1:{port}", found)
     assert (upstreams, listens) == (len(workers), 1)
     return str(found)

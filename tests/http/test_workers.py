@@ -36,14 +36,26 @@ async def pid(client: mcprev.Client) -> int:
     return found
 
 
-async def all_pids(server: ServedWorkers, count: int) -> set[int]:
-    """The processes that answer, each on a connection of its own, until there are so many."""
+async def all_pids(server: ServedWorkers, count: int) -> tuple[set[int], float]:
+    """The processes that answer, each on a connection of its own, until there are so many; and the number of calls."""
     found: set[int] = set()
+    calls = 0
     async with asyncio.timeout(20):
         while len(found) < count:
             async with mcprev.connect(server.url, mode=E) as client:
                 found.add(await pid(client))
-    return found
+                calls += 1
+    return found, float(calls)
+
+
+async def numbers(http: aiohttp.ClientSession, server: ServedWorkers) -> tuple[float, float]:
+    """How many calls of a tool the workers have counted together, and how many connections are open."""
+    async with http.get(server.url.replace("mcp", "metrics")) as answer:
+        lines = (await answer.text()).splitlines()
+    values = {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"
+    }
+    return values['mcp_calls_total{method="tools/call",name="pid",outcome="ok"}'], values["mcp_connections"]
 
 
 @req("HTTP-3", "LIFE-16", at=E)
@@ -56,11 +68,14 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
             assert "; workers: 2; store: sqlite:///" in server.said
             assert server.said.count("listening at") == 1
             before = set(server.pids.values())
-            assert await all_pids(server, 2) == before
+            found, count = await all_pids(server, 2)
+            assert found == before
             async with aiohttp.ClientSession() as http:
                 for path, text in (("healthz", "alive"), ("ready", "ready")):
                     async with http.get(server.url.replace("mcp", path)) as answer:
                         assert (answer.status, (await answer.json())["status"]) == (200, text)
+                counted = {await numbers(http, server) for _ in range(4)}
+            assert counted == {(count, 2.0)}  # each has a connection of its own for all stateless requests
             calls, stop = 0, False
 
             async def call_all_the_time() -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import mcprev
+from mcprev.middleware import Metrics
 from mcprev.revisions import LATEST
 from mcprev_types.latest import models as m
 
@@ -51,7 +52,9 @@ async def name(ctx: mcprev.Context) -> str:
 
 def made(**options: object) -> mcprev.App:
     """An app with these tools."""
-    found = mcprev.App("workers", "1", **options)  # type: ignore[arg-type]
+    metrics = Metrics()
+    found = mcprev.App("workers", "1", middleware=[metrics], **options)  # type: ignore[arg-type]
+    found.route("/metrics", metrics.app)
     found.tool(annotations=SAFE)(pid)
     for each in (wait_for, remember, name):
         found.tool(each)

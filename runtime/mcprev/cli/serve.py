@@ -178,6 +178,7 @@ def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
         raise click.ClickException(
             "--workers needs processes that share a socket, which Windows has not; start several on ports of their own"
         )
+    from mcprev.cli.workers import shared_metrics
     from mcprev.serving.running import bind
     from mcprev.serving.supervisor import supervise
 
@@ -186,8 +187,9 @@ def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
     except OSError as error:
         raise click.ClickException(str(error)) from error
     environment = {} if store is None else {STORE: store}
-    with listening:
-        return supervise([sys.executable, *sys.orig_argv[1:]], listening, workers, environment=environment)
+    with listening, shared_metrics() as (variables, ended):
+        command = [sys.executable, *sys.orig_argv[1:]]
+        return supervise(command, listening, workers, environment={**environment, **variables}, ended=ended)
 
 
 def _this_worker() -> SupervisedWorker | None:

@@ -1,9 +1,17 @@
-"""What `mcprev serve --workers` checks: that no worker of a server keeps to itself what a client needs at another one."""
+"""What `mcprev serve --workers` cares for beside the processes.
+
+It checks that no worker keeps to itself what a client needs at another one, and gives them a folder for metrics.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,6 +24,8 @@ if TYPE_CHECKING:
 
 SESSIONS: Final = "mcprev.workers"
 """The package that shares sessions between workers."""
+METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable of `prometheus-client` with the folder in which several processes keep their numbers."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -81,3 +91,22 @@ def store_place(records: Records | None) -> str | None:
         return None
     found: object = getattr(records, "place", None)
     return found if isinstance(found, str) else type(records).__name__
+
+
+@contextmanager
+def shared_metrics() -> Generator[tuple[Mapping[str, str], Callable[[int], None]]]:
+    """Yield the environment variables with which workers count together, and what to call with each process that has ended.
+
+    Without the library, nothing is counted.
+    """
+    if find_spec("prometheus_client") is None:
+        yield {}, lambda _: None
+        return
+    with tempfile.TemporaryDirectory(prefix="mcprev-") as made:
+        folder = os.environ.get(METRICS) or made
+
+        def ended(process: int) -> None:
+            for file in Path(folder).glob(f"gauge_live*_{process}.db"):
+                file.unlink(missing_ok=True)
+
+        yield {METRICS: folder}, ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.connection import Connection
@@ -10,7 +12,7 @@ from mcprev.middleware.records import CallRecord, entry_name, recorded
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Gauge
 
     from mcprev.transports.http.server.request import App
 
@@ -19,6 +21,8 @@ TOLD_APART: Final = 200
 MAX_CODES: Final = 100
 """The maximum number of error codes that are told apart."""
 OTHER: Final = "other"
+SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable of `prometheus-client` with the folder in which several processes keep their numbers."""
 BUCKETS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
 """The bounds of the buckets of durations, in seconds."""
 
@@ -32,6 +36,8 @@ class Metrics:
         A peer may name any number of tools: only the first `max_names` names of calls that a handler has served are
         told apart, all others count as `other`. Raises `mcprev.errors.MissingExtra` if `prometheus-client` is not
         installed (`pip install 'mcprev[metrics]'`).
+
+        With `mcprev serve --workers`, `app` writes the numbers of all workers, whichever answers.
         """
         try:
             import prometheus_client as prometheus
@@ -54,11 +60,16 @@ class Metrics:
             ("method", "code"),
             registry=self.registry,
         )
-        self._running = prometheus.Gauge("mcp_calls_in_progress", "Calls in progress", registry=self.registry)
-        self._sessions = prometheus.Gauge(
-            "mcp_connections", "Open connections and sessions", registry=self.registry
-        )
-        self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(self.registry))
+        gauge: Any = partial(prometheus.Gauge, registry=self.registry, multiprocess_mode="livesum")
+        self._running: Gauge = gauge("mcp_calls_in_progress", "Calls in progress")
+        self._sessions: Gauge = gauge("mcp_connections", "Open connections and sessions")
+        written = self.registry
+        if SHARED in os.environ:
+            from prometheus_client.multiprocess import MultiProcessCollector
+
+            written = prometheus.CollectorRegistry()
+            cast("Any", MultiProcessCollector)(written)
+        self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(written))
         """The ASGI application that writes the numbers."""
         self._names: set[str] = set()
         self._codes: set[str] = set()

@@ -18,7 +18,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -120,12 +120,14 @@ class Supervisor:
         workers: int,
         *,
         environment: Mapping[str, str] | None = None,
+        ended: Callable[[int], object] = int,
     ) -> None:
-        """`command` starts a worker, with `environment` beside that of this process."""
+        """`command` starts a worker, with `environment` beside that of this process; `ended` is told each that has ended."""
         self._command = command
         self._listening = listening
         self._count = workers
         self._environment = environment or {}
+        self._tell_end = ended
         self._current: dict[int, WorkerProcess] = {}
         """The worker at each place."""
         self._all: set[WorkerProcess] = set()
@@ -204,13 +206,17 @@ class Supervisor:
             )
         worker = WorkerProcess(number, process, here)
         self._all.add(worker)
-        worker.ended.add_done_callback(lambda _: self._all.discard(worker))
+        worker.ended.add_done_callback(lambda _: self._forget(worker))
         worker.ready.add_done_callback(partial(self._started, worker))
         if takes_place:
             self._current[number] = worker
         if self._stop_wanted.is_set():
             worker.stop()
         return worker
+
+    def _forget(self, worker: WorkerProcess) -> None:
+        self._all.discard(worker)
+        self._tell_end(worker.process.pid)
 
     def _started(self, worker: WorkerProcess, ready: asyncio.Future[bool]) -> None:
         if not ready.result():
@@ -327,11 +333,13 @@ def supervise(
     workers: int,
     *,
     environment: Mapping[str, str] | None = None,
+    ended: Callable[[int], object] = int,
 ) -> int:
     """Run workers until a signal stops them, and return the exit code: 0, or that of a server that does not start."""
     with asyncio.Runner() as runner:
 
         async def main() -> int:
-            return await Supervisor(command, listening, workers, environment=environment).run()
+            made = Supervisor(command, listening, workers, environment=environment, ended=ended)
+            return await made.run()
 
         return runner.run(main())
