@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         TokenRejected as TokenRejected,
         ToolError as ToolError,
         TransportError as TransportError,
+        WorkerLost as WorkerLost,
     )
     from mcprev.extensions.extension import Extension as Extension
     from mcprev.extras.any_verifier import AnyVerifier as AnyVerifier
@@ -178,7 +179,7 @@ _HOMES: Final = {
         "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
         "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
-        "ServersFailed", "SessionExpired", "StateTooLarge", "StoreError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
+        "ServersFailed", "SessionExpired", "StateTooLarge", "StoreError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError", "WorkerLost",
     ),
     "extras.connect_all": ("Clients", "ConnectOptions", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),

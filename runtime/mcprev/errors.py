@@ -8,6 +8,7 @@ McpError
 │   ├── MethodNotFound            -32601
 │   ├── InvalidParams             -32602
 │   ├── InternalError             -32603
+│   │   └── WorkerLost            the process that served the request has ended; says whether the request may have run
 │   ├── ResourceNotFound          -32002, or -32602 where the revision has no code of its own for it
 │   ├── HeaderMismatch            -32020
 │   ├── MissingClientCapability   -32021, with the capabilities that are required
@@ -67,6 +68,8 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
 
+WORKER_LOST: Final = "worker_lost"
+"""The `reason` in the data of the error of a request whose process has ended."""
 INTERNAL_MESSAGE: Final = "Internal error"
 """The message that a peer gets for an exception that it did not cause."""  # ERR-1
 
@@ -118,8 +121,11 @@ class RpcError(McpError):
     def from_wire(error: Mapping[str, Json]) -> RpcError:
         """Return the exception for an `error` member that a peer sent, which has a code and a message."""
         code, message, data = int(error["code"]), str(error["message"]), error.get("data")
-        missing = code == INVALID_PARAMS and _member(data, "uri") is not None
-        found = ResourceNotFound if missing else _BY_CODE.get(code, UnknownRpcError)
+        found = _BY_CODE.get(code, UnknownRpcError)
+        if code == INVALID_PARAMS and _member(data, "uri") is not None:
+            found = ResourceNotFound
+        elif code == INTERNAL_ERROR and _member(data, "reason") == WORKER_LOST:
+            found = WorkerLost
         made = found(message, data=data, code=code)
         made.raw = error
         return made
@@ -152,6 +158,18 @@ class InternalError(RpcError):
     """The peer failed while it served the request, for instance with an exception of a handler."""
 
     CODE: ClassVar[int] = INTERNAL_ERROR
+
+
+class WorkerLost(InternalError):
+    """The process that served the request has ended or was stopped before it could answer.
+
+    The session goes on: other processes of the server serve the next request.
+    """
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether the request may have run, in part or completely: do not repeat it unless it is safe to."""
+        return _member(self.data, "mayHaveRun") is not False
 
 
 class ResourceNotFound(RpcError):

@@ -57,6 +57,14 @@ class Connection:
     """The id of the session over HTTP, which the server chooses; None elsewhere."""
     network: Network = UNKNOWN_NETWORK
     """What carries the messages, by OpenTelemetry's names of attributes; empty if it is unknown or in memory."""
+    shared: bool = False
+    """Whether other processes may have copies of its session, one of which tells the client of changes."""
+    restored: bool = False
+    """Whether its session was opened by another process."""
+    lives_on: bool = False
+    """Whether its session goes on elsewhere after the end of this connection."""
+    stop_data: Json = None
+    """The data of the error of requests that are in progress when the server stops."""
     _sendable = False
     """Whether the transport accepts messages. True in a class whose transport does so from the beginning."""
 
@@ -260,7 +268,7 @@ class Connection:
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
-            incoming.fail(InternalError("the server stops"))
+            incoming.fail(InternalError("the server stops", data=self.stop_data))
             self._cancel_handler(incoming)
         self.process_events()
 

@@ -128,6 +128,11 @@ class Context(BaseContext[IncomingRequest]):
         origin = message_origin(self.request)
         return None if origin is None else cast("Access | None", origin.access)
 
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session over HTTP, for `Server.notify_session`; None where there is none."""
+        return self._connection.session_id
+
     @cached_property
     def session(self) -> SessionState:
         """JSON values that last from one request to the next, such as `await ctx.session.get("cart")`.

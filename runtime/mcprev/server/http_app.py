@@ -6,30 +6,37 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.sessions import Sessions
 
 if TYPE_CHECKING:
-    from mcprev.core.connection import Connection
-    from mcprev.core.interfaces import ServerApp
+    from collections.abc import Callable
+
     from mcprev.transports.http.server.options import HttpSettings
     from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
+    from mcprev.workers.sessions import SharedServer
 
 
-def http_app(server: ServerApp[Connection], routes: Mapping[str, Route], settings: HttpSettings) -> AsgiApp:
+def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSettings) -> AsgiApp:
     """Return the ASGI app of a server; `routes` are its own, beside those of the settings and of their `auth`.
 
     Raises `ValueError` for a route whose path is invalid or taken.
     """
     auth = settings.auth
+    make_sessions: Callable[..., Sessions] = Sessions
+    if server.changes is not None and hasattr(server.store, "append"):
+        from mcprev.workers.sessions import sharing
+
+        make_sessions = sharing(server, settings)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:
         several.append(auth.routes)
     if not any(several):
-        return AsgiApp(server, settings)
+        return AsgiApp(server, settings, None, make_sessions)
     from mcprev.routes.table import RouteTable
 
     taken = {settings.path, *settings.sse_paths}
     table = RouteTable(
         *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
     )
-    return AsgiApp(server, settings, table)
+    return AsgiApp(server, settings, table, make_sessions)

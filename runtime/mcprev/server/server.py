@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
     from mcprev.core.method_binding import Stub
     from mcprev.core.store import Records
+    from mcprev.errors import Json
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
@@ -182,17 +183,18 @@ class Server:
         """The whole store, which other servers may share."""
         self.store: Records | None = None
         """The records of this server alone in the `store`, for all its processes."""
-        self._changes: SharedChanges | None = None
+        self.changes: SharedChanges | None = None
+        """The changes that its processes tell each other; None without a `store`."""
         self._connections: set[Connection] = set()
         keys: SharedKeys | None = None
         if store is not None:
             from mcprev.state.session import StateLimits
             from mcprev.stores.changes import SharedChanges
             from mcprev.stores.keys import SharedKeys
-            from mcprev.stores.prefixed import ServiceRecords
+            from mcprev.stores.prefixed import of_service
 
-            self.store = ServiceRecords(store, name)
-            self._changes = SharedChanges(self.store, self.apply_change, self._connections)
+            self.store = of_service(store, name)
+            self.changes = SharedChanges(self.store, self.apply_change, self._connections)
             if states is None:
                 keys = SharedKeys(self.store, max(LIFETIME, (state or StateLimits()).ttl))
                 states = RequestStateSealer(keys, audience=name)
@@ -282,9 +284,9 @@ class Server:
         Transports call this for connections that `connection` has not made.
         """
         self._connections.add(connection)
-        if self._changes is not None:
-            self._changes.start()
-        for connected in self._watching:
+        if self.changes is not None:
+            self.changes.start()
+        for connected in () if connection.restored else self._watching:
             connected(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
@@ -293,8 +295,8 @@ class Server:
 
     def _discard(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        if self._changes is not None and not self._connections:
-            self._changes.stop()
+        if self.changes is not None and not self._connections:
+            self.changes.stop()
 
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
@@ -399,8 +401,8 @@ class Server:
         for connection in tuple(self._connections):
             await connection.aclose()
         await self._end_tasks()
-        if self._changes is not None:
-            await self._changes.aclose()
+        if self.changes is not None:
+            await self.changes.aclose()
 
     async def _end_tasks(self) -> None:
         if self.tasks is not None:
@@ -420,8 +422,8 @@ class Server:
         if (kind is Changed.RESOURCE) is (uri is None):
             raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
         self.apply_change(kind, uri)
-        if self._changes is not None:
-            self._changes.publish(kind, uri)
+        if self.changes is not None:
+            self.changes.publish(kind, uri)
 
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
         """Notify the clients of this process of a change, which may have happened in another."""
@@ -429,13 +431,31 @@ class Server:
             self._dispatcher.tools.forget()
         for forget in self.forget:
             forget(kind, uri)
-        check = None if uri is None else self.guard(uri)
         for connection in tuple(self._connections):
-            if uri is not None and check is not None:
-                self._guarded.tell(connection, uri, check)
-                continue
-            cast("ServerProtocol", connection.protocol).changed(kind, uri)
-            connection.process_events()
+            if not connection.shared:
+                self.tell_change(connection, kind, uri)
+
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
+        """Notify one client of a change, if it is to know."""
+        check = None if uri is None else self.guard(uri)
+        if uri is not None and check is not None:
+            self._guarded.tell(connection, uri, check)
+            return
+        cast("ServerProtocol", connection.protocol).changed(kind, uri)
+        connection.process_events()
+
+    async def notify_session(
+        self, session_id: str, method: str, params: Mapping[str, Json] | None = None
+    ) -> bool:
+        """Send a notification to the client of a session, whichever process serves it; return False if there is none.
+
+        For what completes after its request: `session_id` is the `ctx.session_id` of that request, `method` such as
+        `notifications/elicitation/complete`, and `params` are in the types of the latest revision. It is also False
+        if the revision of the session does not have the method. Raises `StoreError` if the `store` fails.
+        """
+        from mcprev.workers.notifying import notify_session
+
+        return await notify_session(self.store, self._connections, session_id, method, dict(params or {}))
 
 
 def _http_options(auth: Bearer | None, http: HttpOptions | None) -> HttpOptions:

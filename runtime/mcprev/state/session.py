@@ -82,7 +82,9 @@ class SessionStates:
                 self._of_connections[connection] = record
                 if not connection.closed.done():
                     ended: str = record
-                    connection.closed.add_done_callback(lambda _: self._start_removing(ended))
+                    connection.closed.add_done_callback(
+                        lambda _: None if connection.lives_on else self._start_removing(ended)
+                    )
         elif principal is not None:
             record = self.record("principal", principal)
         return SessionState(self, principal, record)

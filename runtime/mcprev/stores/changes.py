@@ -87,6 +87,10 @@ class SharedChanges:
         self._publishing: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._exchange: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock, lambda _: None)
+        self.log: ChangeLog | None = None
+        """The changes as they were last read; None before that."""
+        self.on_read: set[Callable[[], None]] = set()
+        """Called when `log` is another one."""
 
     def publish(self, kind: Changed, uri: str | None) -> None:
         """Tell the other processes of a change; without an event loop, when this process looks next.
@@ -153,6 +157,7 @@ class SharedChanges:
             log = ChangeLog() if record is None else _decoded(record.value)
             self._take(log, lost=record is None)
             if not self._own:
+                self._read(ChangeLog("") if record is None else log)
                 return
             own, self._own = self._own, {}  # what changes again from here on needs a number of its own
             for change in own:
@@ -167,9 +172,23 @@ class SharedChanges:
                     self._own = {**own, **self._own}
             if written is not None:
                 self._epoch, self._told = log.epoch, log.number
+                self._read(log)
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
         raise StoreError("the changes are changed by others all the time")
+
+    async def latest(self) -> ChangeLog:
+        """Return the changes as they are, or were last read. Raises `StoreError` if they were never read and cannot be."""
+        if self.log is None:
+            async with self._exchange.get():
+                await self._swap()
+        return self.log or ChangeLog("")
+
+    def _read(self, log: ChangeLog) -> None:
+        known, self.log = self.log, log
+        if known is None or (log.epoch, log.number) != (known.epoch, known.number):
+            for callback in tuple(self.on_read):
+                callback()
 
     def _take(self, log: ChangeLog, *, lost: bool) -> None:
         """Tell the clients of this process what is new to them."""

@@ -77,6 +77,11 @@ class Lease:
             self._version = found.version  # an earlier call has written it, and did not hear of it
         return False
 
+    async def holds_store(self) -> bool:
+        """Return whether the store has its data still, lease or not. Raises `StoreError` if it cannot say."""
+        found = await self._store.read(_NUMBERS)
+        return found is not None and _object(found)["epoch"] == self.epoch
+
     async def end(self) -> None:
         """End the lease now."""
         if self._process == os.getpid():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Final
+from typing import Final, cast
 
-from mcprev.core.store import Record, Records
+from typing_extensions import override
+
+from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store
 from mcprev.errors import StoreError
+from mcprev.stores.bounded import BoundedStore
 
 LONGEST: Final = 5.0
 """Seconds after which an operation fails, whatever the store does."""
@@ -52,3 +55,52 @@ async def _bounded() -> AsyncGenerator[None, None]:
             yield
     except TimeoutError as error:
         raise StoreError(f"no answer of the store within {LONGEST:g} s") from error
+
+
+class ServiceStore(ServiceRecords):
+    """A store whose keys, indexes and logs begin with a prefix of one service."""
+
+    def __init__(self, store: Store, service: str) -> None:
+        """`service` is the name of the service, which all its processes have in common."""
+        super().__init__(store, service)
+        self._shared = store
+
+    @override
+    async def write(
+        self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None, index: str = ""
+    ) -> int | None:
+        """Store a record if its version is still `seen`; see `Store.write`."""
+        at = index and self._prefix + index
+        return await self._shared.write(self._prefix + key, value, seen=seen, ttl=ttl, index=at)
+
+    async def listed(
+        self, index: str, /, *, after: int = 0, limit: int = 100
+    ) -> Sequence[tuple[str, Record]]:
+        """Return records of an index; see `Store.listed`."""
+        found = await self._shared.listed(self._prefix + index, after=after, limit=limit)
+        return [(key.removeprefix(self._prefix), record) for key, record in found]
+
+    async def append(
+        self, log: str, items: Sequence[LogItem], /, *, bounds: LogBounds, seen: int | None = None
+    ) -> int | None:
+        """Append items to a log; see `Store.append`."""
+        return await self._shared.append(self._prefix + log, items, bounds=bounds, seen=seen)
+
+    async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> LogTail:
+        """Return the items of a log after a number; see `Store.tail`."""
+        return await self._shared.tail(self._prefix + log, after, wait=wait)
+
+    async def complete(self, log: str, /, *, ttl: float) -> None:
+        """Let a log take no more items; see `Store.complete`."""
+        await self._shared.complete(self._prefix + log, ttl=ttl)
+
+    async def aclose(self) -> None:
+        """Release what the running event loop holds of the store."""
+        await self._shared.aclose()
+
+
+def of_service(records: Records, service: str) -> ServiceRecords:
+    """Return the records of one service; a `ServiceStore` if they are a whole store."""
+    if hasattr(records, "append"):
+        return ServiceStore(BoundedStore(cast("Store", records)), service)
+    return ServiceRecords(records, service)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcprev.callbacks import call_within
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
-from mcprev.errors import InvalidRequest
+from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone, too_much
-from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
+from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped, unavailable
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
 from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
+from mcprev.transports.http.server.sessions import Sessions
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -37,8 +39,13 @@ class AsgiApp:
     """A server as an ASGI app, for any ASGI server or to be mounted in another app; see `Server.asgi`."""
 
     def __init__(
-        self, server: ServerApp[Connection], settings: HttpSettings, routes: NoRoutes | None = None
+        self,
+        server: ServerApp[Connection],
+        settings: HttpSettings,
+        routes: NoRoutes | None = None,
+        make_sessions: Callable[..., Sessions] = Sessions,
     ) -> None:
+        self._make_sessions = make_sessions
         self.server = server
         self.settings = settings
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
@@ -144,7 +151,7 @@ class AsgiApp:
         """The sessions and streams of the running event loop; new ones if the loop changed or the server ended them."""
         found = self._dispatcher
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
-            found = self._dispatcher = HttpDispatcher(self.server, self.settings)
+            found = self._dispatcher = HttpDispatcher(self.server, self.settings, self._make_sessions)
             found.leaving = self._draining
         return found
 
@@ -167,6 +174,9 @@ class AsgiApp:
                     reject = await self._at_other_endpoint(http_request)
             if reject is not None:
                 await http_request.refuse(reject)
+        except StoreError as error:
+            logger.warning("a request cannot be served without the store: %s", error)
+            await http_request.refuse(unavailable())
         except (ClientGone, OSError) as error:
             logger.debug("a client is gone: %s", error)
         finally:
@@ -254,6 +264,11 @@ class AsgiApp:
         session_id = headers.get(SESSION_ID_KEY)
         if session_id is not None:
             session = dispatcher.sessions.find(session_id, principal)
+            if session is None and dispatcher.sessions.shared:
+                restored = await dispatcher.sessions.restore(session_id, http_request)
+                if isinstance(restored, HttpError):
+                    return restored
+                session = restored
             live = None if session is None else session.revision
         request_class = classify(self._endpoint, verb, headers, message, live)
         if dispatcher is not self._dispatcher or dispatcher.shared.error is not None:
@@ -261,6 +276,8 @@ class AsgiApp:
         if isinstance(request_class, HttpError):
             if session is not None and isinstance(message, Malformed):
                 session.receive_unanswered(message)  # fails the call that a malformed response belongs to
+                if session.unsettled:
+                    await session.settle()
             return request_class
         return await dispatcher.serve(request_class, session, http_request)
 
@@ -272,14 +289,15 @@ class AsgiApp:
         if http_request.place == self.settings.sse_paths[0]:
             return await dispatcher.open_sse(http_request)
         found = dispatcher.sse.find(http_request)
-        if isinstance(found, HttpError):
+        if isinstance(found, HttpError) and (found.status != 404 or not dispatcher.sessions.shared):
             return found
         body = await self._read(http_request)
         if isinstance(body, HttpError):
             return body
         http_request.share = BodyShare(self.budget, body)
         refused = self.budget.refusal(http_request.share)
-        return refused or await dispatcher.take_sse(found, body, http_request)
+        connection = None if isinstance(found, HttpError) else found
+        return refused or await dispatcher.take_sse(connection, body, http_request)
 
     async def _at_route(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request for a route; its body counts towards the budget until the end of the response."""

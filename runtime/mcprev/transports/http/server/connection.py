@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Collection
 from typing import ClassVar, cast
 
 from typing_extensions import override
@@ -45,6 +46,8 @@ class AsgiConnection(Connection):
     """Whether it serves the stateless requests of all clients."""
     immediate = True
     network = HTTP
+    unsettled: Collection[asyncio.Task[None]] = ()
+    """What other copies of the session have to know before a message is answered."""
     _sendable = True
 
     def __init__(
@@ -76,6 +79,8 @@ class AsgiConnection(Connection):
         if incoming is None or self._connection_state.events:
             self.process_events()
         if incoming is None:
+            if self.unsettled:
+                await self.settle(response_stream)
             await response_stream.finish()
             return
         response_stream.request = incoming
@@ -114,6 +119,8 @@ class AsgiConnection(Connection):
                 self.receive(message)
             else:
                 self.receive_unanswered(message, response_stream)
+        if self.unsettled:
+            await self.settle(response_stream)
         await response_stream.finish()
 
     def receive(self, message: Message) -> None:
@@ -128,8 +135,13 @@ class AsgiConnection(Connection):
                 set_origin(member, origin)
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
-            elif self._connection_state.fail_malformed(member):
+            else:
+                self._connection_state.fail_malformed(member)
                 self.process_events()
+
+    async def settle(self, response_stream: ResponseStream | None = None) -> None:
+        """Wait until the other copies of the session know what is unsettled. Raises `StoreError` if they cannot."""
+        del response_stream
 
     # -- out -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
-from mcprev.errors import InternalError, InvalidRequest
+from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
@@ -51,7 +52,13 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 class HttpDispatcher:
     """The sessions, streams and timers of one app in one event loop."""
 
-    def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        server: ServerApp[Connection],
+        settings: HttpSettings,
+        make_sessions: Callable[..., Sessions] = Sessions,
+    ) -> None:
+        """`make_sessions` is called like `Sessions`; it may return some that other processes share."""
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
@@ -62,11 +69,12 @@ class HttpDispatcher:
         """Whether new calls are refused, while those in progress may finish."""
         self.leaving: bool = False
         """Whether new streams and sessions are refused, because the server is about to stop."""
-        self.sessions: Sessions = Sessions(
+        self.sessions: Sessions = make_sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
             clock=self._clock,
+            make=self.session,
         )
         self.shared: StatelessConnection = StatelessConnection(
             ServerProtocol(server.identity),
@@ -75,6 +83,8 @@ class HttpDispatcher:
             max_handlers=settings.max_requests,
         )
         server.keep(self.shared)
+        if self.sessions.shared:
+            self.shared.closed.add_done_callback(lambda _: self.loop.create_task(self.sessions.aclose()))
         messages = settings.sse_paths[1] if settings.sse_paths else ""
         self.sse: SseEndpoints = SseEndpoints(
             server,
@@ -115,6 +125,7 @@ class HttpDispatcher:
             *(connection.aclose(linger=linger) for connection in self.sse.all()),
         )
         await self.shared.aclose(linger=0)
+        await self.sessions.aclose()
         if self._expiry is not None:
             self._expiry.cancel()
 
@@ -146,7 +157,7 @@ class HttpDispatcher:
             case OpenStream(_, last_event_id) if session is not None:
                 return await self._stream(session, last_event_id, http_request)
             case DeleteSession() if session is not None:
-                self.sessions.end(session, "the client ended the session")
+                await self.sessions.delete(session)
                 await http_request.accept(204)
             case _:
                 raise AssertionError(request_class)
@@ -176,10 +187,11 @@ class HttpDispatcher:
 
     # -- sessions ------------------------------------------------------------------------------------------
 
-    def _session(self, principal: str | None, *, lasting: bool) -> Session:
+    def session(self, principal: str | None, *, lasting: bool = True) -> Session:
+        """Return a new session of a principal, which no client knows yet."""
         settings = self._settings
         get_stream = lasting and settings.get_stream
-        return Session(
+        return (self.sessions.new if lasting else Session)(
             ServerProtocol(self._server.identity if get_stream else self._silent),
             self._server.request_handler,
             _logger,
@@ -193,25 +205,29 @@ class HttpDispatcher:
     async def _open(self, message: Request, http_request: HttpRequest) -> HttpError | None:
         """Open a session; a failed `initialize` leaves none behind."""  # HTTP-19, HTTP-27
         client = http_request.client
-        refused = opening_refusal(http_request.share, message.id) or self.sessions.make_room(
-            client, message.id
-        )
+        refused = opening_refusal(http_request.share, message.id)
+        if refused is None:
+            refused = await self.sessions.admit(client, message.id)
         if refused is not None:
             return refused
-        session = self._session(http_request.principal, lasting=True)
+        session = self.session(http_request.principal)
         response_stream = self._respond(http_request, session, accepted(http_request.headers.get(b"accept")))
         set_origin(message, response_stream)
 
         def opened() -> None:
             self._server.keep(session)
-            self.sessions.add(session, client)
+            response_stream.hold = self.sessions.opened(session, client)
             if self._expiry is None:
                 self._expiry = self.loop.call_later(self._settings.idle, self._expire)
             response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
 
         session.on_open = opened
         session.receive(message)
-        await response_stream.finish()
+        try:
+            await response_stream.finish()
+        finally:
+            if session.protocol.session.agreed and not session.places:
+                session.ended(None)
         return None
 
     async def _in_session(
@@ -221,6 +237,8 @@ class HttpDispatcher:
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
             session.receive_unanswered(message, http_request)
+            if session.unsettled:
+                await session.settle()
             await http_request.accept()
             return
         response_stream = self._respond(http_request, session, accept)
@@ -235,7 +253,7 @@ class HttpDispatcher:
 
     async def _without_session(self, request_class: SessionlessRequest, http_request: HttpRequest) -> None:
         """Serve a request in a session of its own, without `initialize`."""  # AMB-15
-        session = self._session(http_request.principal, lasting=False)
+        session = self.session(http_request.principal, lasting=False)
         session.lasting = False
         if request_class.revision is not None:
             session.protocol.session.assume(request_class.revision)
@@ -254,7 +272,7 @@ class HttpDispatcher:
         respond = partial(self._respond, http_request, session, STREAM)
         if last_event_id is None:
             status, why = 429, "too many streams of this session are open"
-            response_stream = session.listen(respond)
+            response_stream = await session.listen(respond)
         else:
             status, why = 400, "nothing can be resumed from this Last-Event-ID"
             response_stream = await session.resume(respond, last_event_id)
@@ -278,6 +296,14 @@ class HttpDispatcher:
         reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
         if reject is None:
             connection = self.sse.connect(http_request.principal, client)
+            try:
+                reject = await self.sessions.sse_opened(connection, client)
+            except StoreError:
+                connection.ended(None)
+                raise
+            if reject is not None:
+                connection.ended(None)
+                return reject
             response_stream = self._respond(http_request, connection, STREAM)
             connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
             response_stream.on_expired = ResponseStream.hand_over
@@ -285,15 +311,18 @@ class HttpDispatcher:
         return reject
 
     async def take_sse(
-        self, connection: LegacySseServerConnection, body: bytes, http_request: HttpRequest
+        self, connection: LegacySseServerConnection | None, body: bytes, http_request: HttpRequest
     ) -> HttpError | None:
-        """Process a message that is posted to an HTTP+SSE session."""
+        """Process a message that is posted to an HTTP+SSE session, which another process has if it is None."""
         access, auth = http_request.access, self._settings.auth
         reject = None
         if access is not None and auth is not None:
             reject = await auth.at(http_request.root).covers(access, parse(body, batch=True))
-            connection.renew(access)
-        if reject is None:
+            if connection is not None:
+                connection.renew(access)
+        if reject is None and connection is None:
+            reject = await self.sessions.post_sse(body, http_request)
+        elif reject is None and connection is not None:
             reject = connection.take(body, http_request)
         if reject is None:
             await http_request.accept()
@@ -303,6 +332,11 @@ class HttpDispatcher:
 def stopped(request_id: RequestId | None = None) -> HttpError:
     """Return the error response to a request that begins after the server has stopped."""
     return HttpError(503, InternalError("the server stops"), request_id, headers=RETRY_SOON)
+
+
+def unavailable() -> HttpError:
+    """Return the error response to a request that needs a store which is away."""
+    return HttpError(503, InternalError("the server cannot reach its store; try again"), headers=RETRY_SOON)
 
 
 def _starts_work(request_class: RequestClass) -> bool:

@@ -93,6 +93,8 @@ class ResponseStream:
     """Whether the response is an event stream."""
     ended: bool = False
     """Whether nothing can be sent any more."""
+    hold: asyncio.Task[None] | None = None
+    """What has to be done before the response is sent; the response is refused with what it raises."""
     _size = 0
     _head_sent = _close = _stalled = _watched = False
     _writer: asyncio.Task[None] | None = None
@@ -276,6 +278,8 @@ class ResponseStream:
             if self._writer is not None:
                 self._wake = None
                 await asyncio.wait({self._writer})
+            if self.hold is not None:
+                await self.hold
             usual = _SSE_HEAD if self.started else _JSON_HEAD
             fields = (*usual, *self.fields) if self.fields else usual
             if not self.ended:

@@ -8,11 +8,12 @@ A lost connection cancels nothing (HTTP-9).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from typing_extensions import override
 
@@ -27,6 +28,8 @@ from mcprev.revisions import Revision
 from mcprev.transports.http.security import new_session_id
 from mcprev.transports.http.server.connection import AsgiConnection
 from mcprev.transports.http.server.event_store import EventStore
+from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
+from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import RequestId
 from mcprev.wire.sse import Event, encode_event, encode_message
@@ -43,7 +46,8 @@ LOOKS: Final = 16
 """The maximum number of reads from a store during a resume; notifications that are sent later are skipped."""
 _NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
-_EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
+EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
+"""The id of an event: the numbers of its stream and of the event."""
 
 
 class SessionStream:
@@ -224,7 +228,7 @@ class Session(AsgiConnection):
         response_stream = incoming.origin
         if (
             not isinstance(response_stream, ResponseStream)
-            or self._gets
+            or self._has_get()
             or response_stream.replay is not None
         ):
             return None
@@ -237,6 +241,10 @@ class Session(AsgiConnection):
                 "the client has closed the stream of its request", in_flight=False, retry_safe=True
             )
         return None
+
+    def _has_get(self) -> bool:
+        """Return whether the client has a GET stream, or may resume one."""
+        return bool(self._gets)
 
     @override
     def can_reach(self) -> bool:
@@ -261,7 +269,7 @@ class Session(AsgiConnection):
         if message not in self._pending:
             self._pending.append(message)
 
-    def listen(self, respond: Callable[[], ResponseStream]) -> ResponseStream | None:
+    async def listen(self, respond: Callable[[], ResponseStream]) -> ResponseStream | None:
         """Open a GET stream on the response that `respond` begins; return None if there are too many."""  # HTTP-10
         if not self.resumable:
             for stream in [stream for stream in self._gets if stream.reader is None]:
@@ -299,7 +307,7 @@ class Session(AsgiConnection):
 
         Required are the responses and server requests of a request's stream, and all events of any other stream.
         """  # HTTP-15, AMB-11
-        found = _EVENT_ID.fullmatch(last_event_id)
+        found = EVENT_ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         if found is None or stream is None or self._events is None or not self.resumable:
             return None
@@ -363,13 +371,28 @@ class Session(AsgiConnection):
 
 
 class Sessions:
-    """The open sessions, by id, the longest idle first."""
+    """The open sessions, by id, the longest idle first.
+
+    A subclass shares sessions with other processes: it restores those that were opened elsewhere.
+    """
 
     shared: ClassVar[bool] = False
     """Whether sessions may be open elsewhere."""
 
-    def __init__(self, *, idle: float, limit: int, per_client: int, clock: Callable[[], float]) -> None:
-        """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds."""
+    def __init__(
+        self,
+        *,
+        idle: float,
+        limit: int,
+        per_client: int,
+        clock: Callable[[], float],
+        make: Callable[[str | None], Session],
+    ) -> None:
+        """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds.
+
+        `make` makes a session for a principal, with `new`.
+        """
+        self._make = make
         self._idle, self._limit, self._per_client = idle, limit, per_client
         self._clock = clock
         self._open: OrderedDict[str, Session] = OrderedDict()
@@ -388,6 +411,40 @@ class Sessions:
         if session.id in self._unused:
             del self._unused[session.id]
         return session
+
+    def new(self, *args: Any, **options: Any) -> Session:  # noqa: ANN401 - those of `Session`
+        """Return a session that no client knows yet."""
+        return Session(*args, **options)
+
+    async def admit(self, client: str | None, request_id: RequestId) -> HttpError | None:
+        """Make room for one more session of a client, wherever it is; see `make_room`. Raises `StoreError`."""
+        return self.make_room(client, request_id)
+
+    async def restore(self, session_id: bytes, http_request: HttpRequest) -> Session | HttpError | None:
+        """Return a session that another process has opened, if `http_request` may use it. Raises `StoreError`."""
+        del session_id, http_request
+        return None
+
+    def opened(self, session: Session, client: str | None) -> asyncio.Task[None] | None:
+        """Take a session that `initialize` opens; return what its response has to wait for, which may raise `StoreError`."""
+        self.add(session, client)
+        return None
+
+    async def delete(self, session: Session) -> None:
+        """End a session because the client wants it. Raises `StoreError`."""  # HTTP-24
+        self.end(session, "the client ended the session")
+
+    async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
+        """Take a session of HTTP+SSE, or return the error response to its request. Raises `StoreError`."""
+        del connection, client
+        return None
+
+    async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+        """Pass a message to the process that has its HTTP+SSE session; return the error response if it is refused."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Release what is held beside the sessions, after they have ended."""
 
     def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
         """Make room for one more session of a client, or return the error response to its request.

@@ -1,0 +1,207 @@
+"""The sessions of HTTP+SSE: a message that another worker gets is passed to the one that has the stream (SSE-4, HTTP-28).
+
+Credentials stay where they were sent: the principal, the content of the token and the other headers are passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, cast
+from urllib.parse import parse_qs
+
+from typing_extensions import override
+
+from mcprev.core.store import Store
+from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.stores.bounded import LIMIT
+from mcprev.transports.http.server.access import Access
+from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare
+from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerConnection
+from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.request import HttpRequest
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Request
+from mcprev.wire.media import is_json
+from mcprev.workers.quotas import Quotas
+from mcprev.workers.record import digest_of, key_of
+from mcprev.workers.worker import Worker
+
+TTL: Final = 86_400.0
+"""Seconds after which the record of a session ends; it is renewed while the session lasts."""
+SSE: Final = "sse"
+"""The index of all sessions of HTTP+SSE."""
+SECRET: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
+"""The headers that are not passed on."""
+
+
+class PassedRequest(HttpRequest):
+    """A request that another worker has received and answers."""
+
+    verb = "POST"
+
+    def __init__(self, headers: Headers, principal: str | None, access: Access | None) -> None:
+        self.headers, self.principal, self.access = headers, principal, access
+
+    @property
+    @override
+    def scope(self) -> Mapping[str, Any]:
+        return {}
+
+
+class SharedSseSessions:
+    """The HTTP+SSE sessions of this worker, and the way to those of others."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        settings: HttpSettings,
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        quotas: Quotas,
+    ) -> None:
+        self._quotas = quotas
+        self._store, self._worker, self._settings, self._start = store, worker, settings, start
+        self._budget = BodyBudget(settings.max_bodies)
+        self._open: dict[str, LegacySseServerConnection] = {}
+
+    async def opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
+        """Let the other workers know of a session, or return how it is refused. Raises `StoreError`."""
+        number, key = await self._worker.start(), key_of(connection.id)
+        index = "" if client is None else self._quotas.client_index(client)
+        refused = await self._quotas.take(index, None, null_id=True)
+        if refused is not None:
+            return refused
+        value = json.dumps([number, digest_of(connection.principal, connection.id)]).encode()
+        await self._quotas.mark(index, key)
+        await self._store.write(f"sse/{key}", value, seen=0, ttl=TTL, index=SSE)
+        self._open[key] = connection
+        renewing = self._start(self._renew(key, value, index))
+
+        def closed(_: object) -> None:
+            renewing.cancel()
+            del self._open[key]
+            self._start(self._forget(key, index))
+
+        connection.closed.add_done_callback(closed)
+        return None
+
+    async def _renew(self, key: str, value: bytes, index: str) -> None:
+        while True:
+            await asyncio.sleep(TTL / 3)
+            await self._store.write(f"sse/{key}", value, ttl=TTL, index=SSE)
+            await self._quotas.mark(index, key)
+
+    async def _forget(self, key: str, index: str) -> None:
+        if await self._store.remove(f"sse/{key}"):
+            await self._quotas.give_back(index, key)
+
+    async def post(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+        """Pass a message on, and return how it is refused, if so. Raises `StoreError`."""
+        query = parse_qs(http_request.scope.get("query_string", b"").decode("latin-1"))
+        session_id = query.get(SESSION, [""])[0]
+        key = key_of(session_id)
+        record = await self._store.read(f"sse/{key}")
+        found = None if record is None else cast("list[Json]", json.loads(record.value))
+        if found is None or found[1] != digest_of(http_request.principal, session_id):
+            return _refuse(404, "there is no such session")
+        worker = int(found[0])
+        if not is_json(http_request.headers.get(b"content-type")):
+            return _refuse(415, "the body has to be application/json")
+        headers = {name: text for name, text in http_request.headers.texts().items() if name not in SECRET}
+        message: dict[str, Json] = {
+            "kind": "sse",
+            "key": key,
+            "body": b64encode(body).decode(),
+            "headers": headers,
+            "principal": http_request.principal,
+            "access": None if http_request.access is None else _packed(http_request.access),
+            "root": http_request.root,
+        }
+        answers = await self._worker.ask({worker}, message, wait=LIMIT)
+        if worker not in answers:
+            if await self._worker.is_alive(worker):
+                raise StoreError(f"worker {worker} does not answer")
+            await self._store.remove(f"sse/{key}")
+            return _refuse(404, "there is no such session")
+        answer = answers[worker]
+        return None if answer is None else _error(cast("dict[str, Json]", answer))
+
+    async def take(self, message: dict[str, Json]) -> Json:
+        """Process a message that another worker has passed on; return how it is refused."""
+        connection = self._open.get(message["key"])
+        if connection is None:
+            return _told(_refuse(404, "there is no such session"))
+        pairs = [
+            (str(name).encode(), str(text).encode("latin-1")) for name, text in message["headers"].items()
+        ]
+        access = self._access(message["access"], message["root"])
+        http_request = PassedRequest(Headers.of(pairs), message["principal"], access)
+        body = b64decode(message["body"])
+        http_request.share = BodyShare(self._budget, body)
+        try:
+            refused = self._budget.refusal(http_request.share)
+            if refused is None:
+                if access is not None:
+                    connection.renew(access)
+                refused = connection.take(body, http_request)
+        finally:
+            http_request.share.release()
+        return None if refused is None else _told(refused)
+
+    def _access(self, packed: Json, root: str) -> Access | None:
+        """Return the content of a token, as the worker that got it has checked it."""
+        if packed is None:
+            return None
+        access = Access(**cast("dict[str, Any]", packed))
+        auth = self._settings.auth
+
+        async def refusal(method: str, params: Mapping[str, Json]) -> RpcError | None:
+            reject = (
+                None if auth is None else await auth.at(root).covers(access, Request(0, method, {**params}))
+            )
+            return None if reject is None else reject.error
+
+        object.__setattr__(access, "refusal", refusal)
+        return access
+
+
+def _packed(access: Access) -> dict[str, Json]:
+    return {
+        "subject": access.subject,
+        "audience": list(access.audience),
+        "scopes": sorted(access.scopes),
+        "client_id": access.client_id,
+        "expires": access.expires,
+        "audience_checked": access.audience_checked,
+        "claims": {**access.claims},
+    }
+
+
+def _refuse(status: int, why: str) -> HttpError:
+    return HttpError(status, InvalidRequest(f"Invalid Request: {why}"), null_id=True)
+
+
+def _told(refused: HttpError) -> dict[str, Json]:
+    headers = [[name.decode(), value.decode()] for name, value in refused.headers]
+    return {
+        "status": refused.status,
+        "error": refused.error.to_wire(),
+        "id": refused.id,
+        "null_id": refused.null_id,
+        "headers": headers,
+    }
+
+
+def _error(told: dict[str, Json]) -> HttpError:
+    headers = tuple((str(name).encode(), str(value).encode()) for name, value in told["headers"])
+    return HttpError(
+        told["status"],
+        RpcError.from_wire(told["error"]),
+        told["id"],
+        null_id=told["null_id"],
+        headers=headers,
+    )

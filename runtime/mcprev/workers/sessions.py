@@ -1,0 +1,374 @@
+"""The sessions that the workers of a server share: each worker restores those that others have opened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from typing_extensions import override
+
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
+from mcprev.core.limits import CLOSE
+from mcprev.core.store import Records, Store
+from mcprev.errors import ConnectionLost, Json, StoreError
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.subscriptions import Changed
+from mcprev.stores.changes import SharedChanges
+from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
+from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.request import HttpRequest
+from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.wire.jsonrpc import RequestId
+from mcprev.workers.legacy_sse import SSE, TTL, SharedSseSessions
+from mcprev.workers.quotas import Quotas
+from mcprev.workers.record import (
+    FORMAT,
+    INDEX,
+    MAX_PLACES,
+    SharedRecord,
+    decode,
+    digest_of,
+    key_of,
+    new_record,
+    write_record,
+)
+from mcprev.workers.session import SharedSession
+from mcprev.workers.worker import Worker
+
+MAX_ID: Final = 200
+"""The maximum length of a session id that is looked up."""
+TICK: Final = 1.0
+"""Seconds between two looks at what is due."""
+LAST: Final = 600.0
+"""Seconds that requests have to finish whose session was lost with the data of the store."""
+RENEWALS: Final = 3
+"""How often a record is renewed in its time to live, at least."""
+_logger: Final = logging.getLogger("mcprev.workers")
+
+
+class SharedServer(ServerApp[Connection], Protocol):
+    """What the sessions need of a server."""
+
+    store: Records | None
+    changes: SharedChanges | None
+
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
+        """Notify one client of a change, if it is to know."""
+        ...
+
+
+def sharing(server: SharedServer, settings: HttpSettings) -> Callable[..., Sessions]:
+    """Return how the sessions of a server with a `Store` are made."""
+    return partial(SharedSessions, server, settings)
+
+
+class SharedSessions(Sessions):
+    """The sessions that this worker has loaded, and its part in those of all workers."""
+
+    shared = True
+
+    def __init__(
+        self,
+        server: SharedServer,
+        settings: HttpSettings,
+        **options: Any,  # noqa: ANN401 - those of `Sessions`
+    ) -> None:
+        super().__init__(**options)
+        assert server.changes is not None
+        self.server = server
+        self.changes: SharedChanges = server.changes
+        self.store: Store = cast("Store", server.store)
+        self.resumable: bool = settings.events is not None
+        """Whether streams of requests can be resumed."""
+        self.worker: Worker = Worker(self.store, self._take, self._lapsed)
+        limits: Any = {"limit": self._limit, "per_client": self._per_client}
+        self.quotas: Quotas = Quotas(self.store, INDEX, ttl=self._idle, evict=self._end_idlest, **limits)
+        self.sse: SharedSseSessions = SharedSseSessions(
+            self.store, self.worker, settings, self.start, Quotas(self.store, SSE, ttl=TTL, **limits)
+        )
+        self._by_key: dict[str, SharedSession] = {}
+        self._restoring: dict[str, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ticking: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.changes.on_read.add(self._tell_changes)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine as a task, which is waited for in the end; what it raises is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StoreError):
+            _logger.warning("the store cannot be used: %s", error)
+        elif error is not None:
+            _logger.error("a session failed", exc_info=error)
+
+    # -- opening and restoring -----------------------------------------------------------------------------
+
+    @override
+    def find(self, session_id: bytes, principal: str | None) -> Session | None:
+        session = super().find(session_id, principal)
+        if (
+            session is not None
+            and not session.in_use
+            and self._clock() - session.seen > self._idle / RENEWALS
+        ):
+            return None  # the session may be over: `restore` looks at the record
+        return session
+
+    @override
+    def new(self, *args: Any, **options: Any) -> Session:
+        session = SharedSession(*args, **options)
+        session.attach(self)
+        return session
+
+    def unstored(self, session_id: str) -> SharedRecord:
+        """Return the record of a session that is not in the store yet."""
+        return SharedRecord(self.store, key_of(session_id), {"places": {}, "gets": {}}, 0, self._idle)
+
+    @override
+    async def admit(self, client: str | None, request_id: RequestId) -> HttpError | None:
+        await self.worker.start()
+        await self.changes.latest()
+        refused = self.make_room(None, request_id)
+        if refused is None:
+            refused = await self.quotas.take(self._client(client), request_id)
+        return refused
+
+    def _client(self, client: str | None) -> str:
+        return "" if client is None else self.quotas.client_index(client)
+
+    @override
+    def opened(self, session: Session, client: str | None) -> asyncio.Task[None]:
+        assert isinstance(session, SharedSession)
+        return self.start(self._store(session, client))
+
+    async def _store(self, session: SharedSession, client: str | None) -> None:
+        """Store a session that was opened here."""
+        log, number = await self.changes.latest(), await self.worker.start()
+        state, principal = session.protocol.session.record(), digest_of(session.principal, session.id)
+        record = session.record
+        index = self._client(client)
+        record.value = new_record(state, principal, index, [log.epoch, log.number], number)
+        await self.quotas.mark(index, record.key)
+        version = await write_record(self.store, record.key, record.value, 0, self._idle)
+        if version is None:
+            raise StoreError("another session has the same id")
+        record.version, session.stored = version, True
+        self._load(session)
+
+    @override
+    async def restore(self, session_id: bytes, http_request: HttpRequest) -> Session | HttpError | None:
+        text, principal = session_id.decode("latin-1"), http_request.principal
+        if len(text) > MAX_ID:
+            return None
+        key = key_of(text)
+        while key in self._restoring:
+            await asyncio.wait({self._restoring[key]})
+        loaded = self._by_key.get(key)
+        if loaded is not None:
+            if not await loaded.record.refresh():
+                loaded.conclude("the session was idle for too long")
+            elif loaded.principal == principal:
+                loaded.touch()
+            return super().find(session_id, principal)
+        self._restoring[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._restore(key, text, principal)
+        finally:
+            self._restoring.pop(key).set_result(None)
+
+    async def _restore(self, key: str, session_id: str, principal: str | None) -> Session | HttpError | None:
+        found = await self.store.read(f"session/{key}")
+        if found is None:
+            return None
+        record = SharedRecord(self.store, key, decode(found), found.version, self._idle)
+        value = record.value
+        if value.get("format") != FORMAT:
+            _logger.warning(
+                "a session of another version of mcprev cannot be restored: its format is %r",
+                value.get("format"),
+            )
+            return None
+        if value["principal"] != digest_of(principal, session_id) or value["next"] >= MAX_PLACES:
+            return None
+        refused = self.make_room(None, cast("Any", None))
+        if refused is not None:
+            return refused
+        session = self._make(principal)
+        assert isinstance(session, SharedSession)
+        if not session.protocol.session.restore(value["session"]):
+            _logger.warning(
+                "a session at %s cannot be restored: this server does not serve it",
+                value["session"]["revision"],
+            )
+            session.ended(None)
+            return None
+        session.restored = True
+        number, places = await self.worker.start(), list[int]()
+
+        def change(value: dict[str, Json]) -> None:
+            places[:] = [value["next"]]
+            value["next"] += 1
+            value["places"][str(places[0])] = number
+
+        try:
+            opened = await record.change(change)
+        except BaseException:
+            session.ended(None)
+            raise
+        if not opened:
+            session.ended(None)
+            return None
+        session.protocol.session.restore(record.value["session"])
+        session.bind(session_id, record, places[0])
+        self._load(session)
+        self.server.keep(session)
+        session.process_events()
+        return session
+
+    def _load(self, session: SharedSession) -> None:
+        key = session.record.key
+        self._by_key[key] = session
+        session.closed.add_done_callback(lambda _: self._by_key.pop(key, None))
+        self.add(session, None)
+        if self._ticking is None:
+            self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="sessions")
+
+    @override
+    async def delete(self, session: Session) -> None:
+        assert isinstance(session, SharedSession)
+        if await session.record.remove():
+            await self.quotas.give_back(session.record.value["client"], session.record.key)
+        await session.tell_others()
+        session.conclude("the client ended the session")
+
+    @override
+    async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
+        return await self.sse.opened(connection, client)
+
+    @override
+    async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+        return await self.sse.post(body, http_request)
+
+    async def _end_idlest(self, keys: Sequence[str]) -> bool:
+        """End the longest idle of some sessions, of which the first was renewed longest ago; False if all are in use."""
+        records: dict[str, SharedRecord] = {}
+        for key in keys:
+            record = SharedRecord(self.store, key, {}, 0, self._idle)
+            if await record.refresh():
+                records[key] = record
+        if not records:
+            return bool(keys)  # they are over
+        workers = {int(worker) for each in records.values() for worker in each.value["places"].values()}
+        answers = await self.worker.ask(workers, {"kind": "idle", "keys": list(records)})
+        own = self._idle_times(list(records)) if self.worker.number in workers else {}
+        idle = dict.fromkeys(records, float("inf"))
+        for times in (own, *answers.values()):
+            for key, seconds in cast("dict[str, float]", times or {}).items():
+                idle[key] = min(idle[key], seconds)
+        key = max(idle, key=idle.__getitem__)
+        if idle[key] < 0:
+            return False
+        if await records[key].remove():
+            await self.quotas.give_back(records[key].value["client"], key)
+            await self.worker.ask(workers, {"kind": "changed", "key": key, "resumed": False})
+            if key in self._by_key:
+                self._by_key[key].record.gone = True
+                self._by_key[key].conclude("the session was idle, and others need the room")
+        return True
+
+    def _idle_times(self, keys: Sequence[str]) -> dict[str, Json]:
+        """Return for how many seconds sessions were not used here, of those that are loaded; -1 if one is in use."""
+        found = {key: self._by_key[key] for key in keys if key in self._by_key}
+        return {key: -1 if each.in_use else self._clock() - each.seen for key, each in found.items()}
+
+    # -- messages of other workers -------------------------------------------------------------------------
+
+    async def _take(self, message: dict[str, Json]) -> Json:
+        """Serve a message of another worker."""
+        if message["kind"] == "sse":
+            return await self.sse.take(message)
+        if message["kind"] == "idle":
+            return self._idle_times(message["keys"])
+        key = message.get("key")
+        if key in self._restoring:
+            await asyncio.wait({self._restoring[key]})
+        session = self._by_key.get(str(key))
+        if session is None:
+            return None
+        match message["kind"]:
+            case "changed":
+                return await session.take_change(resumed=message["resumed"])
+            case "message":
+                session.take_passed(message)
+            case "hand over":
+                await session.hand_over(message["stream"], message["to"], message["place"])
+            case "read":
+                session.take_report(message["stream"], message["reader"], message["place"])
+            case _:
+                _logger.warning("a message of another worker is not known: %r", message["kind"])
+        return None
+
+    def _tell_changes(self) -> None:
+        for session in tuple(self._by_key.values()):
+            session.tell_changes()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            now = self._clock()
+            for session in tuple(self._by_key.values()):
+                used = max(session.seen, now if session.in_use else 0.0)
+                if used > session.renewed and now - session.renewed >= self._idle / RENEWALS / 2:
+                    session.renew_soon()
+                self.start(session.check_reader())
+            self.expire()
+
+    def _lapsed(self, lost: bool) -> None:  # noqa: FBT001 - a callback
+        """Forget all sessions: they are `lost` with the store, or other workers have taken this one for dead."""
+        for session in tuple(self._by_key.values()):
+            session.drop()
+            if lost:
+                self._forget(session)
+                del self._by_key[session.record.key]
+                self.start(self._let_finish(session))
+            else:
+                self.end(session, "the worker has lost its lease")
+
+    async def _let_finish(self, session: SharedSession) -> None:
+        """Let the requests of a session finish that is over."""
+        await session.finish_requests(LAST)
+        session.ended(ConnectionLost("the store has lost the session", in_flight=True, retry_safe=False))
+
+    @override
+    async def aclose(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.changes.on_read.discard(self._tell_changes)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        with suppress(StoreError):
+            await self.worker.aclose()

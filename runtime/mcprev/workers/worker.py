@@ -1,0 +1,231 @@
+"""A worker: what a process of a server is to the others. It has a number, a lease and an inbox.
+
+The inbox is a log of the store. A message there says where to look, and what may be lost or told twice without harm: the
+facts are in records and logs. An answer to a message goes into the inbox of its sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Final, cast
+
+from mcprev.core.limits import CLOSE
+from mcprev.core.store import LogBounds, LogItem, Store
+from mcprev.errors import Json, StoreError
+from mcprev.stores.leases import Lease, is_alive
+
+LEASE: Final = 10.0
+"""Seconds after which a worker counts as dead that has not renewed its lease."""
+RENEW: Final = 3.0
+"""Seconds between two renewals."""
+ACKNOWLEDGE: Final = 0.25
+"""Seconds for which a message waits for the answers of other workers."""
+LOOK: Final = 1.0
+"""Seconds between two looks into the inbox, if no news of it comes."""
+KNOWN: Final = 1.0
+"""Seconds for which it is known whether a worker is alive."""
+LARGE: Final = 32 * 1024
+"""The bytes of a message above which it is a record of its own, and the inbox only names it."""
+MAIL: Final = 60.0
+"""Seconds for which such a record is kept."""
+INBOX: Final = LogBounds(ttl=3600.0, items=10_000, size=16 * 1024 * 1024)
+_logger: Final = logging.getLogger("mcprev.workers")
+
+
+class Worker:
+    """A worker of a server, in one event loop. It takes a number when it is first needed, and another one if it lost it."""
+
+    def __init__(
+        self,
+        store: Store,
+        handle: Callable[[dict[str, Json]], Awaitable[Json]],
+        lapsed: Callable[[bool], None],
+    ) -> None:
+        """`handle` serves a message of another worker, and returns the answer.
+
+        `lapsed` is called when the lease has ended, with whether the store has lost its data. If not, others may have
+        ended what this worker was doing.
+        """
+        self._store, self._handle, self._lapsed = store, handle, lapsed
+        self.number: int = 0
+        """The number of the worker; 0 while it has none."""
+        self._lease: Lease | None = None
+        self._closed = False
+        self._starting: asyncio.Lock = asyncio.Lock()
+        self._running: list[asyncio.Task[None]] = []
+        self._serving: set[asyncio.Task[None]] = set()
+        self._ids = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._alive: dict[int, tuple[float, bool]] = {}
+
+    async def start(self) -> int:
+        """Return the number; take one, and begin to read the inbox, if there is none. Raises `StoreError`."""
+        if not self.number:
+            async with self._starting:
+                if self._closed:
+                    raise StoreError("the server stops")
+                if not self.number:
+                    self._lease = await Lease.open(self._store, ttl=LEASE)
+                    self.number = self._lease.number
+                    loop = asyncio.get_running_loop()
+                    self._running = [
+                        loop.create_task(self._renew(self._lease), name="lease"),
+                        loop.create_task(self._read(f"inbox/{self.number}"), name="inbox"),
+                    ]
+        return self.number
+
+    async def is_alive(self, number: int) -> bool:
+        """Return whether a worker has not ended, as of the last second. Raises `StoreError`."""
+        if number == self.number:
+            return True
+        now = asyncio.get_running_loop().time()
+        when, alive = self._alive.get(number, (float("-inf"), True))
+        if now - when > KNOWN and alive:
+            alive = await is_alive(self._store, number)
+            if len(self._alive) > 1000:
+                self._alive.clear()
+            self._alive[number] = now, alive
+        return alive
+
+    async def send(self, to: int, message: dict[str, Json]) -> bool:
+        """Put a message into an inbox; return whether the worker still has one. Raises `StoreError`."""
+        value = json.dumps(message, separators=(",", ":")).encode()
+        if len(value) > LARGE:
+            key = f"mail/{secrets.token_hex(16)}"
+            await self._store.write(key, value, ttl=MAIL)
+            value = json.dumps({"mail": key}).encode()
+        return await self._store.append(f"inbox/{to}", [LogItem(value)], bounds=INBOX) is not None
+
+    async def tell(self, to: int, message: dict[str, Json]) -> None:
+        """Put a message into an inbox that may be lost; it is logged if it cannot be sent."""
+        try:
+            await self.send(to, message)
+        except StoreError as error:
+            _logger.warning("another worker cannot be told: %s", error)
+
+    async def ask(
+        self, to: Iterable[int], message: dict[str, Json], *, wait: float = ACKNOWLEDGE
+    ) -> dict[int, Json]:
+        """Send a message to other workers, and return the answers that come in time. Raises `StoreError`."""
+        others = set(to) - {self.number, 0}
+        if not others:
+            return {}
+        number, loop = await self.start(), asyncio.get_running_loop()
+        answers: dict[int, asyncio.Future[Json]] = {}
+        asked: list[int] = []
+        try:
+            for other in others:
+                asked.append(next(self._ids))
+                answers[other] = self._asked[asked[-1]] = loop.create_future()
+                if not await self.send(other, {**message, "from": number, "ask": asked[-1]}):
+                    answers.pop(other)
+            if answers:
+                await asyncio.wait(answers.values(), timeout=wait)
+        finally:
+            for ask in asked:
+                del self._asked[ask]
+        return {other: answer.result() for other, answer in answers.items() if answer.done()}
+
+    async def aclose(self) -> None:
+        """End the lease and the inbox; may be called again."""
+        self._closed = True
+        number, lease = self.number, self._lease
+        await self._stop()
+        if number and lease is not None:
+            with suppress(StoreError):
+                await self._store.complete(f"inbox/{number}", ttl=LEASE)
+                await lease.end()
+
+    def abandon(self) -> None:
+        """Stop without a goodbye, as a process does that is killed."""
+        self._closed = True
+        for task in (*self._running, *self._serving):
+            task.cancel()
+        self.number = 0
+
+    async def _stop(self) -> None:
+        self.number = 0
+        current = asyncio.current_task()
+        tasks = {task for task in (*self._running, *self._serving) if task is not current}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE)
+        self._running.clear()
+
+    async def _renew(self, lease: Lease) -> None:
+        loop = asyncio.get_running_loop()
+        renewed, alive = loop.time(), True
+        while alive:
+            await asyncio.sleep(RENEW)
+            try:
+                alive = await lease.renew()
+                renewed = loop.time()
+            except StoreError as error:
+                _logger.warning("the lease of a worker cannot be renewed: %s", error)
+                alive = loop.time() - renewed < LEASE
+        lost = False
+        with suppress(StoreError):
+            lost = not await lease.holds_store()
+        why = "the store has lost its data" if lost else "its lease has ended"
+        _logger.warning("worker %d takes another number, because %s", lease.number, why)
+        self.number = 0
+        for task in self._running:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self._lapsed(lost)
+
+    async def _read(self, inbox: str) -> None:
+        after, failed = 0, False
+        while True:
+            try:
+                tail = await self._store.tail(inbox, after, wait=LOOK)
+            except StoreError as error:
+                if not failed:
+                    _logger.warning("the inbox of a worker cannot be read: %s", error)
+                failed = True
+                await asyncio.sleep(LOOK / 4)
+                continue
+            failed = False
+            if tail.last < after:
+                after = 0  # the log has begun anew
+                continue
+            if tail.lost:
+                _logger.error("messages of other workers are lost, because this one does not keep up")
+            for _, value in tail.items:
+                await self._take(value)
+            after = tail.last
+
+    async def _take(self, value: bytes) -> None:
+        try:
+            message = cast("dict[str, Json]", json.loads(value))
+            if "mail" in message:
+                record = await self._store.read(str(message["mail"]))
+                message = {} if record is None else cast("dict[str, Json]", json.loads(record.value))
+        except (ValueError, StoreError) as error:
+            _logger.warning("a message of another worker cannot be read: %s", error)
+            return
+        if "answers" in message:
+            answer = self._asked.get(message["answers"])
+            if answer is not None and not answer.done():
+                answer.set_result(message.get("value"))
+        elif message:
+            task = asyncio.get_running_loop().create_task(self._serve(message), name="message")
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, message: dict[str, Json]) -> None:
+        try:
+            value = await self._handle(message)
+            if "ask" in message:
+                await self.send(int(message["from"]), {"answers": message["ask"], "value": value})
+        except StoreError as error:
+            _logger.warning("a message of another worker cannot be served: %s", error)
+        except Exception:
+            _logger.exception("a message of another worker failed")

@@ -1,0 +1,625 @@
+"""Workers of one server that share sessions in a store, and what their clients see when one ends or the store is away.
+
+The failure table of sessions and streams, row by row. A worker is killed by dropping it without a goodbye; its lease ends
+in virtual time.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import mcprev
+from asgi_bridge import Client, Exchange, initialize, notification, request
+from mcprev.errors import RpcError, StoreError, WorkerLost
+from mcprev.revisions import Revision, revision_named
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.workers.record import key_of
+from mcprev.workers.sessions import SharedSessions
+from mcprev.workers.worker import LEASE
+from named import A, B, C, D
+from requirements import req
+from running import run, until
+from served import QUICK, Served, who
+from workers import Front, memory, work as work_within
+
+Make = Callable[..., Front]
+LATER = [revision_named(name) for name in (B, C, D)]
+later = pytest.mark.parametrize("row", LATER, ids=lambda row: row.name)
+NEWEST = revision_named(D)
+
+
+work = partial(work_within, run=partial(run, limit=600.0))
+
+
+class Away(mcprev.MemoryStore):
+    """A store that can be away, slow, or lose what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=asyncio.get_running_loop().time)
+        self.away = False
+        self.slow = False
+
+    async def _check(self) -> None:
+        if self.slow:
+            await asyncio.sleep(3600)
+        if self.away:
+            raise StoreError("the store is away")
+
+    async def read(self, key: str, /) -> Any:
+        await self._check()
+        return await super().read(key)
+
+    async def write(self, key: str, value: bytes, /, **options: Any) -> Any:
+        await self._check()
+        return await super().write(key, value, **options)
+
+    async def remove(self, key: str, /, **options: Any) -> bool:
+        await self._check()
+        return await super().remove(key, **options)
+
+    async def append(self, log: str, items: Any, /, **options: Any) -> Any:
+        await self._check()
+        return await super().append(log, items, **options)
+
+    async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> Any:
+        await self._check()
+        found = await super().tail(log, after, wait=wait)
+        await self._check()
+        return found
+
+    def forget(self) -> None:
+        """Lose everything, as a server does that restarts without its data."""
+        for key in tuple(self._held):
+            self._drop(key)
+        self._logs.clear()
+
+
+def sessions_of(app: AsgiApp) -> SharedSessions:
+    sessions = app.dispatcher.sessions
+    assert isinstance(sessions, SharedSessions)
+    return sessions
+
+
+def at(front: Front, client: Client, number: int) -> Client:
+    """The same client of the same session, at one worker."""
+    found = Client(front.apps[number])
+    found.session, found.revision = client.session, client.revision
+    return found
+
+
+def worker_of(front: Front, exchange: Exchange) -> int:
+    """The number of the worker that serves a request which has a stream."""
+    (found,) = [
+        number
+        for number, app in enumerate(front.apps)
+        for session in app.dispatcher.sessions.all()
+        if session.response_streams
+    ]
+    return found
+
+
+async def kill(app: AsgiApp) -> None:
+    """End a worker as a process that is killed: nothing more of it reaches the store or a client."""
+    sessions = sessions_of(app)
+    sessions.worker.abandon()
+    sessions.changes.on_read.clear()
+    tasks = set(sessions._tasks)
+    if sessions._ticking is not None:
+        tasks.add(sessions._ticking)
+    for session in sessions._by_key.values():
+        session.drop()
+        session.lives_on = False
+        for response_stream in tuple(session.response_streams):
+            response_stream._stop()
+        tasks |= set(session._tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def lapse() -> None:
+    """Let the lease of a worker that is dead end."""
+    await asyncio.sleep(LEASE + 2)
+
+
+def back(client: Client, place: str | None) -> Exchange:
+    """A client that resumes a stream."""
+    assert place is not None
+    return client.send("GET", None, {"last-event-id": place})
+
+
+# -- sessions ----------------------------------------------------------------------------------------------
+
+
+@req("HTTP-22", "LOG-2", "SUB-1")
+@later
+def test_what_a_client_sets_holds_at_every_worker_when_it_is_answered(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row)
+        for number in range(3):
+            assert (await at(front, client, number).request("ping").done()).result == {}
+        for number in range(3):
+            level = "debug" if number % 2 == 0 else "error"
+            answer = await at(front, client, number).request("logging/setLevel", {"level": level}).done()
+            assert answer.result == {}
+            uri = f"a:{number}"
+            await at(front, client, number).request("resources/subscribe", {"uri": uri}).done()
+            for app in front.apps:
+                (session,) = app.dispatcher.sessions.all()
+                engine = session.protocol.session
+                assert (engine.level, uri in engine.subscribed) == (level, True)
+
+    for modes in ({}, {"news_delay": 0.03}, {"double_news": 2}):
+        work(test, partial(memory, **modes))
+
+
+@req("HTTP-22", "HTTP-28")
+def test_a_session_belongs_to_who_opened_it_at_every_worker() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(principal=who)
+        client = Client(front)
+        client.session["who"] = "me"
+        await client.open(NEWEST)
+        thief = Client(front)
+        for name in ("you", "", "me "):
+            thief.session = {**client.session, "who": name}
+            for number in range(3):
+                for answer in (
+                    at(front, thief, number).post(request("ping")),
+                    at(front, thief, number).send("GET"),
+                    at(front, thief, number).send("DELETE"),
+                ):
+                    assert (await answer.done()).status == 404
+        for number in range(3):
+            assert (await at(front, client, number).request("ping").done()).result == {}
+
+    work(test, memory)
+
+
+@req("HTTP-22")
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("format", 2), ("principal", "forged"), ("next", 10**9), ("session", {"revision": "1999-01-01"})],
+    ids=str,
+)
+def test_a_record_that_this_version_cannot_restore_is_no_session(member: str, value: Any) -> None:
+    """A record of another version, of a revision that is not served here, or with a principal: 404, not an error."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(NEWEST)
+        first = front.given[0]
+        store = sessions_of(front.apps[0]).store
+        key = f"session/{key_of(client.session['mcp-session-id'])}"
+        record = await store.read(key)
+        assert record is not None
+        held = json.loads(record.value)
+        if isinstance(value, dict):
+            held[member] |= value
+        else:
+            held[member] = value
+        await store.write(key, json.dumps(held).encode(), ttl=60)
+        untouched = next(n for n in range(3) if n not in front.given)
+        assert first != untouched
+        answer = await at(front, client, untouched).post(request("ping")).done()
+        assert (answer.status, answer.error["code"]) == (404, -32600)
+
+    work(test, memory, number=4)
+
+
+@req("HTTP-24", "CANC-2")
+@later
+def test_a_session_that_is_deleted_is_over_at_every_worker(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=3600)
+        client = await Client(front).open(row)
+        for number in range(3):
+            await at(front, client, number).request("ping").done()
+        running = at(front, client, 0).call("quiet", id_=5)
+        await until(lambda: handler.running == 1)
+        assert (await at(front, client, 1).send("DELETE").done()).status == 204
+        assert (await running.done()).error["code"] == -32800
+        assert handler.running == 0
+        for number in range(3):
+            assert (await at(front, client, number).post(request("ping")).done()).status == 404
+
+    work(test, partial(memory, news_delay=0.03))
+
+
+@req("CANC-2")
+@later
+def test_a_call_is_cancelled_wherever_it_runs(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=3600)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("quiet", id_=4)
+        await until(lambda: handler.running == 1)
+        cancel = notification("notifications/cancelled", {"requestId": 4})
+        assert (await at(front, client, 2).post(cancel).done()).status == 202
+        assert handler.running == 0
+        assert (await running.done()).error["code"] == -32800
+
+    work(test, partial(memory, news_delay=0.03))
+
+
+@req("HTTP-27")
+def test_a_session_that_no_worker_uses_is_over() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(idle=60)
+        used, unused = await Client(front).open(NEWEST), await Client(front).open(NEWEST)
+        for _ in range(10):
+            await asyncio.sleep(15)
+            assert (await used.request("ping").done()).status == 200
+        assert (await unused.request("ping").done()).status == 404
+
+    work(test, memory)
+
+
+@req("HTTP-27", "HTTP-24")
+def test_a_worker_that_unloads_a_session_does_not_end_it() -> None:
+    """Its state stays, too: only the end of a session removes it."""
+
+    async def test(handler: Served, make: Make) -> None:
+        async def counts(ctx: mcprev.Context, params: Any) -> Any:
+            count = await ctx.session.update("count", lambda count: count + 1, default=0)
+            return mcprev_text(count)
+
+        vars(handler)["do_counts"] = counts
+        front = make()
+        client = await Client(front).open(NEWEST)
+        assert (await at(front, client, 0).call("counts").done()).text == "1"
+        await front.apps[0].aclose()
+        assert (await at(front, client, 1).call("counts").done()).text == "2"
+        await client_ends(at(front, client, 1))
+        assert (await at(front, client, 2).post(request("ping")).done()).status == 404
+
+    work(test, memory)
+
+
+def mcprev_text(value: object) -> Any:
+    from api.authors import text
+
+    return text(str(value))
+
+
+async def client_ends(client: Client) -> None:
+    assert (await client.send("DELETE").done()).status == 204
+
+
+@req("BASE-5", "HTTP-12")
+@later
+def test_questions_of_two_workers_have_different_ids_and_answers_find_theirs(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row, roots={})
+        running = [at(front, client, number).call("tries", id_=number) for number in range(3)]
+        asked = [(await each.heard(1))[0] for each in running]
+        assert len({question["id"] for question in asked}) == 3
+        assert all(0 < question["id"] < 2**31 for question in asked)
+        for number, question in enumerate(asked):
+            roots = {"roots": [{"uri": f"file:///{number}"}]}
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": roots}
+            assert (await at(front, client, (number + 1) % 3).post(answer).done()).status == 202
+        for number, each in enumerate(running):
+            assert f"file:///{number}" in (await each.done()).text
+
+    work(test, partial(memory, news_delay=0.03))
+
+
+# -- workers that end --------------------------------------------------------------------------------------
+
+
+@req("HTTP-15", "HTTP-16")
+@later
+def test_killed_while_a_handler_runs(row: Revision) -> None:
+    """The client resumes elsewhere: stored events, silence, then the error when the lease has ended; the session lives."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("hold", id_="x")
+        await running.heard(1)
+        first = running.events[0]
+        await asyncio.sleep(0.1)
+        await kill(front.apps[0])
+        again = back(at(front, client, 1), running.events[-1].id)
+        await again.begun()
+        assert again.messages == []
+        await lapse()
+        (answer,) = (await again.done()).answers
+        assert answer["id"] == "x"
+        error = RpcError.from_wire(answer["error"])
+        assert isinstance(error, WorkerLost)
+        assert error.may_have_run
+        # Whoever comes later hears the same, and nothing is lost before it.
+        place = f"{str(first.id).partition('-')[0]}-0"
+        for number in (1, 2):
+            whole = await back(at(front, client, number), place).done()
+            assert whole.messages[-1] == answer
+            assert whole.messages[0]["method"] == "notifications/message"
+        assert (await at(front, client, 2).call("echo").done()).text == "{}"
+
+    work(test, memory)
+
+
+@req("HTTP-15")
+@later
+def test_killed_after_the_answer_was_stored(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("hold", id_=7)
+        await running.heard(1)
+        running.disconnect()
+        handler.gate.set()
+        await running.done()
+        await asyncio.sleep(0.1)
+        await kill(front.apps[0])
+        again = await back(at(front, client, 1), running.events[-1].id).done()
+        assert again.answers[0]["id"] == 7
+        assert "result" in again.answers[0]
+
+    work(test, memory)
+
+
+@req("HTTP-15", "HTTP-16")
+@later
+def test_killed_before_what_the_client_has_seen_was_stored(row: Revision) -> None:
+    """The event that is not stored is not missed: the error comes after it."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("hold", id_=7)
+        await running.heard(1)
+        await asyncio.sleep(0.1)
+        stream, _, number = str(running.events[-1].id).partition("-")
+        await kill(front.apps[0])
+        await lapse()
+        again = await back(at(front, client, 1), f"{stream}-{int(number) + 3}").done()
+        assert [answer["id"] for answer in again.answers] == [7]
+        assert (await back(at(front, client, 1), f"{stream}-{10**6}").done()).status == 400
+
+    work(test, memory)
+
+
+@req("HTTP-10", "HTTP-15")
+@later
+def test_killed_while_it_holds_the_get_stream(row: Revision) -> None:
+    """Resumed from the log: nothing lost, nothing doubled. Another GET stream of the session takes over by itself."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row)
+        stream = await at(front, client, 0).send("GET").begun()
+        await at(front, client, 1).call("changed").done()
+        await stream.heard(1)
+        await asyncio.sleep(2)  # what a client was told is noted within a second
+        await kill(front.apps[0])
+        await at(front, client, 1).call("changed").done()
+        await asyncio.sleep(1)
+        again = back(at(front, client, 2), stream.events[-1].id)
+        await again.heard(1)
+        assert [message["method"] for message in again.messages] == ["notifications/tools/list_changed"]
+        # The worker of the newest stream is killed; the older one goes on after the lease.
+        newest = await at(front, client, 1).send("GET").begun()
+        await kill(front.apps[1])
+        await lapse()
+        server = front.apps[2].server
+        assert isinstance(server, mcprev.Server)
+        server.changed("tools")
+        await again.heard(2)
+        assert newest.messages == []
+        again.disconnect()
+        await again.done()
+
+    work(test, memory)
+
+
+@req("HTTP-12")
+@later
+def test_killed_while_a_question_is_open(row: Revision) -> None:
+    """A late answer is accepted and dropped; the call ends as that of a dead worker."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row, roots={})
+        running = at(front, client, 0).call("tries", id_=1)
+        (asked,) = await running.heard(1)
+        await asyncio.sleep(0.1)
+        await kill(front.apps[0])
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}
+        assert (await at(front, client, 1).post(answer).done()).status == 202
+        await lapse()
+        again = await back(at(front, client, 1), running.events[-1].id).done()
+        assert again.answers[0]["error"]["data"] == {"reason": "worker_lost", "mayHaveRun": True}
+        assert (await at(front, client, 2).post(answer).done()).status == 202
+
+    work(test, memory)
+
+
+@req("LIFE-16", "HTTP-15")
+@later
+def test_stopped_while_a_handler_runs(row: Revision) -> None:
+    """SIGTERM: the answer to a question still arrives while the worker drains; then the call gets the typed error."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(row, roots={})
+        asking = at(front, client, 0).call("tries", id_=1)
+        (asked,) = await asking.heard(1)
+        stuck = at(front, client, 0).call("hold", id_=2)
+        await stuck.heard(1)
+        stopping = asyncio.ensure_future(front.apps[0].aclose(linger=5))
+        if row.sse_priming:  # the client is sent on
+            for each in (asking, stuck):
+                assert (await each.done()).answers == []
+            asking, stuck = (back(at(front, client, 2), each.events[-1].id) for each in (asking, stuck))
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": "file:///x"}]}}
+        assert (await at(front, client, 1).post(answer).done()).status == 202
+        assert "file:///x" in (await asking.done()).text
+        await stopping
+        error = RpcError.from_wire((await stuck.done()).answers[0]["error"])
+        assert isinstance(error, WorkerLost)
+        assert error.may_have_run
+        assert (await at(front, client, 2).call("echo").done()).text == "{}"
+        (session,) = front.apps[2].dispatcher.sessions.all()
+        places = set(session.record.value["places"].values())  # type: ignore[attr-defined]
+        assert len(places) == 2
+
+    work(test, memory)
+
+
+@req("HTTP-15")
+def test_frozen_beyond_its_lease() -> None:
+    """Its calls were ended for it: it cancels its handlers, and its answer reaches nobody."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(NEWEST)
+        running = at(front, client, 0).call("hold", id_=3)
+        await running.heard(1)
+        await asyncio.sleep(0.1)
+        place = running.events[-1].id
+        frozen = sessions_of(front.apps[0])
+        lease = frozen.worker._lease
+        assert lease is not None
+        await lease.end()  # as if it had ended while the worker was frozen
+        await asyncio.sleep(0.5)
+        again = await back(at(front, client, 1), place).done()
+        assert isinstance(RpcError.from_wire(again.answers[0]["error"]), WorkerLost)
+        number = frozen.worker.number
+        await until(lambda: handler.running == 0)
+        assert frozen.worker.number != number
+        assert [message for message in (await running.done()).messages if "id" in message] == []
+        assert (await at(front, client, 0).call("echo").done()).text == "{}"
+        assert frozen.worker.number > number
+
+    work(test, memory)
+
+
+@req("SSE-6")
+def test_killed_while_it_has_a_stream_of_the_oldest_transport() -> None:
+    """The session is over with its stream; a message to another worker is refused with 404 or, before the lease, 503."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(sse=True)
+        listening = Client(front.apps[0])
+        stream = listening.send("GET", path="/sse")
+        await until(lambda: len(stream.events) == 1)
+        query = stream.events[0].data.decode().partition("?")[2]
+        body = initialize(revision_named(A))
+        elsewhere = Client(front.apps[1])
+        assert (await elsewhere.send("POST", body, path="/messages", query=query).done()).status == 202
+        await stream.heard(1)
+        sessions_of(front.apps[0]).worker.abandon()
+        answer = await elsewhere.send("POST", body, path="/messages", query=query).done()
+        assert (answer.status, answer.headers.get("retry-after")) == (503, "1")
+        await lapse()
+        assert (await elsewhere.send("POST", body, path="/messages", query=query).done()).status == 404
+        stream.disconnect()
+        await stream.done()
+
+    work(test, memory)
+
+
+# -- the store ---------------------------------------------------------------------------------------------
+
+
+@req("HTTP-22")
+@pytest.mark.parametrize("how", ["away", "slow"])
+def test_store_away(how: str) -> None:
+    """503 with `Retry-After` for what needs the store, never 404 and never a hang; loaded sessions go on for a lease."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(NEWEST)
+        loaded = at(front, client, front.given[0])
+        number = next(n for n in range(3) if n not in front.given)
+        setattr(stores[-1], how, True)
+        assert (await loaded.call("echo").done()).text == "{}"
+        for answer in (
+            at(front, client, number).post(request("ping")),
+            Client(front.apps[number]).post(initialize(NEWEST)),
+            loaded.request("logging/setLevel", {"level": "debug"}),
+            at(front, client, number).send("DELETE"),
+            at(front, client, number).send("GET"),
+        ):
+            done = await answer.done()
+            assert (done.status, done.headers.get("retry-after")) == (503, "1")
+        await asyncio.sleep(2 * LEASE)
+        assert (await loaded.post(request("ping")).done()).status == 503
+        setattr(stores[-1], how, False)
+        assert (await loaded.call("echo").done()).text == "{}"
+
+    stores: list[Away] = []
+
+    def store() -> Away:
+        stores.append(Away())
+        return stores[-1]
+
+    work(test, store, number=4)
+
+
+@req("HTTP-15", "HTTP-16")
+@later
+def test_store_away_for_a_moment_costs_a_stream_nothing(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=QUICK)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("hold", id_=3)
+        await running.heard(1)
+        stores[-1].away = True
+        handler.gate.set()
+        await running.done()
+        assert running.answers[0]["id"] == 3
+        await asyncio.sleep(1)
+        stores[-1].away = False
+        await asyncio.sleep(1)
+        place = f"{str(running.events[-1].id).partition('-')[0]}-0"
+        again = await back(at(front, client, 1), place).done()
+        assert again.messages == running.messages
+
+    stores: list[Away] = []
+
+    def store() -> Away:
+        stores.append(Away())
+        return stores[-1]
+
+    work(test, store)
+
+
+@req("HTTP-22", "HTTP-16")
+def test_store_restarted_with_data_loss() -> None:
+    """Sessions are over: 404, and the client initializes again. Running calls finish on their own connections."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=3600)
+        client = await Client(front).open(NEWEST)
+        running = at(front, client, 0).call("quiet", id_=3)
+        await until(lambda: handler.running == 1)
+        stores[-1].forget()
+        await asyncio.sleep(LEASE)
+        for number in range(3):
+            assert (await at(front, client, number).post(request("ping")).done()).status == 404
+        handler.gate.set()
+        assert (await running.done()).text == "quiet"
+        client.session.clear()
+        assert (await (await client.open(NEWEST)).call("echo").done()).text == "{}"
+
+    stores: list[Away] = []
+
+    def store() -> Away:
+        stores.append(Away())
+        return stores[-1]
+
+    work(test, store)

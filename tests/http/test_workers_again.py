@@ -1,0 +1,211 @@
+"""The tests of the HTTP server again, on three workers that share a store, behind a front that spreads requests.
+
+`make test` runs each at the newest revision with sessions, on a store in memory whose news come 30 ms late, and a few on
+SQLite and Redis. With MCPREV_WORKERS=all in the environment, each runs at every revision, on stores in memory whose news
+come at once, late, twice, or not at all for every third, and those of the API on SQLite and Redis.
+
+What is not run again is in `NOT_AGAIN`, with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import aiohttp
+import pytest
+
+import mcprev
+import workers
+from api import test_api
+from api.transports import over, those_that_reach
+from http_in_process import InProcess
+from mcprev.client.session import ClientSession
+from mcprev.revisions import HttpShape, Revision
+from redis_server import RedisServer
+from running import until
+from workers import fronted, memory
+
+MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
+"""Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
+run again by the tests of the API; `fuzz`, `log` and `running` are about what one process reads, logs and does.
+"""
+ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
+LATE: Final = {"news_delay": 0.03}
+MODES: Final[dict[str, dict[str, Any]]] = (
+    {"at once": {}, "late": LATE, "twice": {"double_news": 2}, "lost": {"lose_news": 3}}
+    if ALL
+    else {"late": LATE}
+)
+ONE_PROCESS: Final = "it looks into one process: its engine, its connection, its budget"
+OWN_EVENTS: Final = "it has an event store of its own; with a store, events are in it"
+EVENT_IDS: Final = "it writes an event id by hand; which stream gets which number depends on the worker"
+IDS: Final = (
+    "a request id is refused only where it is in progress: a table of all workers would cost two writes a call"
+)
+COALESCED: Final = "changes are versions: several in a row are told once"
+LEAVES: Final = "a worker that stops sends its clients on to others; `test_shared_sessions` has that"
+LIMIT: Final = "the limit is of one process, rightly: handlers, requests outside of sessions"
+NOT_AGAIN: Final[dict[str, str]] = {
+    # hostile
+    "test_a_flood_of_sessions_leaves_those_that_are_there_alone": ONE_PROCESS,
+    "test_a_store_that_fails_costs_the_way_back_and_nothing_else": OWN_EVENTS,
+    "test_a_stream_that_has_too_much_to_say_from_the_beginning_is_begun_all_the_same": "a megabyte waits for a GET "
+    "stream, and what is older is forgotten; without a store, 256 messages of any size do",
+    "test_an_app_whose_server_ended_everything_begins_again": "the other workers go on with the sessions of one that ends",
+    "test_an_event_of_one_session_means_nothing_in_another": EVENT_IDS,
+    "test_names_of_no_tool_are_not_remembered_whatever_their_length": ONE_PROCESS,
+    "test_two_clients_of_one_session_share_it_and_get_nothing_twice": IDS,
+    "test_who_loses_a_stream_to_somebody_else_sees_its_proper_end": EVENT_IDS,
+    # refusals
+    "test_requests_beyond_what_is_allowed_are_refused": LIMIT,
+    # sessions
+    "test_a_broken_connection_cancels_nothing": ONE_PROCESS,
+    "test_a_cancelled_request_still_ends_its_exchange": "an answer becomes a stream after 0.2 s, which it may take until "
+    "another worker knows; `test_shared_sessions` cancels without that limit",
+    "test_a_session_serves_no_more_requests_at_a_time_than_allowed": LIMIT,
+    "test_two_clients_with_one_session_id_do_not_disturb_each_other": IDS,
+    # streams
+    "test_a_gap_is_refused_instead_of_being_passed_over": OWN_EVENTS,
+    "test_a_get_stream_that_is_not_read_is_let_go_and_can_be_taken_up": COALESCED,
+    "test_a_resume_that_is_cancelled_leaves_no_timer": OWN_EVENTS,
+    "test_a_store_that_looks_for_long_can_still_find_nothing": OWN_EVENTS,
+    "test_a_server_that_leaves_sends_clients_on_that_can_resume_elsewhere": LEAVES,
+    "test_a_server_that_stops_lets_handlers_finish_and_then_ends_everything": LEAVES,
+    "test_a_stream_of_its_own_is_taken_up_with_everything_or_not_at_all": COALESCED,
+    "test_nobody_gets_the_events_of_another_session": EVENT_IDS,
+    "test_what_is_sent_while_a_store_looks_is_not_lost": OWN_EVENTS,
+}
+WHEN_NEWS_IS_LOST: Final[dict[str, str]] = dict.fromkeys(
+    (
+        "test_changes_wait_for_a_get_stream_and_say_nothing_twice",
+        "test_what_is_said_on_the_way_to_json_is_told_who_listens_and_kept_for_nobody",
+        "test_where_answers_are_json_a_client_is_asked_on_its_get_stream_or_not_at_all",
+    ),
+    "where news is lost, another worker knows of a GET stream a second later",
+)
+"""Not run where every third news is lost."""
+ON_REAL_STORES: Final = frozenset(
+    {
+        "test_a_client_that_comes_back_finds_what_it_was_asked",
+        "test_a_get_stream_is_taken_up_too",
+        "test_the_end_of_a_session_ends_the_waiting_for_its_client",
+        "test_what_is_posted_is_answered_on_the_stream",
+        "test_a_principal_has_one_quota_at_whatever_addresses",
+    }
+)
+"""The tests of `make test` on SQLite and Redis."""
+
+
+def copy_of(name: str) -> ModuleType:
+    """A module of tests of its own, so that the original one is not changed."""
+    path = Path(__file__).with_name(f"test_server_{name}.py")
+    spec = importlib.util.spec_from_file_location(f"again_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def memory_store(modes: dict[str, Any]) -> mcprev.Store:
+    """A store in memory."""
+    return memory(**modes)
+
+
+_make_store: list[Callable[[], mcprev.Store]] = []
+
+
+def again(test: Any, **options: Any) -> None:
+    """Run a test on workers, with the store of the day."""
+    workers.work(test, _make_store[-1], **options)
+
+
+def names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
+    """The tests that use `work`, each with the name of its module."""
+    for name, module in modules.items():
+        vars(module)["work"] = again
+        for test, function in vars(module).items():
+            if test.startswith("test_") and "work" in function.__code__.co_names and test not in NOT_AGAIN:
+                yield f"test_{name}_{test.removeprefix('test_')}", function
+
+
+_copies = {name: copy_of(name) for name in MODULES}
+globals().update(names_of(_copies))
+globals().update({f"test_api_{name[5:]}": test for name, test in those_that_reach(test_api).items()})
+
+
+def test_everything_that_is_left_out_is_there() -> None:
+    """No reason is given for a test that does not exist any more."""
+    names = {name for module in _copies.values() for name in vars(module)}
+    assert {*NOT_AGAIN, *WHEN_NEWS_IS_LOST} <= names
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test in each mode of the store, and some on stores of processes."""
+    name = metafunc.function.__name__
+    modes = list(MODES)
+    if name in ON_REAL_STORES or (ALL and name in vars(test_api)):
+        modes += ["sqlite", "redis"]
+    if "stores" in metafunc.fixturenames:
+        metafunc.parametrize("stores", modes, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def stores(request: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Make the stores of a test."""
+    name = request.function.__name__
+    mode = getattr(request, "param", "late")
+    if mode == "lost" and name in WHEN_NEWS_IS_LOST:
+        pytest.skip(WHEN_NEWS_IS_LOST[name])
+    if mode == "sqlite":
+        make = partial(mcprev.open_store, f"sqlite:///{tmp_path / 'store.db'}")
+    elif mode == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        make = partial(mcprev.open_store, server.url(secrets.token_hex(4)))
+    else:
+        make = partial(memory_store, MODES[mode])
+    workers.remember(monkeypatch)
+    _make_store.append(make)
+    with over(partial(reach, monkeypatch)):
+        yield
+    _make_store.pop()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The server of the tests on Redis."""
+    server = RedisServer().start()
+    yield server
+    server.end()
+
+
+@asynccontextmanager
+async def reach(
+    monkeypatch: pytest.MonkeyPatch, server: mcprev.Server, row: Revision
+) -> AsyncGenerator[mcprev.Target, None]:
+    """A target for a server, which is three workers; no client has to open its session again."""
+    opened: list[ClientSession] = []
+    use = ClientSession._use  # pyright: ignore[reportPrivateUsage]
+
+    def used(session: ClientSession, connection: Any) -> None:
+        opened.append(session)
+        use(session, connection)
+
+    monkeypatch.setattr(ClientSession, "_use", used)
+    store = _make_store[-1]()
+    async with fronted(server, store, monkeypatch, sse=True) as front:
+        connector = InProcess(front)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+            yield mcprev.http(connector.origin + path, session=session)
+    await until(lambda: not connector.lanes)
+    assert [session.reopened for session in opened] == [0] * len(opened)
+    await store.aclose()
