@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench nginx clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench nginx chaos clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -72,6 +72,10 @@ fuzz: setup
 SEEDS ?= 1
 rehearse: setup
 	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
+
+# Clients while workers and stores are killed: SECONDS with each store, 60 by default.
+chaos: setup
+	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
 
 # Peers for tests/interop, each release in an environment of its own: the official SDKs of Python and TypeScript, servers,
 # clients and frameworks on top of them. What npm peers depend on in turn is as of one day. FastMCP 3.4.11, 4.1.3, 4.1.4

@@ -146,6 +146,25 @@ def test_what_does_not_start_ends_the_supervisor_with_its_exit_code(
 
 
 @req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize("times", [1, supervising.MAX_FAILURES])
+def test_a_first_worker_that_is_killed_is_started_again_within_bounds(
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with trial(tmp_path, monkeypatch, "slow") as tried:
+            for turn in range(times):
+                await until(partial(has_started, tried, turn + 1))
+                tried.do("ready" if turn == times - 1 == 0 else "slow")
+                os.kill(tried.started[-1][1], signal.SIGKILL)
+            if times == 1:
+                await until(ready(tried))
+            else:
+                assert await tried.running == supervising.NO_START
+
+    run(main())
+
+
+@req("HTTP-3", everywhere=True)
 def test_a_server_that_starts_no_more_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,8 @@ when one of them ends, as it would be with a socket for each (SO_REUSEPORT).
 - A worker that ends is replaced: at once if it has worked for `STABLE` seconds, else after a delay that grows.
 - SIGHUP replaces all workers, one after another; the old one is told to stop when the new one is ready.
 - SIGTERM and SIGINT stop all workers: each has the `drain` of its server. A second signal waits for no call.
-- If the first worker does not start, or no worker runs and `MAX_FAILURES` in a row do not start, the supervisor gives up.
+- If the first worker exits before it is ready, or no worker runs and `MAX_FAILURES` in a row did not get ready, the supervisor
+  gives up.
 """
 
 from __future__ import annotations
@@ -168,10 +169,16 @@ class Supervisor:
         """Keep the workers; ends only if the supervisor gives up."""
         # Alone at first: what keeps one worker from starting is then said once.
         first = await self._start(1, reports=True)
-        if not await self._gets_ready(first):
-            self._code = max(first.ended.result(), 0) or NO_START
-            _logger.error("%s %s before it was ready: the server does not start", first, first.how_it_ended)
-            return
+        while not await self._gets_ready(first):
+            code = first.ended.result()
+            if code >= 0 or self._failures >= MAX_FAILURES:
+                self._code = max(code, 0) or NO_START
+                _logger.error(
+                    "%s %s before it was ready: the server does not start", first, first.how_it_ended
+                )
+                return
+            _logger.warning("%s %s before it was ready; another one starts now", first, first.how_it_ended)
+            first = await self._start(1, reports=True)
         for number in range(2, self._count + 1):
             await self._start(number)
         keeping = {asyncio.create_task(self._keep(number)) for number in range(1, self._count + 1)}

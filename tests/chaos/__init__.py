@@ -1,0 +1,1 @@
+"""Clients of every revision call one server while its workers and its store are killed, stopped and paused."""

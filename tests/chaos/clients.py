@@ -1,0 +1,255 @@
+"""The clients of the chaos run, what they call, and what they check of each answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import mcprev
+from mcprev.errors import ConnectionLost, McpError, RpcError, StoreError
+from mcprev.revisions import Revision, TaskSupport
+from mcprev_types.latest import models as m
+
+LIMIT: Final = 30.0
+"""Seconds after which a call hangs, or a task is stuck."""
+PAUSE: Final = 1.0
+"""Seconds between two calls of a client, on average."""
+CALLS: Final = 20
+"""Calls of a client before it connects anew."""
+NUMBERS: Final = 50
+"""Messages of a call of `count`."""
+LOST: Final = "worker_lost"
+NEED_STORE: Final = frozenset({"ask", "visit"})
+"""Tools that fail while the store is away."""
+
+
+@dataclass
+class Tally:
+    """What has happened to all clients."""
+
+    done: Counter[str] = field(default_factory=Counter[str])
+    """Calls with the right answer, by tool and revision."""
+    failed: Counter[str] = field(default_factory=Counter[str])
+    """Calls that failed with an error that says whether they may be repeated."""
+    wrong: list[str] = field(default_factory=list[str])
+    """What must not happen."""
+    added: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """How often each call of `add` may have happened: at least and at most."""
+    messages: int = 0
+    """Numbered messages that have arrived."""
+
+    def check(self, what: str, *, right: bool) -> None:
+        """Note what is wrong."""
+        if not right:
+            self.wrong.append(what)
+
+
+def typed(error: McpError) -> str:
+    """An error as it is counted; empty for one that does not say whether the call may be repeated."""
+    if isinstance(error, ConnectionLost):
+        return f"ConnectionLost(in_flight={error.in_flight}, retry_safe={error.retry_safe})"
+    if isinstance(error, StoreError):
+        return f"the tool failed: {error}"
+    if isinstance(error, RpcError):
+        reason = f" {error.data['reason']}" if isinstance(error.data, dict) and "reason" in error.data else ""
+        return f"answered: {type(error).__name__}({error.message[:60]!r}){reason}"
+    return ""
+
+
+class ChaosClient(mcprev.ClientHandler):
+    """One client, which calls until it is told to stop."""
+
+    def __init__(self, number: int, row: Revision, url: str, tally: Tally) -> None:
+        self.number, self.row, self.url, self.tally = number, row, url, tally
+        self._random = random.Random(number)  # noqa: S311 - not for a secret
+        self._calls = 0
+        self._heard: defaultdict[str, list[int]] = defaultdict(list)
+        self._handle: str | None = None
+        self._visits = (0, 0)
+        self.tools: list[Tool] = (
+            [*TOOLS] if row.tasks is not TaskSupport.NONE else [t for t in TOOLS if t is not work]
+        )
+
+    async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:
+        """Answer with the question, which only this client may be asked."""
+        self.tally.check(
+            f"a question of another client: {params.message}", right=self.is_mine(params.message)
+        )
+        return m.ElicitResult(action="accept", content={"value": params.message})
+
+    async def logging_message(self, ctx: mcprev.ClientContext, params: Any) -> None:
+        """Keep the number of a message."""
+        token = str(params.data["token"])
+        self.tally.check(f"a message of another client: {token}", right=self.is_mine(token))
+        self._heard[token].append(int(params.data["number"]))
+        self.tally.messages += 1
+
+    def is_mine(self, token: str) -> bool:
+        """Whether a token is of a call of this client."""
+        return token.startswith(f"{self.row.name}/{self.number}/")
+
+    def token(self) -> str:
+        """A token for one call."""
+        self._calls += 1
+        return f"{self.row.name}/{self.number}/{self._calls}"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Call until `stop`."""
+        await asyncio.sleep(self._random.random() * PAUSE)
+        while not stop.is_set():
+            try:
+                async with mcprev.connect(
+                    self.url, mode=self.row.name, handler=self, restart=False
+                ) as client:
+                    await self._call_several(client, stop)
+            except McpError as error:
+                self.failed("connect", error)
+                await asyncio.sleep(PAUSE / 4)
+            except Exception as error:  # noqa: BLE001 - this is what is looked for
+                self.tally.wrong.append(f"{self.row.name} connect: {type(error).__name__}: {error}")
+                return
+
+    async def _call_several(self, client: mcprev.Client, stop: asyncio.Event) -> None:
+        await client.list_tools()
+        if not self.row.log_level_per_request:
+            await client.set_log_level("info")
+        for _ in range(CALLS):
+            if stop.is_set() or client.session.connection.error is not None:
+                return
+            tool = self._random.choice(self.tools)
+            try:
+                await tool(self, client)
+                self.tally.done[f"{tool.__name__} {self.row.name}"] += 1
+            except McpError as error:
+                self.failed(tool.__name__, error)
+            except Exception as error:  # noqa: BLE001 - this is what is looked for
+                self.tally.wrong.append(f"{self.row.name} {tool.__name__}: {type(error).__name__}: {error}")
+            reopened = client.session.reopened
+            self.tally.check(f"the session of {self.row.name}/{self.number} was lost", right=not reopened)
+            await asyncio.sleep(self._random.random() * 2 * PAUSE)
+
+    def failed(self, what: str, error: McpError) -> None:
+        """Count a call that failed."""
+        found = typed(error)
+        if found:
+            self.tally.failed[f"{what} {self.row.name}: {found}"] += 1
+        else:
+            self.tally.wrong.append(f"{self.row.name} {what}: {type(error).__name__}: {error}")
+
+    async def call(self, client: mcprev.Client, tool: str, **arguments: object) -> Any:
+        """Call a tool, and return its data."""
+        result = await client.call_tool(tool, arguments, timeout=LIMIT, total_timeout=LIMIT, log_level="info")
+        if result.is_error and tool in NEED_STORE:
+            raise StoreError(result.text)
+        return result
+
+    # -- the tools -----------------------------------------------------------------------------------------
+
+    def heard(self, token: str, *, all_of_them: bool) -> None:
+        """Check the numbers of the messages of a call: none is missing, none comes twice."""
+        found = self._heard.pop(token, [])
+        wanted = list(range(NUMBERS if all_of_them else len(found)))
+        self.tally.check(f"messages of {token}: {found}", right=found == wanted)
+
+    def visited(self, visits: int) -> None:
+        """Check the number of visits: each is counted, and none twice."""
+        least, most = self._visits
+        self.tally.check(
+            f"visits of {self.number}: {visits}, not {least} to {most}", right=least <= visits <= most
+        )
+        self._visits = visits, visits
+
+
+Tool: TypeAlias = Callable[[ChaosClient, mcprev.Client], Awaitable[None]]
+
+
+async def echo(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """What may be repeated."""
+    token = chaos.token()
+    found = (await chaos.call(client, "echo", token=token)).text
+    chaos.tally.check(f"{token} got {found}", right=found == token)
+
+
+async def add(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """What must not be done twice."""
+    token = chaos.token()
+    chaos.tally.added[token] = (0, 1)
+    try:
+        found = (await chaos.call(client, "add", token=token)).text
+    except ConnectionLost as error:
+        if not error.in_flight:
+            chaos.tally.added[token] = (0, 0)
+        raise
+    chaos.tally.added[token] = (1, 1)
+    chaos.tally.check(f"{token} got {found}", right=found == token)
+
+
+async def count(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """Messages in their order."""
+    token = chaos.token()
+    done = False
+    try:
+        found = (await chaos.call(client, "count", token=token, numbers=NUMBERS)).text
+        done = True
+        chaos.tally.check(f"{token} got {found}", right=found == token)
+    finally:
+        chaos.heard(token, all_of_them=done)
+
+
+async def ask(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """A question, whose answer any worker may get."""
+    token = chaos.token()
+    found = (await chaos.call(client, "ask", token=token)).text
+    chaos.tally.check(f"{token} got {found}", right=found == f"{token} {token}")
+
+
+async def visit(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """State that all workers share."""
+    chaos._visits = (chaos._visits[0] + 1, chaos._visits[1] + 1)
+    try:
+        result = await chaos.call(client, "visit", handle=chaos._handle)
+        visits, chaos._handle = result.read(tuple[int, str])
+    except (McpError, StoreError):
+        chaos._visits = (chaos._visits[0] - 1, chaos._visits[1])  # it may have been counted, or not
+        if chaos._handle is None:
+            chaos._visits = (0, 0)  # of a state that nobody knows
+        raise
+    chaos.visited(visits)
+
+
+async def work(chaos: ChaosClient, client: mcprev.Client) -> None:
+    """A task, which ends whatever happens: with its result, or with the error that its worker is lost."""
+    token, now = chaos.token(), asyncio.get_running_loop().time
+    task = await client.start_tool("work", {"token": token, "seconds": 1.0}, total_timeout=LIMIT)
+    until = now() + LIMIT
+    while True:
+        try:
+            result = await task.result(timeout=max(until - now(), 0.1))
+        except ConnectionLost:
+            pass
+        except RpcError as error:
+            reason = error.data.get("reason") if isinstance(error.data, dict) else None
+            if reason == LOST or error.message == STOPPED:
+                raise
+            chaos.tally.failed[f"task {chaos.row.name}: {typed(error)}"] += 1
+            chaos.tally.check(f"{token} is unknown", right="Unknown" not in error.message)
+        except mcprev.RequestTimeout:
+            chaos.tally.wrong.append(f"the task of {token} is stuck: {task.status}")
+            return
+        else:
+            if result.is_error:
+                raise StoreError(result.text)  # it could not become a task
+            chaos.tally.check(f"{token} got {result.text}", right=result.text == token)
+            return
+        if client.session.connection.error is not None or now() > until:
+            chaos.tally.check(f"the task of {token} is stuck: {task.status}", right=now() <= until)
+            return
+        await asyncio.sleep(0.2)
+
+
+STOPPED: Final = "the server stopped before the task ended"
+TOOLS: Final[tuple[Tool, ...]] = (echo, add, count, ask, visit, work)
