@@ -401,7 +401,7 @@ def test_closing_waits_for_what_is_published_in_bounded_time(monkeypatch: pytest
     run(main())
 
 
-def test_a_server_of_several_loops_one_after_the_other_goes_on() -> None:
+def test_a_server_of_several_loops_one_after_the_other_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """The lock of one loop does not hold up the next one."""
     store = mcprev.MemoryRecords()
     one, other = Worker(store), Worker(store)
@@ -418,6 +418,40 @@ def test_a_server_of_several_loops_one_after_the_other_goes_on() -> None:
         await stop(one, other)
 
     run(main())
+    run(main())
+    assert caplog.messages == []
+
+
+def test_a_change_that_a_change_makes_is_stored_though_nobody_looks_any_more() -> None:
+    """The look that is ended takes it, before it is published."""
+
+    async def main() -> None:
+        store = Unreliable()
+        one, other = Worker(store), Worker(store)
+        other.start()
+        await asyncio.sleep(1)
+        writing = asyncio.Event()
+
+        async def slow(name: str, key: str) -> None:
+            if name == "write" and not writing.is_set():
+                writing.set()
+                await asyncio.sleep(1)
+
+        def apply(kind: Changed, uri: str | None) -> None:
+            if kind is Changed.TOOLS:
+                store.before = slow
+                third.publish(Changed.PROMPTS, None)
+
+        third = SharedChanges(store, apply, ())
+        third.start()
+        await asyncio.sleep(1)
+        one.publish(Changed.TOOLS, None)
+        await writing.wait()
+        third.stop()
+        await asyncio.sleep(5)
+        assert other.news() == [(Changed.TOOLS, None), (Changed.PROMPTS, None)]
+        await stop(one, other, third)
+
     run(main())
 
 

@@ -429,8 +429,8 @@ def test_store_restarted_without_its_data(row: Revision) -> None:
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr("mcprev.stores.keys.REFRESH", 0.0)
                     for server in made.servers:
-                        prepare: Any = server.request_handler._prepare
-                        prepare.__self__._due = 0.0
+                        handler: Any = server.request_handler
+                        handler._prepare.__self__._due = 0.0
                     for at in range(2):
                         assert (await made.hands[at].ask("tools/call", params)).code == -32602
                 assert not failed(await retry(made, 0, 1))

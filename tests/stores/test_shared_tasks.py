@@ -161,6 +161,22 @@ def test_the_outage_of_a_store_ends_no_lease_of_those_who_live() -> None:
     run(main())
 
 
+def test_who_was_missing_once_and_then_seen_is_not_dead_the_next_time() -> None:
+    async def main() -> None:
+        store = Unreliable()
+        one, other = Worker(store), Worker(store)
+        task = await one.start()
+        for _ in range(3):
+            await store.remove(f"worker/{one.worker}")
+            assert await other.load(task.id) == task
+            await asyncio.sleep(SUSPECT / 2)
+            await store.write(f"worker/{one.worker}", b"{}")
+            assert await other.load(task.id) == task
+            await asyncio.sleep(10 * SUSPECT)
+
+    run(main())
+
+
 def test_a_task_that_its_own_worker_does_not_run_has_failed() -> None:
     async def main() -> None:
         one = Worker(Unreliable())
@@ -186,13 +202,13 @@ def test_forked_workers_have_names_of_their_own_and_do_not_end_each_other_s_task
         if not child:
             asyncio.run(one.start())
             alive = store._found(f"worker/{one.worker}") is not None
-            os.write(send, (one.worker if alive else "").encode())
+            os.write(send, (one.worker if alive else "-").encode())
             os._exit(0)
         os.waitpid(child, 0)
         names.add(os.read(receive, 100).decode())
         os.close(receive)
         os.close(send)
-    assert len(names - {""}) == 3
+    assert len(names - {"-"}) == 3
     assert one.worker in names
 
 
@@ -601,6 +617,20 @@ def test_a_list_has_each_owner_s_tasks_in_order_and_no_others_page_by_page() -> 
             strange: list[object] = ["nobody", 7, [], sessions[0].id]
             for odd in strange:
                 assert await worker.page("ann", None, odd, 7) is None
+
+    run(main())
+
+
+def test_a_list_that_names_a_task_of_somebody_else_does_not_show_it() -> None:
+    """Whoever has put it there."""
+
+    async def main() -> None:
+        store = Unreliable()
+        one = Worker(store)
+        mine, theirs = await one.start("ann"), await one.start("eve")
+        value = json.dumps({"tasks": [[mine.id, True], [theirs.id, True]], "ends": time.time() + 60})
+        await store.write(str(module._list_of("ann", None)), value.encode())
+        assert [task.id for task in await one.list("ann", None)] == [mine.id]
 
     run(main())
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+import mcprev
 from api.wire import Message, served
+from api.workers import loop_records
 from mcprev.revisions import Revision
 from mcprev.stores.tasks import LEASE
 from named import ROW_D as CORE, ROW_E as MODERN
 from stores.fellows import ACCEPT, KNOWS, each_kind, fellows, run
+from stores.test_session_state import client_of
 
 ELICIT = "elicitation/create"
 
@@ -294,3 +297,42 @@ def test_a_runner_reads_from_the_store_what_others_did_before_it_answers(row: Re
             assert (await made.get(0, task))["status"] == "cancelled"
 
     run(main())
+
+
+@each_kind
+def test_over_http_a_task_is_its_principal_s_at_every_worker_and_of_no_other(row: Revision) -> None:
+    """Each client is at a worker of its own; ann has one at two."""
+
+    async def main() -> None:
+        store, gate = loop_records(), asyncio.Event()
+
+        def worker() -> mcprev.App:
+            app = mcprev.App("s", "1", store=store)
+
+            @app.tool(task="optional")
+            async def slow(ctx: mcprev.Context) -> str:
+                await ctx.detach()
+                await gate.wait()
+                return "done"
+
+            return app
+
+        async with (
+            client_of(worker().server, row, "a") as ann,
+            client_of(worker().server, row, "a") as also_ann,
+            client_of(worker().server, row, "b") as bob,
+        ):
+            task_id = (await ann.start_tool("slow")).id
+            theirs = await bob.start_tool("slow")
+            assert (await also_ann.task(task_id)).status == "working"
+            for method in ("tasks/get", "tasks/cancel", "tasks/result" if row is CORE else "tasks/update"):
+                with pytest.raises(mcprev.InvalidParams, match="Unknown task"):
+                    await bob.raw(method, {"taskId": task_id})
+            if row is CORE:
+                for client, own in ((ann, task_id), (also_ann, task_id), (bob, theirs.id)):
+                    listed = (await client.raw("tasks/list"))["tasks"]
+                    assert [each["taskId"] for each in listed] == [own]
+            gate.set()
+            assert (await (await also_ann.task(task_id)).result(30)).content[0].to_wire()["text"] == "done"
+
+    run(main(), has_both_ends=True)

@@ -181,8 +181,7 @@ class TaskExecution:
                 return await self.save(task)
             except Exception as error:
                 logger.log(level, "the end of a task cannot be saved", exc_info=error)
-                level = logging.DEBUG
-            delay = next(delays, None)
+            delay, level = next(delays, None), logging.DEBUG
             if delay is None and (self._registry.shared is None or task.remaining(time.time()) <= 0):
                 return None
             await asyncio.sleep(delay or RETRY_DELAYS[-1])

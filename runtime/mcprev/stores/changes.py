@@ -192,8 +192,6 @@ class SharedChanges:
 
     def _take(self, log: ChangeLog, *, lost: bool) -> None:
         """Tell the clients of this process what is new to them."""
-        if lost and not self._epoch:
-            return  # nothing was changed yet
         if self._epoch and (log.epoch != self._epoch or log.number < self._told):
             # The store has lost the record, or the last writes of it.
             news: list[Change] = [*((kind, None) for kind in _LISTS), (Changed.RESOURCE, None)]
