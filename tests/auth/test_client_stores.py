@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 import mcprev
 from auth.world import world
+from mcprev.extras import token_stores
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run
@@ -190,3 +193,98 @@ def test_without_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)  # cannot be imported
     with pytest.raises(ImportError, match=r"install mcprev\[keyring\]"):
         mcprev.KeyringTokens()
+
+
+# -- files that several processes write --------------------------------------------------------------------
+
+
+STORES: Final[Any] = token_stores
+
+
+def locked(folder: Path) -> int:
+    """Hold the lock of a process that writes into a folder."""
+    found: int | None = STORES._try_lock(folder / ".lock")
+    assert found is not None
+    return found
+
+
+@req("AUTH-22", everywhere=True)
+def test_what_a_process_is_writing_is_not_deleted_and_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, usual, synced = mcprev.DiskTokens(tmp_path), os.fsync, list[int]()
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        other = STORES._Folder(tmp_path)
+        assert other.get_password("", "any") is None
+        usual(descriptor)
+
+    monkeypatch.setattr("mcprev.extras.token_stores.os.fsync", fsync)
+
+    async def main() -> None:
+        await store.keep_tokens(KEY, TOKENS)
+        assert await store.tokens(KEY) == TOKENS
+
+    run(main())
+    (written,) = (path for path in tmp_path.iterdir() if not path.name.startswith("."))
+    assert synced == [written.stat().st_size]
+
+
+@req("AUTH-22", everywhere=True)
+def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, left = mcprev.DiskTokens(tmp_path), tmp_path / ".new-left"
+    run(store.keep_tokens(KEY, TOKENS))
+    left.touch()
+    held = locked(tmp_path)
+    monkeypatch.setattr(token_stores, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    assert run(store.tokens(KEY)) == TOKENS
+    assert left.exists()
+    STORES._unlock(held)
+    assert run(store.tokens(KEY)) == TOKENS
+    assert not left.exists()
+
+
+@req("AUTH-22", everywhere=True)
+def test_who_writes_waits_for_another_one_for_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now = mcprev.DiskTokens(tmp_path), iter(range(20))
+    held = locked(tmp_path)
+    clock = SimpleNamespace(monotonic=lambda: next(now), sleep=float)
+    monkeypatch.setattr(token_stores, "time", clock)
+    with pytest.raises(TimeoutError, match="another process has been writing"):
+        run(store.keep_tokens(KEY, TOKENS))
+    STORES._unlock(held)
+    run(store.keep_tokens(KEY, TOKENS))
+    assert run(store.tokens(KEY)) == TOKENS
+
+
+@req("AUTH-22", everywhere=True)
+def test_without_locks_of_files_records_are_written_and_nothing_of_others_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some file systems of a network."""
+
+    def no_locks(_: Path) -> int | None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(token_stores, "_try_lock", no_locks)
+    store, left = mcprev.DiskTokens(tmp_path), tmp_path / ".new-left"
+    left.touch()
+    for tokens in (TOKENS, mcprev.Tokens("newer")):
+        run(store.keep_tokens(KEY, tokens))
+        assert run(store.tokens(KEY)) == tokens
+    assert left.exists()
+    STORES._Folder(tmp_path).delete_password("", "which another process has deleted")
+
+
+@req("AUTH-22", "SEC-6", everywhere=True)
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = mcprev.DiskTokens(tmp_path)
+    run(store.keep_tokens(KEY, TOKENS))
+    own = os.geteuid()
+    if own:
+        monkeypatch.setattr("mcprev.extras.token_stores.os.geteuid", lambda: own + 1)
+    else:  # whose folders all may use
+        os.chown(tmp_path, 12345, -1)
+    with pytest.raises(PermissionError, match="chmod 700"):
+        run(store.tokens(KEY))

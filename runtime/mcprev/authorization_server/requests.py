@@ -27,7 +27,7 @@ MAX_REDIRECTS: Final = 10
 MAX_REDIRECT_TEXT: Final = 4096
 """The maximum length of all redirect URIs of a client together, in characters."""
 MAX_SCOPES: Final = 100
-_LOOPBACK: Final = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?(?=[/?]|$)")
+_LOOPBACK: Final = re.compile(r"\A(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?(?=[/?]|$)")
 _PRIVATE: Final = re.compile(r"([a-z][a-z0-9+.-]*):[\x21\x23-\x5b\x5d-\x7e]+")
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
