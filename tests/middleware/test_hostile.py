@@ -7,6 +7,7 @@ import json
 import logging
 from typing import Any, Final
 
+import pydantic_core
 import pytest
 from prometheus_client import generate_latest
 
@@ -217,3 +218,30 @@ def test_a_question_that_is_too_large_is_an_error_that_says_so() -> None:
             assert "more than the 300 that are allowed" in found["content"][0]["text"]
 
     run(test())
+
+
+def test_the_steps_of_shortening_a_result_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have any number of small blocks, as what a proxy passes on."""
+    written = 0
+
+    def to_json(value: Any, **options: Any) -> bytes:
+        nonlocal written
+        found = pydantic_core.to_json(value, **options)
+        written += len(found)
+        return found
+
+    monkeypatch.setattr("mcprev.middleware.answers.to_json", to_json)
+
+    async def cost(count: int) -> int:
+        nonlocal written
+        app = mcprev.App("a", "1", middleware=[SizeLimit(1_000, truncate=True)])
+        app.tool(lambda: [m.TextContent(text="a short text")] * count, name="t")
+        async with mcprev.connect(app) as client:
+            written = 0
+            assert (await client.call_tool("t", {})).is_error
+            return written
+
+    async def main() -> None:
+        assert await cost(400) < 2.2 * await cost(200)
+
+    run(main())

@@ -62,25 +62,29 @@ class SizeLimit:
         """Shorten the text blocks of a result in place; return whether it is small enough then."""
         if "structuredContent" in wire:
             return False
-        blocks: list[dict[str, Json]] = wire.get("content", [])
         note = f"\n[shortened: the result had {size} bytes, of which {self._most} are allowed]"
+        over, added = size - self._most, _written(note)
+        blocks: list[dict[str, Json]] = wire.get("content", [])
         for block in reversed(blocks):
             if block.get("type") != "text":
                 continue
             text = str(block["text"])
-            over = len(to_json(wire, fallback=str)) - self._most + len(note) + 2
+            if (has := _written(text)) < over + added:
+                block["text"] = ""
+                over -= has
+                continue
             low, high = 0, len(text)
             while low < high:  # the longest beginning whose removal of the rest is enough
                 middle = (low + high + 1) // 2
-                if len(to_json(text[middle:], fallback=str)) - 2 >= over:
-                    low = middle
-                else:
-                    high = middle - 1
+                low, high = (middle, high) if _written(text[middle:]) >= over + added else (low, middle - 1)
             block["text"] = text[:low] + note
-            if len(to_json(wire, fallback=str)) <= self._most:
-                return True
-            block["text"] = ""
+            return True
         return False
+
+
+def _written(text: str) -> int:
+    """Return how many bytes a text has in JSON, without its quotes."""
+    return len(to_json(text)) - 2
 
 
 Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception | Awaitable[Exception]]
