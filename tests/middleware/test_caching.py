@@ -153,6 +153,7 @@ def test_scopes_and_claims_of_a_token_tell_callers_apart() -> None:
         "2": mcprev.Access("ann", audience="https://m.example/mcp", scopes="read write"),
         "3": mcprev.Access("ann", audience="https://m.example/mcp", scopes="read", claims={"tenant": "b"}),
         "4": mcprev.Access("ann", audience="https://m.example/mcp", scopes="read", client_id="c"),
+        "5": mcprev.Access("ann", audience=["https://m.example/mcp", "https://other.example"], scopes="read"),
     }
 
     async def verify(token: str) -> mcprev.Access | None:
@@ -169,7 +170,7 @@ def test_scopes_and_claims_of_a_token_tell_callers_apart() -> None:
             client = Client(app)
             client.session = {"authorization": f"Bearer {token}"}
             texts.append(await said(await client.open(revision_named(E)), "price"))
-        assert texts == [f"x for ann ({n})" for n in (1, 2, 3, 4, 1)]
+        assert texts == [f"x for ann ({n})" for n in (1, 2, 3, 4, 5, 1)]
         await app.aclose()
 
     run(test())

@@ -342,6 +342,73 @@ def test_a_handler_runs_again_only_where_that_is_safe(
     assert len(trial.runs) == runs
 
 
+def test_a_handler_that_has_asked_the_client_or_is_no_app_s_does_not_run_again() -> None:
+    runs: list[str] = []
+    app = mcprev.App("asks", "1", middleware=[Retries(3, backoff=0, tools=["ask"])])
+
+    @app.tool
+    async def ask(ctx: mcprev.Context) -> str:
+        runs.append("ask")
+        await ctx.elicit("Who?", str)
+        raise ConnectionError
+
+    class Handler(mcprev.ServerHandler):
+        async def list_tools(self, ctx: mcprev.Context, params: Any) -> m.ListToolsResult:
+            return m.ListToolsResult(tools=[m.Tool(name="own", input_schema=m.ToolInputSchema())])
+
+        async def call_tool(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+            runs.append("own")
+            raise ConnectionError
+
+    async def test() -> None:
+        async with mcprev.connect(app, mode="legacy", elicitation=lambda _: {"value": "ann"}) as client:
+            assert (await client.call_tool("ask")).is_error
+        server = mcprev.Server(Handler(), "s", "1", middleware=[Retries(3, backoff=0)])
+        async with mcprev.connect(server) as client:
+            assert (await client.call_tool("own")).is_error
+
+    run(test())
+    assert runs == ["ask", "own"]
+
+
+def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def longest(low: float, high: float) -> float:
+        pauses.append(high)
+        return 0.0
+
+    monkeypatch.setattr("mcprev.middleware.retries.random.uniform", longest)
+    trial = Trial(Retries(6, backoff=0.01, max_backoff=0.05))
+    trial.failures.extend([ConnectionError()] * 5)
+
+    async def test() -> None:
+        async with mcprev.connect(trial.app) as client:
+            assert (await client.call_tool("reads")).text == "fine"
+
+    run(test())
+    assert pauses == [0.01, 0.02, 0.04, 0.05, 0.05]
+
+
+def test_the_last_texts_are_shortened_first_and_never_beside_structured_content() -> None:
+    def big(*texts: str, **members: Any) -> m.CallToolResult:
+        return m.CallToolResult(content=[m.TextContent(text=text) for text in texts], **members)
+
+    app = mcprev.App("big", "1", middleware=[SizeLimit(1000, truncate=True)])
+    app.tool(lambda: big("a" * 500, "b" * 900), name="texts")
+    app.tool(lambda: big("a" * 2000, structured_content={"a": 1}), name="both")
+
+    async def test() -> None:
+        async with mcprev.connect(app) as client:
+            first, second = (await client.call_tool("texts")).content
+            assert first.to_wire()["text"] == "a" * 500
+            assert second.to_wire()["text"].startswith("b" * 100)
+            assert "[shortened" in second.to_wire()["text"]
+            assert (await client.call_tool("both")).is_error
+
+    run(test())
+
+
 @pytest.mark.parametrize("wrong", [{"tries": 0}, {"backoff": -1}, {"on": (mcprev.ToolError,)}])
 def test_retries_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"try|again"):
