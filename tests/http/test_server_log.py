@@ -19,6 +19,7 @@ from auth.guarded import RESOURCE, Tokens, asked, everything, good, over_http
 from http_in_process import InProcess
 from mcprev.errors import TokenRejected
 from mcprev.serving import running
+from mcprev.serving.access_log import log_access
 from mcprev.transports.http.server.access import TokenRefused
 from mcprev.wire.headers import Headers
 from named import ROW_D, ROW_E
@@ -329,3 +330,30 @@ def test_debug_lines_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
         assert not re.search(r"\b[A-Z]\w+\(\w+=.*\w+=", line), f"the fields of an object: {line}"
         assert not re.search(r" at 0x[0-9a-f]+", line), line
     assert f"mcprev.client negotiating: Discover(revision=<Revision {ROW_E.name}>)" in told
+
+
+@req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_request_whose_client_is_gone_has_a_line_too(begun: bool, caplog: pytest.LogCaptureFixture) -> None:
+    class Request:
+        scope: Final = {"client": ("192.0.2.1", 5)}
+        verb, path, method = "POST", "/mcp\x1b[2J", None
+
+        async def answer(self, status: int, fields: Any, body: bytes) -> None: ...
+
+        async def begin(self, status: int, fields: Any, data: bytes) -> None: ...
+
+    class App:
+        async def serve(self, request: Any) -> None:
+            if begun:
+                await request.begin(200, (), b"")
+            raise ConnectionResetError
+
+    app: Any = App()
+    log_access(app)
+    caplog.set_level(logging.INFO, "mcprev.access")
+    with pytest.raises(ConnectionResetError):
+        run(app.serve(Request()))
+    (line,) = caplog.messages
+    status = "200" if begun else "-"
+    assert re.fullmatch(rf'192\.0\.2\.1:5 "POST /mcp \[2J" - {status} \d+\.\d ms', line), line

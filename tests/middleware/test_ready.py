@@ -7,14 +7,16 @@ import inspect
 import json
 import logging
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import mcprev
+from asgi_bridge import Client
 from mcprev.middleware import (
     Audit,
     Caching,
@@ -25,12 +27,25 @@ from mcprev.middleware import (
     Retries,
     SizeLimit,
     Timing,
+    audit,
 )
 from mcprev.middleware.hooks import hook_names
+from mcprev.revisions import revision_named
 from mcprev_types.latest import dispatch, models as m
+from requirements import D
 from running import run, until
 
 HOSTILE: Final = 'x" outcome=ok\n\x1b[2J'
+
+
+@contextmanager
+def logging_off(name: str) -> Generator[None, None, None]:
+    logger = logging.getLogger(name)
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False
 
 
 class Trial:
@@ -543,3 +558,83 @@ def test_a_call_that_is_cancelled_while_its_end_cannot_be_recorded_stays_cancell
         run(test())
     assert "cannot be recorded" in caplog.text
     caplog.clear()
+
+
+# -- what mutations of records, audit and metrics left unnoticed ---------------------------------------------
+
+
+def test_a_question_to_the_user_is_no_error_of_the_call() -> None:
+    lines: list[dict[str, Any]] = []
+    app = mcprev.App("asks", "1", middleware=[Audit(lambda line: lines.append(dict(line)))])
+
+    @app.tool
+    async def ask(ctx: mcprev.Context) -> str:
+        return str((await ctx.elicit("Who?", str)).data)
+
+    async def test() -> None:
+        async with mcprev.connect(app, elicitation=lambda _: {"value": "ann"}) as client:
+            assert (await client.call_tool("ask")).text == "ann"
+
+    run(test())
+    assert [line.get("outcome") for line in lines] == [None, "input_required", None, "ok"]
+
+
+def test_an_audit_names_a_session_by_its_beginning_only() -> None:
+    lines: list[dict[str, Any]] = []
+    app = mcprev.App("seen", "1", middleware=[Audit(lambda line: lines.append(dict(line)))])
+    app.tool(lambda: "fine", name="fine")
+
+    async def test() -> None:
+        asgi = app.asgi()
+        client = await Client(asgi).open(revision_named(D))
+        await client.call("fine").done()
+        (session,) = (value for name, value in client.session.items() if name.lower() == "mcp-session-id")
+        assert lines[0]["session"] == session[:8]
+        assert len(session) > 20
+        await asgi.aclose()
+
+    run(test())
+
+
+def test_a_line_of_an_audit_that_was_written_in_part_ends_before_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    class Full(FileIO):
+        def write(self, line: Any, /) -> int:
+            return super().write(line[:20] if len(line) > 20 else line)
+
+    monkeypatch.setattr(audit, "_opened", lambda to: Full(to, "ab"))
+    app = mcprev.App("full", "1", middleware=[Audit(path, on_error="warn")])
+    app.tool(lambda: "fine", name="fine")
+
+    async def test() -> None:
+        async with mcprev.connect(app) as client:
+            assert (await client.call_tool("fine")).text == "fine"
+
+    with logging_off("mcprev.audit"):
+        run(test())
+    assert [len(line) for line in path.read_text(encoding="utf-8").splitlines()] == [20, 20]
+
+
+def test_names_that_no_handler_knows_take_no_place_among_those_that_are_told_apart() -> None:
+    metrics = Metrics(max_names=1)
+    trial = Trial(metrics)
+
+    async def test() -> None:
+        async with mcprev.connect(trial.app) as client:
+            for name in ("a", "b"):
+                with pytest.raises(mcprev.InvalidParams):
+                    await client.call_tool(name)
+            await client.call_tool("writes")
+            await client.call_tool("reads")
+
+    run(test())
+    found = {
+        (sample.labels["name"], sample.labels["outcome"]): sample.value
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "mcp_calls_total" and sample.labels["method"] == "tools/call"
+    }
+    assert found == {("other", "refused"): 2.0, ("writes", "ok"): 1.0, ("other", "ok"): 1.0}
