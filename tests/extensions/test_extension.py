@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import mcprev
+from asgi_bridge import Client
 from mcprev.core.capabilities import extension_settings
 from mcprev.errors import ConversionError, InternalError, McpError
 from mcprev.revisions import DEFAULT, Revision
@@ -256,6 +257,57 @@ def test_what_a_revision_cannot_send_is_an_error(row: Revision, types: Any) -> N
     run(main())
 
 
+@pytest.mark.parametrize("row", STATELESS, ids=lambda row: row.name)
+def test_a_server_of_a_revision_without_requests_is_told_so(row: Revision, types: Any) -> None:
+    async def main() -> None:
+        acme, seen = Acme(types), list[str]()
+
+        async def ask(ctx: mcprev.Context) -> Any:
+            try:
+                await acme.extension.server_calls(ctx).agree(types.AgreeRequestParams(text="?"))
+            except mcprev.LocalProtocolError as error:
+                seen.append(str(error))
+            return types.ForecastResult(highs=[])
+
+        acme.answer = ask
+        async with acme.connect(row) as client:
+            await acme.ask(client)
+        assert seen == [f"'acme/agree' cannot be sent: servers of {row.name} send no requests"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_over_http_a_server_speaks_in_the_stream_of_the_request_and_asks_nobody_without_one(
+    streams: bool, types: Any
+) -> None:
+    async def main() -> None:
+        acme, seen = Acme(types), list[str]()
+
+        async def talk(ctx: mcprev.Context) -> Any:
+            calls = acme.extension.server_calls(ctx, timeout=5)
+            await calls.storm(types.StormNotificationParams(city="Rome"))
+            if not streams:
+                try:
+                    await calls.agree(types.AgreeRequestParams(text="?"))
+                except mcprev.LocalProtocolError as error:
+                    seen.append(str(error))
+            return types.ForecastResult(highs=[1])
+
+        acme.answer = talk
+        app = acme.app.asgi(json_response=None if streams else True)
+        declared: dict[str, Any] = {"experimental": {NAME: {}}}
+        client = await Client(app).open(SESSIONS[-1], **declared)
+        exchange = await client.request("acme/forecast", {"city": "Oslo", "days": 1}).done()
+        assert b'"highs":[1]' in exchange.body
+        assert (b"notifications/acme/storm" in exchange.body) is streams
+        assert bool(seen) is not streams
+        assert all("answered with JSON" in text for text in seen)
+        await app.aclose()
+
+    run(main())
+
+
 def test_a_client_without_the_extension_does_not_find_its_requests(types: Any) -> None:
     async def main() -> None:
         acme, seen = Acme(types), list[McpError]()
@@ -332,6 +384,11 @@ def test_params_whose_types_want_meta_get_that_of_the_session(row: Revision, typ
         async with mcprev.connect(app, revisions=[row.name], extensions=[extension], name="me") as client:
             assert (await client.raw("acme/who"))["name"] == "me"
             assert (await client.raw("acme/who", {"_meta": {"own": 7}}))["name"] == "me"
+            if row.handshake:  # what the request itself says comes first
+                said = {"io.modelcontextprotocol/clientInfo": {"name": "mine", "version": "1"}}
+                assert (await client.raw("acme/who", {"_meta": said}))["name"] == "mine"
+                with pytest.raises(mcprev.InvalidParams):
+                    await client.raw("acme/who", {"_meta": {key: {"name": 1} for key in said}})
             with pytest.raises(mcprev.InvalidParams):
                 await client.raw("acme/who", {"_meta": {"own": "x"}})
         assert seen[1] == 7
