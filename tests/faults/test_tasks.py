@@ -514,7 +514,7 @@ def test_a_task_that_ends_with_its_server_has_failed(
             other = await start(hand, "slow")
             await hand.ask("tasks/cancel", {"taskId": other})
             await until(lambda: len(made.tasks.running) == 1)  # type: ignore[union-attr]
-            await made._end_tasks()
+            await made._end_work()
         stored, cancelled = await store.load(task_id), await store.load(other)
         assert stored is not None
         assert (stored.status, stored.message) == ("failed", reason)

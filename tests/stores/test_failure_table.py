@@ -22,6 +22,7 @@ import pytest
 
 import mcprev
 from api.wire import Answer, served
+from api.workers import loop_records
 from mcprev import MemoryRecords, Store, open_store
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.revisions import Revision
@@ -32,6 +33,7 @@ from named import ROW_D as CORE, ROW_E as MODERN
 from redis_server import RedisServer
 from running import run as run_in_time
 from stores.fellows import ACCEPT, KNOWS, Author, Fellows, each_kind, fellows, run
+from stores.test_session_state import client_of
 from stores.unreliable import loop_time
 
 LOST: Final = {
@@ -171,6 +173,28 @@ def test_worker_ended_by_sigterm(row: Revision) -> None:
                 assert (answer.code, answer.error["message"]) == (-32603, reason)
 
     run(main())
+
+
+@each_kind
+def test_worker_ended_by_sigterm_over_http(row: Revision) -> None:
+    """An app that its server stops; nothing else has to close it, with or without a lifespan."""
+
+    async def main() -> None:
+        store = loop_records()
+        server, other = (
+            mcprev.Server(Author(), "s", "1", store=store, tasks=mcprev.Tasks({"slow": "optional"}))
+            for _ in range(2)
+        )
+        async with client_of(server, row) as client:
+            task = await client.start_tool("slow")
+            assert task.status == "working"
+            server.changed("tools")
+        async with client_of(other, row) as client:
+            assert (await client.task(task.id)).status == "failed"
+        keys = [key.partition("/")[2] for key in vars(store)["_held"]]
+        assert "changes" in keys, "the last change was stored, too"
+
+    run(main(), has_both_ends=True)
 
 
 @each_kind

@@ -217,7 +217,12 @@ def test_the_store_is_read_once_in_a_while_and_once_for_many_requests(clock: Clo
     async def main() -> None:
         store = Unreliable()
         worker = Worker(store, clock)
-        await asyncio.gather(*(worker.ring.refresh() for _ in range(50)))
+
+        async def request() -> None:
+            await worker.refresh()
+            worker.open(worker.seal())
+
+        await asyncio.gather(*(request() for _ in range(50)))
         assert len(store.reads) == 1
         clock.now += REFRESH - 1
         await worker.refresh()

@@ -204,12 +204,12 @@ class Server:
 
             self.tasks = TaskManager(tasks, self.store)
         self.lifespan: LifespanRunner | None = None
-        """Runs the lifespan; None for a server without one."""
-        if lifespan:
+        """Runs the lifespan, and ends what a `store` shares; None for a server with neither."""
+        if lifespan or store is not None:
             from mcprev.server.lifespan import LifespanRunner
 
             several = (lifespan,) if callable(lifespan) else lifespan
-            self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
+            self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_work)
         self.http: HttpOptions = _http_options(auth, http)
         """The options of serving over HTTP, `auth` included."""
         self._states = states or RequestStateSealer()
@@ -400,13 +400,14 @@ class Server:
         """Close every connection and cancel the tasks that still run; may be called again."""
         for connection in tuple(self._connections):
             await connection.aclose()
-        await self._end_tasks()
-        if self.changes is not None:
-            await self.changes.aclose()
+        await self._end_work()
 
-    async def _end_tasks(self) -> None:
+    async def _end_work(self) -> None:
+        """End the tasks that run, and tell other processes the last changes."""
         if self.tasks is not None:
             await self.tasks.aclose()
+        if self.changes is not None:
+            await self.changes.aclose()
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
