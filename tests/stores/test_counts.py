@@ -258,6 +258,7 @@ def test_services_of_one_store_neither_see_nor_change_each_other_s_records(seed:
                 case 1:
                     version = await records.write(key, b"x", seen=0, ttl=60)
                     assert (version is None) is (there is not None)
+                    assert version is None or store.writes[-1][2] == 60
                     model.setdefault((name, key), b"x")
                 case 2 if found is not None:
                     assert not await records.remove(key, seen=found.version + 1)
@@ -266,9 +267,17 @@ def test_services_of_one_store_neither_see_nor_change_each_other_s_records(seed:
                 case _:
                     await records.write(key, b"%d" % step)
                     model[name, key] = b"%d" % step
-        assert all(ttl in (60, None) for _, _, ttl in store.writes)
 
     run(main())
+
+
+def test_a_store_of_three_methods_may_belong_to_one_event_loop() -> None:
+    class Own(mcprev.MemoryRecords):
+        async def aclose(self) -> None: ...
+
+    assert ServiceRecords(Own(), "s").release is None
+    store = mcprev.MemoryStore()
+    assert ServiceRecords(store, "s").release == store.aclose
 
 
 OPERATIONS: Final[dict[str, Callable[[Records], Any]]] = {

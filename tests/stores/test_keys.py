@@ -203,6 +203,21 @@ def test_a_new_key_is_accepted_everywhere_before_anybody_signs_with_it(clock: Cl
     run(main())
 
 
+def test_a_rotation_by_hand_ends_no_key_whatever_its_lifetime_is(clock: Clock) -> None:
+    async def main() -> None:
+        store = Unreliable()
+        worker = Worker(store, clock)
+        await worker.refresh()
+        (first,) = worker.ring()
+        for _ in range(2):
+            await SharedKeys(store, 1.0).rotate()
+            clock.now += SPREAD
+            await worker.refresh()
+        assert first in worker.ring()
+
+    run(main())
+
+
 def test_workers_that_start_at_once_agree_on_one_key(clock: Clock) -> None:
     async def main() -> None:
         store = Unreliable()
@@ -314,7 +329,7 @@ def test_a_rotation_that_cannot_be_stored_is_an_error_and_one_that_is_overtaken_
 @pytest.mark.parametrize(
     "value",
     [
-        b"", b"{}", b"7", b"[]", b"[[]]", b'[["!", 0, 0]]', b'[["AAAA", 0, null]]', b'[["AAAA", "x", 0]]', b"\xff",
+        b"", b"{}", b"7", b"[]", b"[[]]", b'[["!", 0, 0]]', b'[["AAAA", 0, null]]', b'[["AAAA", "x", 0]]', b'[["AAAA", 0, 0]]', b"\xff",
     ],
 )  # fmt: skip
 def test_a_record_that_holds_something_else_is_reported_and_not_overwritten(

@@ -881,11 +881,16 @@ def test_a_worker_that_was_frozen_takes_no_claim_from_the_next_one() -> None:
             store.before = None
             async with other.claim(task, "one") as also:
                 assert also, "the first one has not renewed it in time"
+                name, value, _ = store.writes[-1]
                 frozen = False
                 await asyncio.sleep(RENEW + 1)
                 async with third.claim(task, "one") as wrong:
                     assert not wrong
-                await asyncio.sleep(2 * LEASE)
+                for _ in range(40):
+                    await asyncio.sleep(LEASE / 20)
+                    found = await store.read(name)
+                    assert found is not None
+                    assert found.value == value, "it is still of the other one"
         # Only now, and the late removal of the first one has ended nothing.
         async with other.claim(task, "one") as claimed:
             assert claimed

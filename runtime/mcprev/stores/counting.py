@@ -27,9 +27,8 @@ async def count_call(records: Records, names: Sequence[str], most: int, seconds:
     for _ in range(TRIES):
         record = await records.read(key)
         now, known = time.time(), {} if record is None else _decoded(record.value)
-        number = max(
-            [int(now // part), *known]
-        )  # what a clock that is ahead has counted is not older than now
+        # What a clock that is ahead has counted is not older than now.
+        number = max([int(now // part), *known])
         calls = {at: calls for at, calls in known.items() if at >= number - PARTS}
         if sum(calls.values()) >= most:
             # The record ends that long after it was written last, whatever the clocks of processes say.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import secrets
 import time
 from base64 import b64decode, b64encode
@@ -97,14 +98,17 @@ class SharedKeys:
                 self._due = time.monotonic() + RETRY
 
     async def rotate(self) -> None:
-        """Add a new key now, for example because an old one may be known to others. Raises `StoreError`."""
+        """Add a new key now, for example because an old one may be known to others. Raises `StoreError`.
+
+        It ends no key: those whose states live longer may be of a server with another `lifetime`.
+        """
         await self._step(add=True)
 
     async def _step(self, *, add: bool = False) -> None:
         for _ in range(TRIES):
             record = await self._records.read(_NAME)
             found = [] if record is None else _decoded(record.value)
-            keys = next_keys(found, time.time(), self._keep, add=add)
+            keys = next_keys(found, time.time(), math.inf if add else self._keep, add=add)
             seen = 0 if record is None else record.version
             if keys == found or await self._records.write(_NAME, _encoded(keys), seen=seen) is not None:
                 self._keys, self._due = in_order(keys), time.monotonic() + REFRESH
