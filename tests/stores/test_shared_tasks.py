@@ -244,7 +244,13 @@ def test_a_handler_that_blocks_the_loop_does_not_end_the_lease(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = MemoryStore() if kind == "memory" else open_store(f"sqlite:///{tmp_path}/file")
-    records = ServiceRecords(store, "s")
+    records, released = ServiceRecords(store, "s"), list[str]()
+
+    async def release() -> None:
+        released.append(threading.current_thread().name)
+        await store.aclose()
+
+    records.release = release
 
     def look(name: str) -> bool:
         found: list[Record | None] = []
@@ -259,6 +265,7 @@ def test_a_handler_that_blocks_the_loop_does_not_end_the_lease(
         return found[0] is not None
 
     assert Blocked(monkeypatch).seen(records, look, 1.0) == (True, 0)
+    assert set(released) == {"mcprev lease"}, "it leaves no connection behind"
 
 
 def test_a_loop_that_is_blocked_for_too_long_counts_as_dead(
@@ -433,6 +440,16 @@ def test_a_record_that_holds_something_else_is_an_error_of_the_store(value: byte
             await one.page("ann", None, None, 5)
         with pytest.raises(StoreError):
             await one.start()
+
+    run(main())
+
+
+def test_a_record_of_another_task_is_no_answer() -> None:
+    async def main() -> None:
+        store = Unreliable()
+        one = Worker(store)
+        await store.write(f"task/{module._hash('x')}", encode_task(await one.start()))
+        assert await one.load("x") is None
 
     run(main())
 
@@ -801,6 +818,12 @@ def test_who_waits_for_a_result_rides_out_a_short_outage_and_fails_in_a_long_one
         store.away = False
         await asyncio.sleep(2)
         assert not waiting.done()
+        await asyncio.sleep(5 * LEASE)
+        store.away = True
+        await asyncio.sleep(LEASE / 2)
+        store.away = False
+        await asyncio.sleep(2)
+        assert not waiting.done(), "each outage has its own time"
         store.away = True
         await asyncio.wait({waiting}, timeout=2 * LEASE)
         assert isinstance(waiting.exception(), StoreError)
@@ -874,30 +897,29 @@ def test_a_worker_that_was_frozen_takes_no_claim_from_the_next_one() -> None:
             while frozen and key.startswith("claim/"):  # noqa: ASYNC110 - the clock of the test goes on
                 await asyncio.sleep(0.1)
 
+        async def is_of(name: str, value: bytes) -> None:
+            for _ in range(40):
+                await asyncio.sleep(LEASE / 20)
+                found = await store.read(name)
+                assert found is not None
+                assert found.value == value, "it is still of the other one"
+            async with third.claim(task, "one") as wrong:
+                assert not wrong
+
+        next_one = other.claim(task, "one")
         async with one.claim(task, "one") as claimed:
             assert claimed
             store.before = freeze
             await asyncio.sleep(RENEW + LEASE + 1)
             store.before = None
-            async with other.claim(task, "one") as also:
-                assert also, "the first one has not renewed it in time"
-                name, value, _ = store.writes[-1]
-                frozen = False
-                await asyncio.sleep(RENEW + 1)
-                async with third.claim(task, "one") as wrong:
-                    assert not wrong
-                for _ in range(40):
-                    await asyncio.sleep(LEASE / 20)
-                    found = await store.read(name)
-                    assert found is not None
-                    assert found.value == value, "it is still of the other one"
-        # Only now, and the late removal of the first one has ended nothing.
-        async with other.claim(task, "one") as claimed:
+            assert await next_one.__aenter__(), "the first one has not renewed it in time"
+            name, value, _ = store.writes[-1]
+            frozen = False
+            await is_of(name, value)
+        await is_of(name, value)
+        await next_one.__aexit__(None, None, None)
+        async with third.claim(task, "one") as claimed:
             assert claimed
-            async with one.claim(task, "one") as wrong:
-                assert not wrong
-            async with third.claim(task, "one") as wrong:
-                assert not wrong
 
     run(main())
 
