@@ -675,6 +675,29 @@ export interface ImportNotification { method: "import" }
 """
 
 
+@pytest.mark.parametrize("tag", ["constant", "str", "acme"])
+def test_a_union_may_be_told_apart_by_a_member_with_any_name(tmp_path: Path, tag: str) -> None:
+    """The attribute of such a member has another name, in all classes or in some."""
+    source = f"""
+export interface One {{ {tag}: "a"; text: string; numbers: number[] }}
+export interface Two {{ {tag}: "b"; inner?: Either }}
+export type Either = One | Two;
+export interface Both {{ all: Either[] }}
+"""
+    pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path, mini.SOURCE + source)
+    pipeline.generate_project(SchemaFolder(pins), path, tmp_path / "told", "acme", overlay=False)
+    code = (
+        "from told.acme import models as m\n"
+        f"sent = {{'all': [{{'{tag}': 'b', 'inner': {{'{tag}': 'a', 'text': 'x', 'numbers': [1]}}}}]}}\n"
+        "found = m.Both.from_wire(sent)\n"
+        "print(type(found.all[0]).__name__, type(found.all[0].inner).__name__, found.to_wire() == sent)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "told", capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("Two One True\n", "")
+
+
 def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
     pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path, mini.SOURCE + HIDING)
     pipeline.generate_project(SchemaFolder(pins), path, tmp_path / "hiding", "acme", overlay=False)

@@ -87,7 +87,7 @@ _PRIMITIVES: Final[Mapping[str, tuple[Annotation, ...]]] = {
     "any": (_ANY,),
 }
 """The alternatives of each primitive; `int | float` keeps whether a number was written with a fraction part."""
-_BUILTINS: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})
+BUILTINS: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})
 """The names that no module imports."""
 _WHOLE: Final = {row.argument: row.whole for row in ir.CONSTRAINTS if row.whole}
 """The function that converts each limit of a number to the equivalent limit of whole numbers."""
@@ -186,7 +186,7 @@ def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
 
 def _union(alternatives: Sequence[Annotation]) -> Annotation:
     quoted = any(one.quoted for one in alternatives)
-    if quoted and any(one.names - _BUILTINS for one in alternatives if not one.quoted):
+    if quoted and any(one.names - BUILTINS for one in alternatives if not one.quoted):
         # A quoted annotation may be evaluated in the module of a subclass, which has its own imports.
         return subscript("Union", *alternatives)
     text = joined(" | ", (one.text for one in alternatives))

@@ -9,6 +9,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.emit.models import ModelMember
 from mcprev_codegen.emit.pydantic.annotations import (
+    BUILTINS,
     SCHEMA_INTEGER,
     Annotation,
     Annotations,
@@ -39,6 +40,12 @@ class Attribute:
     def names(self) -> frozenset[str]:
         """The names that its line refers to."""
         return self.annotation.names | (self.default.names if self.default else frozenset[str]())
+
+
+def discriminator(member: str, annotations: Annotations) -> str | None:
+    """Return the attribute that tells the objects of a union apart; None if some of their classes give it another name."""
+    name = annotations.names.attribute(member)
+    return None if name in _HELPERS | BUILTINS | {annotations.package} else name
 
 
 def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> Iterator[Attribute]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, LiteralString
 
 from mcprev_codegen.emit.models import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
-from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes
+from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
 from mcprev_codegen.emit.rendering import GeneratedFile
 from mcprev_codegen.python import Code, Names, code, docstring, identifier, module_name
 
@@ -148,7 +148,7 @@ def _class(model: ModelClass, annotations: Annotations, revision: str) -> Pydant
 
 
 def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
-    class_name, attribute = annotations.names.class_name, annotations.names.attribute
+    class_name = annotations.names.class_name
     if model.cycle:
         known = {*annotations.known, model.name}
         annotations = replace(annotations, known=known, inline=model.cycle - {model.name})
@@ -161,6 +161,6 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
         model.doc,
         replace(annotation, quoted=bool(model.cycle)),
         bool(model.cycle),
-        attribute(model.discriminator) if model.discriminator else None,
+        discriminator(model.discriminator, annotations) if model.discriminator else None,
         union,
     )
