@@ -88,6 +88,8 @@ class Lit:
     """A literal type such as `"text"`, `5` or `true`; `1`, `1.0` and `true`, which Python takes as equal, are different."""
 
     value: Literal
+    of_enum: bool = field(default=False, repr=False)
+    """Whether a member of an enum has the value: TypeScript takes that as another type, with values that are the same in JSON."""
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -274,7 +276,8 @@ def derive(
         case "Omit":
             return tuple(f for f in fields if index is None and f.name not in wanted), index
         case "Partial":
-            return tuple(dataclasses.replace(f, optional=True, undefined=False) for f in fields), index
+            partial = (dataclasses.replace(f, optional=True, undefined=False) for f in fields)
+            return tuple(partial), index and dataclasses.replace(index, undefined=True)
         case _:
             return tuple(dataclasses.replace(f, optional=f.undefined) for f in fields), index
 

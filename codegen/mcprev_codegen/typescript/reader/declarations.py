@@ -296,7 +296,7 @@ class Declarations:
         values = self._enum_values(statement)
         if member not in values:
             self._file.fail(node, f"the enum '{enum}' has no member '{member}'")
-        return ir.Lit(values[member])
+        return ir.Lit(values[member], of_enum=True)
 
     def _default_type(self, node: Node, arguments: Arguments) -> ir.TypeExpr:
         with self._within(self._namespace, arguments):
@@ -375,7 +375,7 @@ class Declarations:
         remarks: list[tuple[int, str]] = []
         for n, (_, above, trailing) in enumerate(self._file.siblings(named_children(node)[-1])):
             remarks += [(n, comment_body(node_text(c))) for c in (*above[-1:], *trailing)][:1]
-        literals = tuple(ir.Lit(value) for value in values.values())
+        literals = tuple(ir.Lit(value, of_enum=True) for value in values.values())
         type_ = literals[0] if len(literals) == 1 else ir.Union(literals)
         doc = replace(statement.doc, members=tuple(remarks))
         return ir.Alias(statement.name, type_, statement.tags, doc, span(node))

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, NoReturn
 
 from tree_sitter import Node
 
@@ -89,14 +89,20 @@ class Operators:
         keys = [value for value in values if value is not None]
         return tuple(dict.fromkeys(keys)) if len(keys) == len(values) else None
 
-    def _named(self, node: Node) -> tuple[str, ...]:
-        """Return the member names in a type of keys. Raises `SchemaError` for any string."""
-        keys = self.keys(node, self._read(node))
+    def _named(self, node: Node, *, literally: bool = False) -> tuple[str, ...]:
+        """Return the member names in a type of keys. Raises `SchemaError` for any string, and for an enum if told so."""
+        type_ = self._read(node)
+        keys = self.keys(node, type_)
+        if literally and any(isinstance(t, ir.Lit) and t.of_enum for t in self.alternatives(node, type_)):
+            self._refuse_enum(node)
         if keys is None:
             self._file.fail(
                 node, "names of members are expected here; write literals, or an alias or enum of them"
             )
         return keys
+
+    def _refuse_enum(self, node: Node) -> NoReturn:
+        self._file.fail(node, "members of an enum are no names and literals here; write the literals")
 
     def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
         if type_ == ir.Prim("string"):
@@ -265,9 +271,8 @@ class Operators:
                     ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
                 )
             case _, count if count == _OBJECT_UTILITIES.get(name):
-                return self._derived(
-                    node, name, self._read(args[0]), self._named(args[1]) if count == 2 else ()
-                )
+                keys = self._named(args[1], literally=True) if count == 2 else ()
+                return self._derived(node, name, self._read(args[0]), keys)
             case "NonNullable", 1:
                 return self._non_nullable(node, self._read(args[0]))
             case ("Exclude" | "Extract"), 2:
@@ -290,8 +295,9 @@ class Operators:
             case ir.Obj(fields, index):
                 return ir.Obj(*ir.derive(kind, fields, index, keys))
             case ir.Record(value):
-                found, index = ir.derive(kind, (), ir.IndexSig("key", value), keys)
-                return base if index else ir.Obj(found)
+                index = ir.IndexSig("key", value)
+                found = ir.Obj(*ir.derive(kind, (), index, keys))
+                return base if found.index is index else found
             case _:
                 self._file.fail(
                     node, f"{kind} is only supported for an interface or object; give this type a name"
@@ -315,6 +321,9 @@ class Operators:
                     self._file.fail(
                         arg, "only literals, string, number and null are supported here; write the union out"
                     )
+        literals = [part for part in (*types, *of) if isinstance(part, ir.Lit)]
+        if len({(part, part.of_enum) for part in literals}) > len({*literals}):
+            self._refuse_enum(node)
         wanted = {_identity(part) for part in of}
         kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
