@@ -56,11 +56,15 @@ def planned_changes(tree: Tree) -> Plan:
     """Return the changes to a folder. Raises `InputError` for a link, and for a folder that is neither empty nor generated."""
     if tree.target.is_symlink():
         raise InputError(f"{tree.target}: this link leads elsewhere; pass the folder to which it leads")
-    present = [] if not tree.target.exists() else _present(tree.target)
-    if present and not any(_is_generated(tree, name) for name in tree.known_by):
+    if tree.target.exists() and not tree.target.is_dir():
+        raise InputError(f"{tree.target}: this is a file; pass a folder")
+    present: list[str] = []
+    if any(_is_generated(tree, name) for name in tree.known_by):
+        present = sorted(_files(tree.target))
+    elif (other := next(_files(tree.target), None)) is not None:
         raise InputError(
             f"{tree.target}: this folder is neither empty nor written by `mcprev generate`{tree.purpose} "
-            f"(it holds {present[0]}); nothing was changed; pass another folder"
+            f"(it holds {other}); nothing was changed; pass another folder"
         )
     written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
     for name in written:
@@ -109,12 +113,12 @@ def _order(tree: Tree) -> Callable[[str], tuple[int, str]]:
     return rank
 
 
-def _present(target: Path) -> list[str]:
-    """Return every file below a folder except for bytecode caches. Raises `InputError` if it is not a folder."""
-    if not target.is_dir():
-        raise InputError(f"{target}: this is a file; pass a folder")
-    found = (path for path in target.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(path.relative_to(target).as_posix() for path in found if _CACHE not in path.parts)
+def _files(target: Path) -> Iterator[str]:
+    """Yield every file below a folder, and every link, except for bytecode caches."""
+    for found, folders, files in os.walk(target):
+        folders[:] = sorted(name for name in folders if name != _CACHE)
+        paths = sorted(Path(found, name) for name in (*files, *folders))
+        yield from (path.relative_to(target).as_posix() for path in paths if path.is_symlink() or not path.is_dir())
 
 
 def _is_generated(tree: Tree, name: str) -> bool:

@@ -21,7 +21,7 @@ from mcprev_codegen.checkout import Decision, decision_status, missing_steps
 from mcprev_codegen.emit import TARGETS, RevisionChain, project_file
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, dated, load_extension, load_pinned
-from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, write_new
+from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, resolved, write_new
 from mcprev_codegen.python import is_identifier
 
 PACKAGE: Final = "mcprev_types"
@@ -73,9 +73,8 @@ def generate(
     the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
     the changes. Raises `CodegenError`, with nothing written.
     """
-    if target != DEFAULT_TARGET and out.resolve().is_relative_to(
-        (folder.path.parent / "generated").resolve()
-    ):
+    ours = resolved(folder.path.parent / "generated")
+    if target != DEFAULT_TARGET and resolved(out).is_relative_to(ours):
         raise InputError(
             f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one"
         )
@@ -130,7 +129,7 @@ def generate_project(
     not changed, so that it can be a project with files of its own. `name`, `like`, `overlay` and `names` are those of
     `facts.load_extension`. Raises as `generate` does.
     """
-    distribution = out.resolve().name
+    distribution = resolved(out).name
     package = re.sub(r"[-.]+", "_", distribution)
     if not is_identifier(package) or package in _IMPORTED:
         raise InputError(

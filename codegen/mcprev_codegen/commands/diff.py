@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev_codegen.errors import EXIT_CODE, CodegenError, reason
+from mcprev_codegen.commands import errors_told
+from mcprev_codegen.errors import reason
 from mcprev_codegen.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def diff_command(
     from mcprev_codegen.diff import Level, Selection
 
     style = _text_style(output)
-    try:
+    with errors_told(briefly=True):
         if list_rules or subject is not None:
             if inputs or (list_rules and subject is not None):
                 raise _UsageError(
@@ -125,9 +126,6 @@ def diff_command(
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
         report = _compare(inputs[0], inputs[1], selection, ignore_file)
         _output(_render(report, form, style, fail_on), output, style)
-    except CodegenError as error:
-        echo(str(error).partition("\n")[0], err=True)
-        sys.exit(EXIT_CODE)
     if fail_on is not None and _is_reached(report, fail_on):
         sys.exit(_THRESHOLD_REACHED)
 
@@ -148,7 +146,7 @@ def _output(text: str, output: Path | None, style: TextStyle) -> None:
             echo_lines(text, coloured=style.colour)
         else:
             _write(output, text)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the latter for a link that leads to itself
         echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
         sys.exit(_OUTPUT_FAILED)
 

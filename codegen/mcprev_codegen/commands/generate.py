@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev_codegen.errors import EXIT_CODE, CodegenError
-from mcprev_codegen.terminal import echo, echo_lines, show_progress
+from mcprev_codegen.commands import errors_told
+from mcprev_codegen.terminal import echo, show_progress
 
 if TYPE_CHECKING:  # it loads the code generator of the models
     from mcprev_codegen.build import Result
@@ -90,7 +90,7 @@ def generate_command(
     _check_usage(revisions, schema_file, like, out, target, no_overlay=no_overlay, names_file=names_file)
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
-    try:
+    with errors_told():
         folder = schema_folder()
         if everything and up_to_date(folder):
             echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
@@ -112,10 +112,6 @@ def generate_command(
             result = build.generate(
                 folder, package, revisions, target=used, docs=docs, write=not check, report=_progress
             )
-    except CodegenError as error:
-        show_progress("")
-        echo_lines(f"{error}\n", err=True)
-        sys.exit(EXIT_CODE)
     if everything and not (result.decisions or result.foreign or (check and result.changed)):
         write_stamp(folder, read)
     _report(result, time.perf_counter() - started, check=check)

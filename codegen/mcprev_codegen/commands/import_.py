@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from mcprev_codegen.errors import EXIT_CODE, CodegenError
-from mcprev_codegen.terminal import echo, echo_lines
+from mcprev_codegen.commands import errors_told
+from mcprev_codegen.terminal import echo
 
 
 @click.command("import")
@@ -30,12 +28,9 @@ def import_command(
     from mcprev_codegen.checkout import decision_lines, import_schema
     from mcprev_codegen.inputs import schema_folder
 
-    try:
+    with errors_told():
         folder = schema_folder(to_write=True)
         pin = import_schema(folder, source, revision, commit=commit, location=location, repin=repin)
-    except CodegenError as error:
-        echo_lines(f"{error}\n", err=True)
-        sys.exit(EXIT_CODE)
     echo(f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate")
     found = decision_lines(folder)
     for line in ["to decide:", *found] if found else []:

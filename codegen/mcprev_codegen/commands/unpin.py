@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from mcprev_codegen.errors import EXIT_CODE, CodegenError
-from mcprev_codegen.terminal import echo, echo_lines
+from mcprev_codegen.commands import errors_told
+from mcprev_codegen.terminal import echo
 
 
 @click.command("unpin")
@@ -20,12 +18,9 @@ def unpin_command(*, revision: str) -> None:
     from mcprev_codegen.checkout import decision_lines
     from mcprev_codegen.inputs import remove_pin, schema_folder
 
-    try:
+    with errors_told():
         folder = schema_folder(to_write=True)
         remove_pin(folder, revision)
-    except CodegenError as error:
-        echo_lines(f"{error}\n", err=True)
-        sys.exit(EXIT_CODE)
     echo(f"unpinned {revision}; next: mcprev generate")
     found = decision_lines(folder)
     for line in ["to decide:", *found] if found else []:

@@ -25,6 +25,7 @@ from mcprev_codegen.inputs import (
     read_file,
     read_once,
     require_pin,
+    resolved,
 )
 from mcprev_codegen.python import check_revision
 from mcprev_codegen.resolve import Schema, hoist
@@ -71,7 +72,7 @@ def load_file(folder: SchemaFolder, path: Path, revision: str | None = None) -> 
     `revision` selects the overlay entries; those that do not fit are ignored. Without it, they are those of the pinned
     revision that the file's folder is named after, else of the version that the file declares. Raises `CodegenError`.
     """
-    return load_bytes(folder, read_file(path), str(path), path.resolve().parent.name, revision)
+    return load_bytes(folder, read_file(path), str(path), resolved(path).parent.name, revision)
 
 
 def load_bytes(

@@ -10,6 +10,7 @@ from mcprev_codegen.inputs.files import (
     decoded as decoded,
     read_file as read_file,
     refuse_link as refuse_link,
+    resolved as resolved,
     write_new as write_new,
 )
 from mcprev_codegen.inputs.folder import (

@@ -28,6 +28,14 @@ def read_file(path: Path) -> bytes:
     return data
 
 
+def resolved(path: Path) -> Path:
+    """Return an absolute path without links. Raises `InputError` for a link that leads to itself, or without a folder."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be found: {reason(error)}") from None
+
+
 def decoded(data: bytes, source: str) -> str:
     """Return the text of a file. Raises `InputError`."""
     try:
