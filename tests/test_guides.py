@@ -22,6 +22,7 @@ from support import ROOT
 
 GUIDES: Final = (
     "auth.md",
+    "bridge.md",
     "clients.md",
     "middleware.md",
     "porting.md",

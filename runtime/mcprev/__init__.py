@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcprev.authorization_server.grants import User as User
     from mcprev.authorization_server.login import Login as Login
     from mcprev.authorization_server.providers import Provider as Provider
+    from mcprev.bridge.bridge import Bridge as Bridge
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.options import Options as Options
@@ -147,6 +148,7 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "app.app": ("App",),
     "app.routes": ("RouteRequest",),
+    "bridge.bridge": ("Bridge",),
     "app.dependencies": ("Depends", "FromLifespan"),
     "app.openapi_routes": ("OpenApiRoute",),
     "extensions.extension": ("Extension",),

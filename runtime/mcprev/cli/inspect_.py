@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 import click
 
+from mcprev.cli.command_target import command_target, is_url
 from mcprev.cli.options import revision_option
-from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
+from mcprev.cli.table import clean, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.targets import Target
-    from mcprev.transports.http.client.authorization import Authorization
 
 _NOT_FOUND: Final = 404
-_MODULE: Final = re.compile(r"[^:]+\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
-"""The file or module of a server, as `mcprev serve` takes it."""
 TIMEOUT: Final = 30.0
 """The default timeout of each step, in seconds."""
 _SECTIONS: Final = (
@@ -96,7 +91,7 @@ def inspect_command(
     from mcprev.errors import McpError, TokenRejected
 
     chosen = [revision_option(name).name for name in names] or None
-    target = _target(argv, headers, login=sys.stderr.isatty() if login is None else login)
+    target = command_target(argv, headers, login=sys.stderr.isatty() if login is None else login)
     quiet = logging.NullHandler()
     # Without a handler, warnings of the runtime about the server would go to stderr.
     logging.getLogger("mcprev").addHandler(quiet)
@@ -123,35 +118,9 @@ def inspect_command(
         raise click.ClickException(f"the server could not list everything it declares: {text}")
 
 
-def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> Target:
-    """Return the target of a URL or of a command."""
-    import mcprev
-
-    if len(argv) != 1 or not argv[0].lower().startswith(("http://", "https://")):
-        if headers:
-            raise click.BadParameter("headers require a server at a URL", param_hint="--header")
-        if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:
-            file, is_file, _ = argv[0].rpartition(".py")
-            if is_file and not Path(f"{file}.py").is_file():
-                raise click.ClickException(f"there is no file '{clean(file)}.py'")
-            return mcprev.stdio(sys.executable, "-m", "mcprev", "serve", argv[0])
-        return mcprev.stdio(*argv)
-    pairs = [header.partition(":") for header in headers]
-    if not all(name.strip() and colon for name, colon, _ in pairs):
-        raise click.BadParameter("write a header as 'NAME: VALUE'", param_hint="--header")
-    named = {name.strip(): value.strip() for name, _, value in pairs}
-    wanted = login and not any(name.lower() == "authorization" for name in named)
-    try:
-        return mcprev.http(argv[0], headers=named, auth=_authorization(argv[0]) if wanted else None)
-    except ImportError as error:
-        raise click.ClickException(str(error)) from None
-    except ValueError as error:
-        raise click.BadParameter(clean(str(error)), param_hint="URL") from None
-
-
 def _is_at_root(argv: tuple[str, ...]) -> bool:
     """Return whether the target is a URL without a path."""
-    return argv[0].lower().startswith(("http://", "https://")) and urlsplit(argv[0]).path in {"", "/"}
+    return is_url(argv) and urlsplit(argv[0]).path in {"", "/"}
 
 
 def _status(error: BaseException | None) -> int | None:
@@ -162,24 +131,6 @@ def _status(error: BaseException | None) -> int | None:
             return status
         error = error.__cause__ or error.__context__
     return None
-
-
-def _authorization(url: str) -> Authorization | None:
-    """Return an authorization with the user's browser, if tokens may be sent to the URL."""
-    import mcprev
-    from mcprev.oauth.credentials import check_server
-    from mcprev.oauth.loopback import open_browser
-
-    def show(page: str) -> bool:
-        echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
-        open_browser(page)
-        return True
-
-    try:
-        check_server(url, private=False)
-    except ValueError:
-        return None
-    return mcprev.OAuth(client_name="mcprev inspect", loopback=mcprev.Loopback(open=show))
 
 
 # -- requests ----------------------------------------------------------------------------------------------

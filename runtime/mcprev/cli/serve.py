@@ -98,7 +98,7 @@ def serve_command(
     where = None if http is None else address(http)
     opened = None if store is None else _store(store)
     worker = _this_worker()
-    _log(
+    log_to_stderr(
         log_level or ("warning" if http is None else "info"),
         named=log_level is not None,
         process=workers is not None,
@@ -223,7 +223,7 @@ def _shared(store: Store | None) -> Iterator[None]:
         COMMAND_STORE.reset(token)
 
 
-def _log(level: str, *, named: bool, process: bool) -> None:
+def log_to_stderr(level: str, *, named: bool, process: bool = False) -> None:
     """Log to stderr from a level on, with the number of the `process`, unless the module logs to somewhere else itself."""
     if not logging.root.handlers:
         handler = logging.StreamHandler()

@@ -278,13 +278,12 @@ class Connection:
         self,
         call: Call,
         listener: Callable[[str, dict[str, Json]], None] | None = None,
-        on_behalf_of: IncomingRequest | None = None,
+        reason: Callable[[], str | None] | None = None,
     ) -> dict[str, Json]:
         """Wait for the response to a call that was just passed to the engine.
 
         Until then `listener` is called with the method and the params of each notification about the call. Raises the
-        error that the call failed with. If the waiting task is cancelled, so is the call; the server learns the reason
-        if it is that of `on_behalf_of`.
+        error that the call failed with. If the waiting task is cancelled, so is the call, and `reason` says why.
         """  # CANC-7
         future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
         call.handle, call.listener = future, listener
@@ -300,8 +299,8 @@ class Connection:
         try:
             return await future
         except asyncio.CancelledError:
-            reason = None if on_behalf_of is None else on_behalf_of.cancel_reason
-            self.protocol.cancel(call, reason or "the caller was cancelled")
+            why = None if reason is None else reason()
+            self.protocol.cancel(call, why or "the caller was cancelled")
             self.process_events()
             raise
 

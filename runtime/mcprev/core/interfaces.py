@@ -5,11 +5,13 @@ They are generic in the connection, so that connections can import them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.store import Records
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.pending_calls import Call
 from mcprev.wire.headers import Headers
 
 Connection_contra = TypeVar("Connection_contra", contravariant=True)
@@ -64,6 +66,18 @@ class MessageOrigin(Protocol):
     def access(self) -> object:
         """The content of the sender's token, if the transport requires one."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrigin:
+    """The source of a server's message that arrived on the stream of the response to a call."""
+
+    call: Call
+    share: None = None
+    headers: Headers = field(default_factory=lambda: Headers({}))
+    checking: bool = False
+    principal: None = None
+    access: None = None
 
 
 def message_origin(message: IncomingRequest | NotificationReceived) -> MessageOrigin | None:

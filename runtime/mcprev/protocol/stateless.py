@@ -338,7 +338,9 @@ class StatelessClient(Engine):
             if stream is not None:
                 self.connection.events.append(CallNotification(stream, message.method, params))
             if message.method in self.local.notifications(revision):
-                self.connection.events.append(NotificationReceived(revision, message.method, message.params))
+                self.connection.events.append(
+                    NotificationReceived(revision, message.method, message.params, message.origin)
+                )
 
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
         """Return the open listen call that a notification belongs to."""  # SUB-5

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from mcprev.core.connection import HTTP, Connection, Network
-from mcprev.core.interfaces import RequestHandler
+from mcprev.core.interfaces import CallOrigin, RequestHandler
 from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, McpError, one_line
 from mcprev.protocol.connection_state import (
@@ -39,7 +39,7 @@ from mcprev.protocol.engine import CANCELLED
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.transports.http.client.session import HttpSession
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Batch, Notification
+from mcprev.wire.jsonrpc import Batch, Notification, Request
 
 ASIDE: Final = 30.0
 """The timeout for sending a message that has no response, in seconds."""
@@ -229,12 +229,18 @@ class HttpConnection(Connection):
         """Whether the connection is open and nothing is in progress."""
         return not self._exchanges and self.error is None and not self.client_side.waiting
 
-    def take(self, *received: bytes) -> None:
-        """Pass messages of the server to the engine, those of a batch one by one, and process what happened."""  # BATCH-1
+    def take(self, *received: bytes, call: Call | None = None) -> None:
+        """Pass messages of the server to the engine, those of a batch one by one, and process what happened.
+
+        `call` is the one whose response they arrived on.
+        """  # BATCH-1
         link, now = self._connection_state, self.now()
+        origin = None if call is None else CallOrigin(call)
         for data in received:
             message = jsonrpc.parse(data, batch=link.accepts_batch)
             for each in message.messages if isinstance(message, Batch) else (message,):
+                if origin is not None and isinstance(each, Request | Notification):
+                    object.__setattr__(each, "origin", origin)  # messages are frozen for type checkers only
                 self.client_side.receive(each, now)
         self.process_events()
 

@@ -164,7 +164,7 @@ class StreamableHttp(HttpTransport):
             return
         body = await response.read()
         if body:
-            self._connection.take(body)
+            self._connection.take(body, call=call)
         if call in self._protocol.connection.calls:
             self._raise_no_response(call, response, body)
 
@@ -199,7 +199,7 @@ class StreamableHttp(HttpTransport):
         revision, cursor, calls = self._revision_of(call), ResumeState(), self._protocol.connection.calls
 
         def take(messages: list[bytes]) -> bool:
-            self._connection.take(*messages)
+            self._connection.take(*messages, call=call)
             return call not in calls
 
         lost: McpError | None = None

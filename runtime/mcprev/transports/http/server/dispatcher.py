@@ -221,7 +221,8 @@ class HttpDispatcher:
                 self._expiry = self.loop.call_later(self._settings.idle, self._expire)
             response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
 
-        session.on_open = opened
+        # A relay answers later: no stream begins before it is known whether there is a session to name.
+        session.on_open, response_stream.checking = opened, True
         session.receive(message)
         try:
             await response_stream.finish()

@@ -87,7 +87,7 @@ class ResponseStream:
     cancelled: bool = False
     """Whether this task was cancelled."""
     checking: bool = False
-    """Whether the headers are still being checked, see `MessageOrigin`."""
+    """Whether the headers are still being checked, see `MessageOrigin`, or those of the response not known yet."""
     replay: ReplayStream | None = None
     started: bool = False
     """Whether the response is an event stream."""

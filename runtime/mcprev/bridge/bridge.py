@@ -1,0 +1,231 @@
+"""A bridge: a server that passes everything on to another server, for clients of every revision (SEAM-10).
+
+It is a `Server` like any other: it serves over every transport, with the same authentication and limits. Nothing of an
+HTTP request of a client but its JSON reaches the server: no header and no token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.bridge.introduction import (
+    DISCOVER,
+    INITIALIZE,
+    ClientIntroduction,
+    RelayCapabilities,
+    versions_of,
+)
+from mcprev.bridge.leases import Bounds, Busy, Leases
+from mcprev.bridge.pair import Policy, Report
+from mcprev.bridge.pooled import StatelessClients
+from mcprev.bridge.relay import Exchange, Outlet, Relay, wire_error
+from mcprev.bridge.sessions import SessionPeer
+from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.core.connection import Connection
+from mcprev.errors import ConversionError, McpError
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.revisions import select
+from mcprev.server.server import Server
+
+if TYPE_CHECKING:
+    from mcprev.auth.bearer import Bearer
+    from mcprev.transports.http.server.options import HttpOptions
+    from mcprev.transports.memory import PipeServer
+
+VERSION: Final = "0"
+
+
+class Bridge(Server):
+    """A server in front of another one: clients of every revision reach it, whatever its own revision is."""
+
+    def __init__(
+        self,
+        target: Target | PipeServer | HasServer | str,
+        name: str = "mcprev-bridge",
+        version: str = VERSION,
+        *,
+        revisions: Sequence[str] | None = None,
+        server_revisions: Sequence[str] | None = None,
+        shared: bool = False,
+        strict: bool = False,
+        report: Report | None = None,
+        record: str | os.PathLike[str] | None = None,
+        bounds: Bounds | None = None,
+        states: RequestStateSealer | None = None,
+        auth: Bearer | None = None,
+        http: HttpOptions | None = None,
+    ) -> None:
+        """Prepare a bridge to `target`: a URL, `mcprev.http(...)`, `mcprev.stdio(...)`, or a server of this process.
+
+        - `name` and `version` are shown where the server does not say its own.
+        - `revisions` are the revisions to offer to clients, `server_revisions` those to negotiate with the server. None:
+          every dated revision.
+        - `shared` lets clients over HTTP without authentication share connections to a server with sessions, and so what
+          the server keeps between calls. False: each of their calls gets a connection of its own. It has no effect on
+          clients with a session or a principal, nor for a stateless server.
+        - `strict` refuses what a revision cannot express, instead of replacing it.
+        - `report` is a function that is called with each `mcprev.bridge.pair.Change`, a conversion that changed something.
+        - `record` is the path of a file to which the messages of both sides are appended, for `mcprev validate`. Secrets
+          in them are masked.
+        - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.leases.Bounds`.
+        - `states`, `auth` and `http` are those of `mcprev.Server`.
+
+        Raises `ValueError` for an unknown revision and `TypeError` for a target of another type.
+        """
+        super().__init__(
+            None,
+            name,
+            version,
+            revisions=None if revisions is None else tuple(revisions),
+            states=states,
+            lifespan=_run,
+            auth=auth,
+            http=http,
+        )
+        known = self.identity
+        self.identity = RelayCapabilities(
+            handler=known.handler,
+            info=known.info,
+            revisions=known.revisions,
+            exact={},
+            declared={},
+            tasks=False,
+            instructions=None,
+            requires={},
+        )
+        self._target = target_of(target)
+        self._server_revisions = select(None if server_revisions is None else tuple(server_revisions))
+        self._shared = shared
+        self._policy = Policy(strict, report)
+        self._record = record
+        self._bounds = bounds or Bounds()
+        self._clients = _Clients(self)
+        self.request_handler = self._clients
+
+    def begin(self, files: ExitStack) -> Relay:
+        """Return what the parts of the bridge share while it runs. Raises `OSError` for the file of the recording."""
+        new_protocol: Any = ClientProtocol
+        record = None
+        if self._record is not None:
+            from mcprev.bridge.records import recorder
+            from mcprev.recording.recording import Recording, RecordingProtocol
+
+            recording = files.enter_context(closing(Recording(self._record)))
+            new_protocol = partial(RecordingProtocol, recording)
+            record = recorder(recording)
+        leases = Leases(self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol)
+        return Relay(
+            leases,
+            self._bounds,
+            self._policy,
+            self._states,
+            self.identity.info,
+            self.identity.revisions,
+            self._shared,
+            record,
+        )
+
+    @property
+    def clients(self) -> _Clients:
+        """Serves the clients."""
+        return self._clients
+
+
+async def _run(server: Server) -> AsyncGenerator[Relay, None]:
+    """The lifespan of a bridge: its connections to the server end with it."""
+    clients = cast("Bridge", server).clients
+    with ExitStack() as files:
+        relay = cast("Bridge", server).begin(files)
+        clients.begin(relay)
+        try:
+            yield relay
+        finally:
+            clients.end()
+            for task in tuple(relay.tasks):
+                task.cancel()
+            if relay.tasks:
+                await asyncio.wait(set(relay.tasks))
+            await relay.leases.aclose()
+
+
+class _Clients:
+    """Serves the requests of every client: the request handler of a bridge."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._relay: Relay | None = None
+        self._stateless: StatelessClients | None = None
+        self._names = 0
+
+    def begin(self, relay: Relay) -> None:
+        """Serve from now on."""
+        self._relay, self._stateless = relay, StatelessClients(relay)
+
+    def end(self) -> None:
+        """Serve nothing any more."""
+        self._relay = self._stateless = None
+
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
+        """Answer a request of a client."""
+        relay, stateless = self._relay, self._stateless
+        if relay is None or stateless is None:
+            incoming.fail(Busy("the bridge does not run"))
+            return
+        exchange: Exchange | None = None
+        try:
+            if incoming.revision.handshake:
+                peer = self._peer(relay, incoming, connection)
+                exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)
+                await (peer.introduce if incoming.method == INITIALIZE else peer.serve)(exchange)
+            else:
+                name = self._name()
+                outlet = Outlet(relay, connection, incoming.engine, name)
+                exchange = Exchange(relay, incoming, connection, name, outlet)
+                client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)
+                if incoming.method == DISCOVER:
+                    await stateless.discover(exchange, client, versions_of(relay.revisions))
+                else:
+                    await stateless.serve(exchange, client)
+        except (McpError, ConversionError) as error:
+            assert exchange is not None
+            exchange.fail(error, None)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
+            incoming.fail(wire_error(error, incoming.method, None))
+
+    def _peer(self, relay: Relay, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
+        """Return the client of a session's connection; it is known from its first request on."""
+        peer = connection.peer_context
+        if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
+            opens = incoming.method == INITIALIZE
+            params = incoming.params if opens else None
+            info = None if params is None else params.get("clientInfo")
+            client = ClientIntroduction(
+                incoming.revision,
+                incoming.capabilities,
+                cast("dict[str, Any]", info) if isinstance(info, dict) else None,
+                params,
+            )
+            peer = connection.peer_context = SessionPeer(relay, connection, client, self._name())
+        return peer
+
+    def _name(self) -> str:
+        """Return the name of a session in recordings."""
+        self._names += 1
+        return f"client-{self._names}"
+
+    def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
+        """Pass a notification of a client with a session to the server."""
+        peer = connection.peer_context
+        if isinstance(peer, SessionPeer):
+            peer.notified_by_client(notified)
+        return False
+
+    async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:
+        """Do nothing: `notified` has taken it."""

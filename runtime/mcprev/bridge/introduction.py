@@ -1,0 +1,219 @@
+"""What clients and servers say of themselves, at any revision (LIFE-3, LIFE-5, MOD-1, MOD-9, CONV-36)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from typing_extensions import override
+
+from mcprev.bridge.pair import Pair
+from mcprev.convert import PayloadKind, convert
+from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.core.capabilities import ServerCapabilities
+from mcprev.errors import Json
+from mcprev.protocol.connection_state import RequestKind
+from mcprev.revisions import Revision
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
+
+INITIALIZE: Final = "initialize"
+DISCOVER: Final = "server/discover"
+_ERA_KEYS: Final = (VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO)
+
+
+class _Every(frozenset[str]):
+    """Every name."""
+
+    @override
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+EVERY: Final = _Every()
+
+
+class RelayCapabilities(ServerCapabilities):
+    """What a bridge declares to the engines of its clients' connections: that it takes everything."""
+
+    relays = True
+
+    @override
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        return EVERY
+
+    @override
+    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIntroduction:
+    """What a client says of itself, and to whom it may be told."""
+
+    revision: Revision
+    capabilities: JsonObject
+    info: JsonObject | None
+    params: JsonObject | None = None
+    """The params of its `initialize`, at a revision with a handshake."""
+
+    @property
+    def digest(self) -> str:
+        """A text that is the same for equal capabilities."""
+        return json.dumps(self.capabilities, sort_keys=True)
+
+    def capabilities_at(self, revision: Revision) -> JsonObject:
+        """Return the capabilities at a revision. Raises `ConversionError`."""
+        return _at(self.capabilities, PayloadKind.CLIENT_CAPABILITIES, self.revision, revision)
+
+    def stamp(self, revision: Revision) -> JsonObject:
+        """Return the `_meta` of a request at a stateless revision. Raises `ConversionError`."""
+        found: JsonObject = {VERSION: revision.version}
+        if self.info is not None:
+            found[CLIENT_INFO] = _at(self.info, PayloadKind.IMPLEMENTATION, self.revision, revision)
+        return {**found, CLIENT_CAPABILITIES: self.capabilities_at(revision)}
+
+    def initialize(self, revision: Revision, own: Mapping[str, Json]) -> JsonObject:
+        """Return the params of `initialize` at a revision; `own` is the info of a client that gives none.
+
+        Raises `ConversionError`.
+        """
+        params = self.params
+        if params is not None and params.keys() >= {"clientInfo", "capabilities"}:
+            meta = without(as_object(params.get("_meta")), "progressToken")
+            kept: JsonObject = {**without(params, "_meta"), **({"_meta": meta} if meta else {})}
+            if self.revision is not revision:
+                kept = cast(
+                    "JsonObject",
+                    convert(kept, INITIALIZE, PayloadKind.PARAMS, from_=self.revision, to=revision),
+                )
+            return {**kept, "protocolVersion": revision.version}
+        info = (
+            dict(own)
+            if self.info is None
+            else _at(self.info, PayloadKind.IMPLEMENTATION, self.revision, revision)
+        )
+        capabilities = self.capabilities_at(revision)
+        return {"protocolVersion": revision.version, "capabilities": capabilities, "clientInfo": info}
+
+
+class UpstreamInfo:
+    """What the connection to a server says of one client (`LocalInfo`)."""
+
+    relays = True
+
+    def __init__(
+        self, client: ClientIntroduction, revisions: tuple[Revision, ...], own: Mapping[str, Json]
+    ) -> None:
+        self.revisions = revisions
+        self._client = client
+        self._own = {"name": own["name"], "version": own["version"]}
+
+    def kinds(self, revision: Revision, /) -> Mapping[str, RequestKind]:
+        """Return nothing: a relay serves every method."""
+        del revision
+        return {}
+
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        """Return a set that contains everything."""
+        del revision
+        return EVERY
+
+    def capabilities(self, revision: Revision, /) -> dict[str, Json]:
+        """Return the client's capabilities."""
+        return self._client.capabilities_at(revision)
+
+    def introduction(self, revision: Revision, /) -> dict[str, Json]:
+        """Return the params of `initialize`, or the `_meta` of requests of the bridge's own."""
+        if revision.handshake:
+            return self._client.initialize(revision, self._own)
+        return self._client.stamp(revision)
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        """Return nothing: clients serve methods without requirements."""
+        del method
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIntroduction:
+    """What a server says of itself: its result of `initialize` or `server/discover`."""
+
+    revision: Revision
+    result: JsonObject
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """Its capabilities, at its revision."""
+        return as_object(self.result.get("capabilities"))
+
+    @property
+    def info(self) -> JsonObject:
+        """Its name and version, at its revision; empty if it gives none."""
+        result = self.result
+        if self.revision.handshake:
+            return as_object(result.get("serverInfo"))
+        return as_object(as_object(result.get("_meta")).get(SERVER_INFO))
+
+    def initialized(self, pair: Pair, own: Mapping[str, Json]) -> JsonObject:
+        """Return the result of `initialize` for a client; `own` is the info of the bridge. Raises `ConversionError`."""
+        if pair.same:
+            return dict(self.result)
+        if self.revision.handshake:
+            found = cast("JsonObject", pair.to_client(self.result, INITIALIZE, PayloadKind.RESULT))
+            return {**found, "protocolVersion": pair.client.version}
+        return {
+            **self._common(pair),
+            "protocolVersion": pair.client.version,
+            "serverInfo": self.info_for(pair, own),
+        }
+
+    def discovered(self, pair: Pair, own: Mapping[str, Json], versions: list[str]) -> JsonObject:
+        """Return the result of `server/discover` for a client, with these versions. Raises `ConversionError`."""
+        if pair.same:
+            return {**self.result, "supportedVersions": versions}
+        if not self.revision.handshake:
+            found = cast("JsonObject", pair.to_client(self.result, DISCOVER, PayloadKind.RESULT))
+            return {**found, "supportedVersions": versions}
+        common = self._common(pair)
+        return {
+            **common,
+            "supportedVersions": versions,
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {**as_object(common.get("_meta")), SERVER_INFO: self.info_for(pair, own)},
+        }
+
+    def info_for(self, pair: Pair, own: Mapping[str, Json]) -> JsonObject:
+        """Return the name and version for a client, those of the bridge if the server gives none."""
+        info = self.info
+        if not info:
+            return {"name": own["name"], "version": own["version"]}
+        return cast("JsonObject", pair.to_client(info, "", PayloadKind.IMPLEMENTATION))
+
+    def _common(self, pair: Pair) -> JsonObject:
+        """Return what both results have in common."""
+        meta = without(as_object(self.result.get("_meta")), *_ERA_KEYS)
+        found: JsonObject = {
+            "capabilities": pair.to_client(self.capabilities, "", PayloadKind.SERVER_CAPABILITIES)
+        }
+        if "instructions" in self.result:
+            found["instructions"] = self.result["instructions"]
+        return {**found, **({"_meta": meta} if meta else {})}
+
+
+def versions_of(revisions: tuple[Revision, ...]) -> list[str]:
+    """Return the versions of revisions, the newest first, each once."""
+    return list(dict.fromkeys(_versions(revisions)))
+
+
+def _versions(revisions: tuple[Revision, ...]) -> Iterator[str]:
+    return (revision.version for revision in reversed(revisions))
+
+
+def _at(value: JsonObject, kind: PayloadKind, source: Revision, target: Revision) -> JsonObject:
+    if source is target:
+        return value
+    return cast("JsonObject", convert(value, "", kind, from_=source, to=target, validate=False))

@@ -1,0 +1,446 @@
+"""The connections to the server: one lease is one connection, for the clients that may share it (SEC-6, TIME-1).
+
+A lease belongs to a key: a session, or the clients that share a principal and capabilities. Calls that the server may
+answer with a question of its own hold a lease exclusively, because over pipes nothing says which call a question is
+about. Numbers, waits and idle time are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
+from mcprev.client.connect import OPEN, PROBE, Opener
+from mcprev.client.targets import Target
+from mcprev.core.connection import Connection
+from mcprev.errors import (
+    ConnectionLost,
+    ConversionError,
+    InternalError,
+    Json,
+    McpError,
+)
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.revisions import Era, Revision
+
+logger: Final = logging.getLogger("mcprev.bridge")
+NewProtocol = Callable[..., ClientProtocol]
+
+
+class Busy(InternalError):
+    """The bridge has reached one of its bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one bridge."""
+
+    per_key: int = 4
+    """Leases for one key; calls that need one of their own wait for it."""
+    leases: int = 64
+    """Leases in all."""
+    waiting: int = 256
+    """Calls that wait for a lease."""
+    wait: float = 30.0
+    """Seconds that a call waits for a lease."""
+    idle: float = 60.0
+    """Seconds after which an unused lease is closed."""
+    held: int = 256
+    """Calls that wait for a user."""
+    user: float = 600.0
+    """Seconds that a user has to answer."""
+    call: float = 3600.0
+    """Seconds that a call to the server may take."""
+
+
+class Receiver(Protocol):
+    """Takes what the server of a lease sends outside of responses and progress."""
+
+    def notified(self, notified: NotificationReceived) -> None:
+        """Take a notification, in the order of the wire."""
+        ...
+
+    async def asked(self, asked: IncomingRequest, /) -> None:
+        """Answer a request of the server."""
+        ...
+
+
+class Caller(Protocol):
+    """For whom a call is made."""
+
+    @property
+    def request(self) -> IncomingRequest | None:
+        """The request of the client that waits for the call now, if one does."""
+        ...
+
+    def send(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send the client a notification of its revision about its request, if it waits for it."""
+        ...
+
+    async def asked(self, asked: IncomingRequest, /) -> None:
+        """Answer a request that the server made during the call."""
+        ...
+
+
+class _ServerMessages:
+    """The request handler of a lease's connection."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+
+    async def handle_request(self, incoming: IncomingRequest, _connection: Connection, /) -> None:
+        """Pass a request of the server to the receiver of the lease."""
+        await self._lease.receiver.asked(incoming)
+
+    def notified(self, notified: NotificationReceived, _connection: Connection, /) -> bool:
+        """Pass a notification of the server to the receiver of the lease."""
+        try:
+            self._lease.receiver.notified(notified)
+        except ConversionError as error:
+            logger.warning("'%s' of the server is dropped: %s", notified.method, error)
+        return False
+
+    async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:
+        """Do nothing: `notified` has taken it."""
+
+
+@dataclass(eq=False)
+class Lease:
+    """One connection to the server, from its opening to its end."""
+
+    key: Hashable
+    receiver: Receiver
+    opening: asyncio.Task[None] | None = None
+    users: int = 0
+    """The calls and sessions that use it."""
+    holder: Caller | None = None
+    """The call that holds it exclusively."""
+    level: str | None = None
+    """The log level that was set at the server."""
+    closed: bool = False
+    opener: Opener | None = None
+    link: Connection | None = None
+    """Its connection; None before it is open."""
+    server: ServerIntroduction | None = None
+    calls: dict[object, Caller | None] = field(default_factory=dict[object, "Caller | None"])
+    """The open calls, and for whom they are made."""
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: it is open, or being opened."""
+        connection = self.link
+        return not self.closed and (connection is None or connection.error is None)
+
+    @property
+    def connection(self) -> Connection:
+        """Its connection. Raises `ConnectionLost` before it is open."""
+        if self.link is None:
+            raise ConnectionLost("the server is not connected", in_flight=False, retry_safe=True)
+        return self.link
+
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The protocol of its connection."""
+        found = self.connection.protocol
+        assert isinstance(found, ClientProtocol)
+        return found
+
+    @property
+    def introduction(self) -> ServerIntroduction:
+        """What the server says of itself."""
+        if self.server is None:
+            raise ConnectionLost("the server is not connected", in_flight=False, retry_safe=True)
+        return self.server
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the server speaks."""
+        return self.introduction.revision
+
+    @property
+    def attributes(self) -> bool:
+        """Whether everything that a server sends during a call names the call."""
+        return self.protocol.connection.streams
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Json] | None,
+        *,
+        total: float | None,
+        listener: Callable[[str, dict[str, Json]], None] | None = None,
+        progress: bool = False,
+        caller: Caller | None = None,
+    ) -> dict[str, Json]:
+        """Call the server with JSON of its revision, and return its result. Raises `McpError`."""
+        connection = self.connection
+        if connection.error is not None:
+            raise ConnectionLost(str(connection.error), in_flight=False, retry_safe=True)
+        call = self.protocol.engine.call(
+            method, params, connection.now(), idle=None, total=total, progress=progress, unchecked=True
+        )
+        self.calls[call] = caller
+        try:
+            return await connection.wait(call, listener, lambda: _why_cancelled(caller))
+        finally:
+            del self.calls[call]
+
+    def caller_of(self, origin: object) -> Caller | None:
+        """Return whose call a message of the server belongs to, or None if nothing says so."""
+        call = getattr(origin, "call", None)
+        if call is not None:
+            return self.calls.get(call)
+        callers = [caller for caller in self.calls.values() if caller is not None]
+        return callers[0] if len(callers) == 1 and not self.attributes else None
+
+    def notify(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send a notification in JSON of the server's revision."""
+        self.protocol.notify(method, params)
+        self.connection.process_events()
+
+    async def end(self) -> None:
+        """Close the connection and what the target holds of it; may be called again."""
+        self.closed = True
+        if self.timer is not None:
+            self.timer.cancel()
+        opening = self.opening
+        if opening is not None and not opening.done():
+            opening.cancel()
+            await asyncio.wait({opening})
+        if self.link is not None:
+            await self.link.aclose()
+        if self.opener is not None:
+            await self.opener.close()
+
+
+class Leases:
+    """The leases of one bridge in one event loop."""
+
+    def __init__(
+        self,
+        target: Target,
+        revisions: tuple[Revision, ...],
+        own: Mapping[str, Json],
+        bounds: Bounds,
+        new_protocol: NewProtocol = ClientProtocol,
+    ) -> None:
+        self._target = target
+        self._revisions = revisions
+        self._own = own
+        self.bounds = bounds
+        self._new_protocol = new_protocol
+        self._all: dict[Hashable, list[Lease]] = {}
+        self._changed = asyncio.Condition()
+        self._waiting = 0
+        self._closing: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self.era: Era | None = None
+        """The era of the server, once it is known."""
+        self.introduction: ServerIntroduction | None = None
+        """What the server said of itself last."""
+        self.attributes: bool = False
+        """Whether everything that the server sends during a call names the call."""
+
+    def __len__(self) -> int:
+        return sum(len(leases) for leases in self._all.values())
+
+    def __contains__(self, lease: Lease) -> bool:
+        return lease in self._all.get(lease.key, ())
+
+    async def take(
+        self,
+        key: Hashable,
+        client: ClientIntroduction,
+        receiver: Callable[[], Receiver],
+        *,
+        holder: Caller | None = None,
+    ) -> Lease:
+        """Return an open lease for a key, with a `holder` one that nobody else holds; `give` returns it.
+
+        Raises `Busy` if there is none in time, and the error of a server that cannot be reached.
+        """
+        try:
+            async with asyncio.timeout(self.bounds.wait):
+                lease = await self._find(key, client, receiver, holder)
+        except TimeoutError:
+            raise Busy(f"no connection to the server was free within {self.bounds.wait:g} s") from None
+        try:
+            assert lease.opening is not None
+            await asyncio.shield(lease.opening)
+        except BaseException:
+            self.give(lease, holder=holder)
+            raise
+        return lease
+
+    async def _find(
+        self,
+        key: Hashable,
+        client: ClientIntroduction,
+        receiver: Callable[[], Receiver],
+        holder: Caller | None,
+    ) -> Lease:
+        waits = False
+        try:
+            while True:
+                if self._stopped:
+                    raise Busy("the bridge stops")
+                lease = self._free(key, client, receiver, holder)
+                if lease is not None:
+                    lease.users += 1
+                    if lease.timer is not None:
+                        lease.timer.cancel()
+                    if holder is not None:
+                        lease.holder = holder
+                    return lease
+                if not waits:
+                    if self._waiting >= self.bounds.waiting:
+                        raise Busy("too many calls wait for a connection to the server")
+                    waits = True
+                    self._waiting += 1
+                async with self._changed:
+                    await self._changed.wait()
+        finally:
+            self._waiting -= waits
+
+    def _free(
+        self,
+        key: Hashable,
+        client: ClientIntroduction,
+        receiver: Callable[[], Receiver],
+        holder: Caller | None,
+    ) -> Lease | None:
+        """Return a lease that can be used now, a new one if needed; None if the bounds allow none."""
+        known = self._all.setdefault(key, [])
+        for lease in [lease for lease in known if not lease.alive]:
+            self._drop(lease)
+        known = self._all.setdefault(key, [])
+        for lease in known:
+            if holder is None or lease.holder is None:
+                return lease
+        if len(known) >= self.bounds.per_key:
+            if not known:
+                del self._all[key]
+            return None
+        if len(self) >= self.bounds.leases:
+            unused = next((each for leases in self._all.values() for each in leases if not each.users), None)
+            if unused is None:
+                if not known:
+                    del self._all[key]
+                return None
+            self._drop(unused)
+            known = self._all.setdefault(key, known)
+        lease = Lease(key, receiver())
+        lease.opening = asyncio.get_running_loop().create_task(self._open(lease, client))
+        lease.opening.add_done_callback(_retrieved)
+        known.append(lease)
+        return lease
+
+    async def _open(self, lease: Lease, client: ClientIntroduction) -> None:
+        info = UpstreamInfo(client, self._revisions, self._own)
+        opener = Opener(self._target, info, PROBE, OPEN, _ServerMessages(lease))
+        opener.new_protocol = self._new_protocol
+        lease.opener = opener
+        try:
+            opened = await opener.open(self.era, None, client.revision)
+        except BaseException:
+            self._drop(lease)
+            raise
+        protocol = opened.connection.protocol
+        assert isinstance(protocol, ClientProtocol)
+        lease.link = opened.connection
+        lease.server = ServerIntroduction(protocol.revision, dict(opened.introduction))
+        self.era, self.introduction = protocol.revision.era, lease.server
+        self.attributes = lease.attributes
+        opened.connection.closed.add_done_callback(lambda _: self._lost(lease))
+
+    def _lost(self, lease: Lease) -> None:
+        if lease in self:
+            self._drop(lease)
+
+    def rename(self, lease: Lease, key: Hashable) -> None:
+        """Let others use a lease: those with another key."""
+        self._all[lease.key].remove(lease)
+        if not self._all[lease.key]:
+            del self._all[lease.key]
+        lease.key = key
+        self._all.setdefault(key, []).append(lease)
+
+    def give(self, lease: Lease, *, holder: Caller | None = None, keep: bool = True) -> None:
+        """Take back a lease; one that nobody uses is closed after some time, or now unless it is to be kept."""
+        lease.users -= 1
+        if holder is not None and lease.holder is holder:
+            lease.holder = None
+        if lease not in self:
+            if not lease.users:
+                self._close(lease)
+        elif not lease.users and not (keep and lease.alive):
+            self._drop(lease)
+        elif not lease.users:
+            loop = asyncio.get_running_loop()
+            lease.timer = loop.call_later(self.bounds.idle, self._unused, lease)
+        self._wake()
+
+    def _unused(self, lease: Lease) -> None:
+        if not lease.users and lease in self:
+            self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        """Take a lease out, and close it."""
+        known = self._all.get(lease.key, [])
+        if lease in known:
+            known.remove(lease)
+        if not known:
+            self._all.pop(lease.key, None)
+        self._close(lease)
+        self._wake()
+
+    def _close(self, lease: Lease) -> None:
+        if lease.closed:
+            return
+        lease.closed = True
+        task = asyncio.get_running_loop().create_task(self._end(lease))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _end(self, lease: Lease) -> None:
+        try:
+            await lease.end()
+        except (McpError, OSError):
+            logger.exception("a connection to the server could not be closed")
+
+    def _wake(self) -> None:
+        if not self._waiting:
+            return
+        task = asyncio.get_running_loop().create_task(self._notify())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def aclose(self) -> None:
+        """Close every lease."""
+        self._stopped = True
+        for lease in [lease for leases in self._all.values() for lease in leases]:
+            self._drop(lease)
+        while self._closing:
+            await asyncio.wait(set(self._closing))
+
+
+def _why_cancelled(caller: Caller | None) -> str | None:
+    """Return why the client cancelled the request that waits for a call."""
+    request = None if caller is None else caller.request
+    return None if request is None else request.cancel_reason
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Retrieve the error of an opening that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,145 @@
+"""Converts payloads between the revision of a client and that of a server, in both directions (CONV-*, SEAM-10).
+
+A pair of one revision changes nothing. Any other pair converts by the ladder's steps between the two, validates the
+outcome, and refuses methods that one of the two does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias, cast
+
+from mcprev.convert import ConversionContext, PayloadKind, converter
+from mcprev.convert.ladder import failure
+from mcprev.convert.rules import JsonObject, NotRepresentable, new_id
+from mcprev.errors import INTERNAL_ERROR, Json
+from mcprev.revisions import Revision
+
+
+class Rule(StrEnum):
+    """The rules of the bridge for what a pair of revisions cannot express, beside the reasons of the ladder."""
+
+    METHOD = "BR-1"
+    """A method or notification that one of the two revisions does not have is refused or dropped."""
+    URL_ERROR = "BR-2"
+    """An error that asks for a visit of a URL becomes a result that asks for it."""
+    UNASKED = "BR-3"
+    """A question of a server outside of a client's request cannot be asked where results ask."""
+    STATE = "BR-4"
+    """What a session keeps between the calls of a stateless client lasts as long as the client's lease."""
+    STRUCTURED = "CONV-4"
+    """Structured content that the client's revision does not have, or only as an object, becomes text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A conversion that changed a payload, for a report."""
+
+    source: str
+    target: str
+    method: str
+    kind: str
+    before: Json
+    after: Json
+    reasons: tuple[str, ...]
+    """The reasons of the replacements that the ladder made."""
+
+
+Report: TypeAlias = Callable[[Change], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How conversions are made."""
+
+    strict: bool = False
+    """Whether what would be replaced is refused."""
+    report: Report | None = None
+
+
+LENIENT: Final = Policy()
+
+
+class Pair:
+    """Converts between the revisions of one client and one server."""
+
+    def __init__(self, client: Revision, server: Revision, policy: Policy = LENIENT) -> None:
+        self.client = client
+        self.server = server
+        self.same: bool = client.name == server.name
+        """Whether payloads pass unchanged."""
+        self._policy = policy
+
+    def has(self, method: str) -> bool:
+        """Return whether both revisions have a method, or nothing is converted."""
+        return self.same or (method in self.client.methods and method in self.server.methods)
+
+    def to_server(
+        self, value: Json, method: str, kind: PayloadKind, meta: Mapping[str, Json] | None = None
+    ) -> Json:
+        """Return a payload of the client at the server's revision; `meta` is that of stateless requests.
+
+        Raises `ConversionError`.
+        """
+        return value if self.same else self._convert(value, method, kind, self.client, self.server, meta)
+
+    def to_client(self, value: Json, method: str, kind: PayloadKind) -> Json:
+        """Return a payload of the server at the client's revision. Raises `ConversionError`."""
+        return value if self.same else self._convert(value, method, kind, self.server, self.client, None)
+
+    def error(self, error: Mapping[str, Json], method: str, *, to_client: bool = True) -> JsonObject:
+        """Return an error object of one side for the other one, with a code that the other's revision has."""
+        found = dict(error)
+        if self.same:
+            return found
+        target = self.client if to_client else self.server
+        if self.has(method):
+            convert = self.to_client if to_client else self.to_server
+            found = cast("JsonObject", convert(found, method, PayloadKind.ERROR))
+        if found.get("code") in target.barred_codes:
+            found["code"] = INTERNAL_ERROR
+        return found
+
+    def _convert(
+        self,
+        value: Json,
+        method: str,
+        kind: PayloadKind,
+        source: Revision,
+        target: Revision,
+        meta: Mapping[str, Json] | None,
+    ) -> Json:
+        policy, reasons = self._policy, list[str]()
+
+        def downgrade(_value: JsonObject, reason: str, revision: str) -> JsonObject | None:
+            reasons.append(reason)
+            if policy.strict:
+                raise NotRepresentable(f"{revision} has no {reason}, and nothing is replaced ({reason})")
+            return None
+
+        step = converter(method, kind, from_=source, to=target)
+        hook = downgrade if policy.strict or policy.report is not None else None
+        found: Json = step(value, ConversionContext(target.name, hook, meta or {}, new_id))
+        if found is not value:
+            if _lost_structure(value, found):
+                reasons.append(Rule.STRUCTURED)
+                if policy.strict:
+                    wrong = NotRepresentable(
+                        f"{target.name} cannot express it, and nothing is replaced ({Rule.STRUCTURED})",
+                        "structuredContent",
+                    )
+                    raise failure(wrong, target.name)
+            if policy.report is not None:
+                policy.report(Change(source.name, target.name, method, kind, value, found, tuple(reasons)))
+        return found
+
+
+def _lost_structure(before: Json, after: Json) -> bool:
+    return (
+        isinstance(before, dict)
+        and isinstance(after, dict)
+        and "structuredContent" in before
+        and "structuredContent" not in after
+    )

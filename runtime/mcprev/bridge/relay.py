@@ -1,0 +1,266 @@
+"""What the parts of one running bridge share, and the exchange of one request (PROG-2, CANC-7, SEC-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from mcprev.bridge.leases import Bounds, Lease, Leases
+from mcprev.bridge.pair import Pair, Policy, Rule
+from mcprev.convert import PayloadKind
+from mcprev.convert.rules import as_object, without
+from mcprev.core.connection import Connection
+from mcprev.errors import (
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    MethodNotFound,
+    RpcError,
+)
+from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
+from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.revisions import Revision
+from mcprev.wire.payloads import mask_text
+from mcprev_types import Direction
+
+logger: Final = logging.getLogger("mcprev.bridge")
+Listener: TypeAlias = Callable[[str, dict[str, Json]], None]
+Record: TypeAlias = Callable[[str, Direction, dict[str, Json]], None]
+LOG: Final = "notifications/message"
+UNREAD: Final = 256 * 1024
+"""The bytes of notifications that may wait for a client that does not read; further progress and logs are dropped."""
+LATER: Final = 1_000
+"""The notifications of changes that may wait for such a client."""
+
+
+@dataclass(eq=False)
+class Relay:
+    """What the parts of one running bridge share."""
+
+    leases: Leases
+    bounds: Bounds
+    policy: Policy
+    states: RequestStateSealer
+    own: Mapping[str, Json]
+    """The info of the bridge."""
+    revisions: tuple[Revision, ...]
+    """The revisions that clients may speak."""
+    shared: bool
+    """Whether clients over HTTP without authentication share connections to a server with sessions."""
+    record: Record | None = None
+    _pairs: dict[tuple[str, str], Pair] = field(default_factory=dict[tuple[str, str], Pair])
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    """What runs in the background until the bridge stops."""
+
+    def pair(self, client: Revision, server: Revision) -> Pair:
+        """Return the pair of two revisions."""
+        found = self._pairs.get((client.name, server.name))
+        if found is None:
+            found = self._pairs[client.name, server.name] = Pair(client, server, self.policy)
+        return found
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine in the background until it or the bridge ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    def recorded(self, session: str, direction: Direction, message: dict[str, Json]) -> None:
+        """Record a message between a client and the bridge."""
+        if self.record is not None:
+            self.record(session, direction, {"jsonrpc": "2.0", **message})
+
+
+class Outlet:
+    """Sends notifications to one client, and bounds what waits while the client does not read."""
+
+    def __init__(self, relay: Relay, connection: Connection, engine: Responder, session: str) -> None:
+        self._relay = relay
+        self._connection = connection
+        self._engine = engine
+        self._session = session
+        self._unread = 0
+        self._dropped = 0
+        self._later: dict[str, tuple[str, dict[str, Json] | None]] = {}
+        self._draining: asyncio.Task[None] | None = None
+
+    def send(self, method: str, params: dict[str, Json] | None, request: IncomingRequest | None) -> None:
+        """Send a notification on the channel of a request, or outside of all."""
+        if self._unread > UNREAD:
+            if method in (PROGRESS, LOG) or len(self._later) >= LATER:
+                self._dropped += 1
+            else:
+                self._later[f"{method} {(params or {}).get('uri')}"] = method, params
+            return
+        message: dict[str, Json] = {"method": method} | ({} if params is None else {"params": params})
+        self._relay.recorded(self._session, Direction.SERVER_TO_CLIENT, message)
+        state = self._connection.protocol.connection
+        sends, before = state.sends, len(state.sends)
+        self._engine.send_notification(method, params, request)
+        self._unread += sum(len(data) for _, data in sends[before:])
+        self._connection.process_events()
+        if self._draining is None:
+            self._draining = self._relay.start(self._drain(request))
+
+    async def _drain(self, request: IncomingRequest | None) -> None:
+        """Wait until the client has read what was sent, then send what had to wait."""
+        await self._connection.drain(request)
+        self._unread, self._draining = 0, None
+        if self._dropped:
+            logger.warning("%d notifications were dropped, because the client does not read", self._dropped)
+            self._dropped = 0
+        later, self._later = self._later, {}
+        for method, params in later.values():
+            self.send(method, params, None)
+
+
+class Exchange:
+    """One request of a client, until it is answered."""
+
+    def __init__(
+        self, relay: Relay, incoming: IncomingRequest, connection: Connection, session: str, outlet: Outlet
+    ) -> None:
+        self.relay = relay
+        self.incoming = incoming
+        self.connection = connection
+        self.session = session
+        """The name of the client's session in recordings."""
+        self._outlet = outlet
+        message: dict[str, Json] = {"id": incoming.id, "method": incoming.method}
+        if incoming.params is not None:
+            message["params"] = incoming.params
+        relay.recorded(session, Direction.CLIENT_TO_SERVER, message)
+
+    @property
+    def request(self) -> IncomingRequest | None:
+        """The request of the client."""
+        return self.incoming
+
+    def send(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send the client a notification about its request, while that is open."""
+        if self.incoming.open:
+            self._outlet.send(method, params, self.incoming)
+
+    async def asked(self, asked: IncomingRequest, /) -> None:
+        """Refuse a question: the client did not declare that it answers any."""
+        refuse_question(asked)
+
+    def answer(self, result: dict[str, Json]) -> None:
+        """Answer the request."""
+        if self.incoming.open:
+            self.relay.recorded(
+                self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "result": result}
+            )
+        self.incoming.respond(result)
+
+    def fail(self, error: BaseException, pair: Pair | None) -> None:
+        """Answer the request with an error of the client's revision."""
+        wire = wire_error(error, self.incoming.method, pair)
+        if self.incoming.open:
+            self.relay.recorded(
+                self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "error": wire}
+            )
+        self.incoming.fail(wire)
+
+    def params(self, pair: Pair, meta: Mapping[str, Json] | None) -> dict[str, Json] | None:
+        """Return the params for the server, without the client's progress token. Raises `RpcError`."""
+        incoming = self.incoming
+        if not pair.has(incoming.method):
+            raise unknown(incoming.method, pair)
+        params = without_token(incoming)
+        try:
+            found: dict[str, Json] | None
+            found = pair.to_server(params, incoming.method, PayloadKind.PARAMS, meta)
+        except ConversionError as error:
+            raise InvalidParams(f"Invalid params: {error}") from error
+        return found
+
+    async def call(
+        self, lease: Lease, pair: Pair, params: dict[str, Json] | None, *, total: float | None
+    ) -> dict[str, Json]:
+        """Call the server on behalf of the request; return its result as it is. Raises `McpError`."""
+        return await lease.call(
+            self.incoming.method,
+            params,
+            total=total,
+            listener=progress_to(lambda: self, pair),
+            progress=self.incoming.token is not None,
+            caller=self,
+        )
+
+
+def progress_to(waiting: Callable[[], Exchange | None], pair: Pair) -> Listener:
+    """Return what passes progress of a call to the request that waits for it, under the token of that request."""
+
+    def report(method: str, params: dict[str, Json]) -> None:
+        exchange = waiting()
+        token = None if exchange is None else exchange.incoming.token
+        if exchange is None or token is None or method != PROGRESS:
+            return
+        if not pair.same and not _increases(exchange.incoming, params.get("progress")):
+            return
+        try:
+            found = pair.to_client({**params, "progressToken": token}, PROGRESS, PayloadKind.PARAMS)
+        except ConversionError as error:
+            logger.warning("progress of the server is dropped: %s", error)
+        else:
+            exchange.send(PROGRESS, found)
+
+    return report
+
+
+def _increases(request: IncomingRequest, progress: Json) -> bool:
+    """Return whether progress of a request is larger than the last; a call that is made again begins anew."""  # PROG-2
+    if not isinstance(progress, int | float) or progress <= request.progress:
+        return False
+    request.progress = progress
+    return True
+
+
+def without_token(request: IncomingRequest) -> dict[str, Json] | None:
+    """Return the params of a request without its progress token, which is one of its own connection."""
+    params = request.params
+    if params is None or request.token is None:
+        return params
+    return {**params, "_meta": without(as_object(params.get("_meta")), "progressToken")}
+
+
+def unknown(method: str, pair: Pair) -> MethodNotFound:
+    """Return the error for a method that only one of two revisions has."""
+    return MethodNotFound(
+        f"Method not found: {method} (nothing converts it between {pair.client.name} and {pair.server.name}: {Rule.METHOD})"
+    )
+
+
+def refuse_question(asked: IncomingRequest) -> None:
+    """Refuse a question of a server that belongs to no request of a client that could be asked."""
+    asked.fail(
+        MethodNotFound(f"Method not found: {asked.method} outside of a client's request ({Rule.UNASKED})")
+    )
+
+
+def wire_error(
+    error: BaseException, method: str, pair: Pair | None, *, to_client: bool = True
+) -> dict[str, Json]:
+    """Return the error object for one side of a pair; what is no error of the protocol is only logged."""
+    if isinstance(error, RpcError):
+        if error.raw is None or pair is None:
+            return error.to_wire()
+        try:
+            return pair.error(error.raw, method, to_client=to_client)
+        except ConversionError as wrong:
+            error = wrong
+    if isinstance(error, ConversionError):
+        return InternalError(f"what the other side sent cannot be converted: {error}").to_wire()
+    if isinstance(error, McpError):
+        logger.warning("'%s' failed: %s", method, error)
+        first = mask_text(str(error).partition("\n")[0])[:300]
+        return InternalError(f"the server behind the bridge did not answer: {first}").to_wire()
+    logger.error("'%s' failed", method, exc_info=error)
+    return InternalError("Internal error").to_wire()

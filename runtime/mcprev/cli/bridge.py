@@ -1,0 +1,149 @@
+"""`mcprev bridge URL` or `-- COMMAND`: put a server of any revision in front of clients of every revision (SEAM-10)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcprev.cli.command_target import command_target
+from mcprev.cli.options import revision_option
+from mcprev.cli.serve import address, log_to_stderr
+from mcprev.cli.table import clean, echo_lines
+
+if TYPE_CHECKING:
+    from mcprev.bridge.pair import Change
+
+
+@click.command("bridge")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve over HTTP; HOST or PORT may be left out. Default: one client on stdin and stdout.",
+)
+@click.option("--path", help="The path of the endpoint, /mcp by default.")
+@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; may be repeated.")
+@click.option(
+    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
+)
+@click.option(
+    "--no-auth",
+    is_flag=True,
+    help="Let everybody who reaches HOST use the server with the rights that the bridge has.",
+)
+@click.option(
+    "--shared",
+    is_flag=True,
+    help="Let stateless clients over HTTP share connections to a server with sessions, and its state.",
+)
+@click.option(
+    "--header",
+    "headers",
+    metavar="'NAME: VALUE'",
+    multiple=True,
+    help="Send this header to a server at a URL; may be repeated.",
+)
+@click.option(
+    "--revision",
+    "revisions",
+    metavar="REV",
+    multiple=True,
+    help="Offer only this revision to clients; may be repeated.",
+)
+@click.option(
+    "--server-revision",
+    "server_revisions",
+    metavar="REV",
+    multiple=True,
+    help="Negotiate only this revision with the server; may be repeated.",
+)
+@click.option("--strict", is_flag=True, help="Refuse what a revision cannot express; do not replace it.")
+@click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Append the messages of both sides, for `mcprev validate`.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error"), case_sensitive=False),
+    default="warning",
+    show_default=True,
+    help="What to log to stderr.",
+)
+@click.argument(
+    "argv",
+    metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+)
+def bridge_command(
+    *,
+    http: str | None,
+    no_auth: bool,
+    headers: tuple[str, ...],
+    revisions: tuple[str, ...],
+    server_revisions: tuple[str, ...],
+    explain: bool,
+    log_level: str,
+    argv: tuple[str, ...],
+    shared: bool,
+    strict: bool,
+    record: str | None,
+    **options: object,
+) -> None:
+    """Put a server in front of clients of every revision, over stdio, or over HTTP with --http.
+
+    The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
+    command to start. Each client speaks its own revision, the server another one or the same. The command inherits few
+    environment variables; `-- env NAME=VALUE COMMAND` adds more.
+    """
+    from mcprev.bridge.bridge import Bridge
+
+    given: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, ())}
+    if http is None and (given or shared or no_auth):
+        raise click.UsageError("--path, --origin, --host, --shared and --no-auth require --http")
+    where = None if http is None else address(http)
+    if where is not None and not no_auth and not _is_this_machine(where[0]):
+        raise click.UsageError(
+            f"everybody who reaches {clean(where[0])} could use the server with the rights that this bridge has; listen on "
+            "127.0.0.1, pass --no-auth if that is wanted, or serve a mcprev.Bridge(..., auth=mcprev.Bearer(...))"
+        )
+    bridge = Bridge(
+        command_target(argv, headers, login=False),
+        revisions=_names(revisions),
+        server_revisions=_names(server_revisions),
+        shared=shared,
+        strict=strict,
+        report=_explain if explain else None,
+        record=record,
+    )
+    log_to_stderr(log_level, named=True)
+    try:
+        if where is None:
+            bridge.run_stdio()
+        else:
+            bridge.run_http(*where, **given)
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _names(given: tuple[str, ...]) -> list[str] | None:
+    return [revision_option(name).name for name in given] or None
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _explain(change: Change) -> None:
+    from mcprev.bridge.explain import explained
+
+    for line in explained(change):
+        echo_lines(clean(line), err=True)

@@ -1,0 +1,131 @@
+"""`mcprev bridge`: processes on both sides, HTTP, and what the command refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import mcprev
+from mcprev.cli.transcript import TranscriptValidator
+from mcprev.revisions import DEFAULT, Revision
+from mcprev_types.latest import models as m
+from requirements import E, req
+from running import run
+from shell import invoke
+
+SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
+OLDEST, MODERN = DEFAULT[0], DEFAULT[-1]
+ECHO: Final = str(Path(__file__).resolve().parents[1] / "stdio" / "echo_server.py")
+APP: Final = """
+import mcprev
+
+app = mcprev.App("echo", "1")
+
+
+@app.tool
+def echo(text: str) -> str:
+    return text
+"""
+BRIDGE: Final = (sys.executable, "-m", "mcprev", "bridge")
+
+
+def said(result: m.CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, m.TextContent)
+    return block.text
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@req("SEAM-10", "STDIO-7", at=(SESSION.name, E))
+@pytest.mark.parametrize(("row", "there"), [(SESSION, MODERN), (MODERN, SESSION)], ids=lambda row: row.name)
+def test_a_bridge_between_processes(row: Revision, there: Revision, tmp_path: Path) -> None:
+    """A server that is killed is started again with the next call; at the end no process is left."""
+    heard: list[bytes] = []
+    file = tmp_path / "both.jsonl"
+    options = ("--explain", "--record", str(file), "--server-revision", there.name)
+
+    async def main() -> None:
+        command = mcprev.stdio(*BRIDGE, *options, "--", sys.executable, ECHO, stderr=heard.append)
+        async with mcprev.connect(command, mode=row.name) as client:
+            assert client.server_info is not None
+            assert client.server_info.name == "echo"
+            first = int(said(await client.call_tool("pid", {})))
+            assert said(await client.call_tool("echo", {"text": "hello"})) == "hello"
+            with pytest.raises(mcprev.InternalError, match="the server behind the bridge did not answer"):
+                await client.call_tool("die", {})
+            second = int(said(await client.call_tool("pid", {})))
+            assert first != second
+        for _ in range(200):
+            if not alive(second):
+                break
+            await asyncio.sleep(0.02)
+        assert not alive(first)
+        assert not alive(second)
+
+    run(main())
+    assert f"{there.name} -> {row.name} tools/call result" in b"".join(heard).decode()
+    checker = TranscriptValidator()
+    found = [
+        each for n, line in enumerate(file.read_bytes().splitlines(), 1) for each in checker.feed(n, line)
+    ]
+    assert found == []
+    assert set(checker.revisions) == {row.name, there.name}
+
+
+@req("SEAM-10", "HTTPM-6", at=(OLDEST.name, E))
+def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(APP, encoding="utf-8")
+
+    async def main() -> None:
+        command = (*BRIDGE, "--http", "127.0.0.1:0", "--log-level", "info", str(file))
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        assert process.stderr is not None
+        try:
+            line = b""
+            while b"http://127.0.0.1:" not in line:
+                line = await process.stderr.readline()
+                assert line, "the command ended"
+            port = line.decode().partition("http://127.0.0.1:")[2].split("/")[0].split()[0].strip(" .,)")
+            url = f"http://127.0.0.1:{port}/mcp"
+            for row in (SESSION, MODERN):
+                async with mcprev.connect(url, mode=row.name) as client:
+                    assert said(await client.call_tool("echo", {"text": row.name})) == row.name
+        finally:
+            process.terminate()
+            await process.stderr.read()
+            await process.wait()
+
+    run(main())
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--http", "0.0.0.0:9", "http://127.0.0.1:1/mcp"], "--no-auth"),
+        (["--http", "a.example:9", "http://127.0.0.1:1/mcp"], "everybody who reaches a.example"),
+        (["--shared", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--path", "/x", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--header", "A: b", "--", "true"], "headers require a server at a URL"),
+        (["--revision", "nonsense", "http://127.0.0.1:1/mcp"], "unknown revision"),
+        (["nothing.py"], "there is no file"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_the_command_refuses(arguments: list[str], text: str) -> None:
+    done = invoke(None, "bridge", *arguments)
+    assert done.exit_code != 0
+    assert text in done.output
