@@ -28,8 +28,8 @@ from bridge.hands import (
 )
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
-from mcprev.bridge.leases import Bounds
 from mcprev.bridge.relay import UNREAD
+from mcprev.bridge.upstreams import Bounds
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import MemoryTransport
@@ -285,7 +285,7 @@ def test_a_client_that_goes_in_a_call_leaves_nothing(row: Revision, there: Revis
             await until(lambda: all(up.lost for up in opened(servers)))
             relay = bridge.clients._relay
             assert relay is not None
-            assert len(relay.leases) == 0
+            assert len(relay.upstreams) == 0
             assert not relay.tasks
 
     run(main())
@@ -341,10 +341,10 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(row: Revision, th
 
 
 @req("TIME-1", at=SESSION.name)
-def test_leases_are_bounded_and_the_unused_make_room() -> None:
+def test_connections_are_bounded_and_the_unused_make_room() -> None:
     async def main() -> None:
         servers = Servers(lambda: Upstream(SESSION, TOOLS))
-        bounds = Bounds(leases=2, wait=5)
+        bounds = Bounds(upstreams=2, wait=5)
         bridge = bridge_to(servers, SESSION, bounds=bounds)
         first, second, third = (Downstream(SESSION) for _ in range(3))
         async with bridged(bridge, first, second):

@@ -29,7 +29,7 @@ from bridge.hands import (
     said,
     text,
 )
-from mcprev.bridge.leases import Bounds
+from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
 from requirements import E, req
 from running import run, until

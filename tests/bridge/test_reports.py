@@ -12,7 +12,7 @@ import pytest
 from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, question, said, text
 from mcprev.bridge.explain import MOST, explained
-from mcprev.bridge.pair import Change
+from mcprev.bridge.pair import ConversionReport
 from mcprev.cli.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from requirements import E, req
@@ -87,19 +87,21 @@ def test_both_sides_are_recorded_as_validate_reads_them(
 def test_an_explanation_names_paths_and_rules_and_no_values() -> None:
     before = {"a": {"b": "value", "kept": 1}, "list": [1, {"x": 1}, 3], "number": 1}
     after = {"a": {"kept": 1}, "list": [1, {"x": 1, "y": "value"}], "number": 1.0, "new": "value"}
-    found = explained(Change("one", "two", "tools/call", "result", before, after, ("audio", "audio")))
+    found = explained(
+        ConversionReport("one", "two", "tools/call", "result", before, after, ("audio", "audio"))
+    )
     assert found == [
         f"one -> two tools/call result: {what} (audio)"
         for what in ("lost $.a.b", "added $.list[1].y", "lost $.list[2]", "changed $.number", "added $.new")
     ]
-    many = Change("one", "two", "m", "params", dict.fromkeys(map(str, range(1_000))), {}, ())
+    many = ConversionReport("one", "two", "m", "params", dict.fromkeys(map(str, range(1_000))), {}, ())
     assert len(explained(many)) == MOST + 1
 
 
 @req("CONV-36", "CONV-3", at=OLDEST.name)
 def test_conversions_are_reported() -> None:
     client, servers = ends(OLDEST, MODERN)
-    changes: list[Change] = []
+    changes: list[ConversionReport] = []
 
     async def main() -> None:
         async with bridged(bridge_to(servers, MODERN, report=changes.append), client):

@@ -1,5 +1,7 @@
 """The four cells over HTTP and over pipes, on both sides of the bridge: calls, progress, logs, questions, changes."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -94,7 +96,7 @@ async def through(
             mcprev.connect(mine, mode=row.name, handler=helpful, **options) as client,
         ):
             yield client, made, helpful
-        await until(lambda: not bridge._connections)  # pyright: ignore[reportPrivateUsage]
+        await until(lambda: not bridge._connections)
 
 
 @req("SEAM-10", "MRTR-11", "MRTR-12", at=(SESSION.name, E))
@@ -195,6 +197,37 @@ def test_no_header_of_a_client_reaches_the_server(row: Revision) -> None:
                 assert "content-type" in shown
                 assert "secret" not in shown
             await app.aclose()
+
+    run(main())
+
+
+@req("SEC-5", at=E)
+@pytest.mark.parametrize("shared", [False, True])
+def test_clients_without_a_principal_share_a_session_only_if_told_to(*, shared: bool) -> None:
+    async def main() -> None:
+        tools, sessions = Tools(), list[object]()
+        made = server(
+            {"validate": False, "revisions": [SESSION.name]},
+            call_tool=tools.call_tool,
+            list_tools=tools.list_tools,
+        )
+        connection = made.connection
+
+        def counted() -> Any:
+            sessions.append(connection())
+            return sessions[-1]
+
+        made.connection = counted  # type: ignore[method-assign]
+        bridge = Bridge(mcprev.memory(made), shared=shared)
+        async with (
+            bridge.running(),
+            asgi()(bridge, MODERN) as mine,
+            mcprev.connect(mine, mode=MODERN.name) as client,
+        ):
+            for _ in range(3):
+                assert said(await client.call_tool("busy", {})) == "done"
+            await until(lambda: len(made._connections) == int(shared))
+            assert len(sessions) == (1 if shared else 5), "for the discovery, for the list, for each call"
 
     run(main())
 

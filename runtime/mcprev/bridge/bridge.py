@@ -20,11 +20,11 @@ from mcprev.bridge.introduction import (
     RelayCapabilities,
     versions_of,
 )
-from mcprev.bridge.leases import Bounds, Busy, Leases
 from mcprev.bridge.pair import Policy, Report
 from mcprev.bridge.pooled import StatelessClients
 from mcprev.bridge.relay import Exchange, Outlet, Relay, wire_error
 from mcprev.bridge.sessions import SessionPeer
+from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, McpError
@@ -71,10 +71,10 @@ class Bridge(Server):
           the server keeps between calls. False: each of their calls gets a connection of its own. It has no effect on
           clients with a session or a principal, nor for a stateless server.
         - `strict` refuses what a revision cannot express, instead of replacing it.
-        - `report` is a function that is called with each `mcprev.bridge.pair.Change`, a conversion that changed something.
+        - `report` is a function that is called with each `mcprev.bridge.pair.ConversionReport`, a conversion that changed something.
         - `record` is the path of a file to which the messages of both sides are appended, for `mcprev validate`. Secrets
           in them are masked.
-        - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.leases.Bounds`.
+        - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.upstreams.Bounds`.
         - `states`, `auth` and `http` are those of `mcprev.Server`.
 
         Raises `ValueError` for an unknown revision and `TypeError` for a target of another type.
@@ -120,9 +120,11 @@ class Bridge(Server):
             recording = files.enter_context(closing(Recording(self._record)))
             new_protocol = partial(RecordingProtocol, recording)
             record = recorder(recording)
-        leases = Leases(self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol)
+        upstreams = Upstreams(
+            self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol
+        )
         return Relay(
-            leases,
+            upstreams,
             self._bounds,
             self._policy,
             self._states,
@@ -152,7 +154,7 @@ async def _run(server: Server) -> AsyncGenerator[Relay, None]:
                 task.cancel()
             if relay.tasks:
                 await asyncio.wait(set(relay.tasks))
-            await relay.leases.aclose()
+            await relay.upstreams.aclose()
 
 
 class _Clients:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from mcprev.bridge.pair import Change
+from mcprev.bridge.pair import ConversionReport
 from mcprev.convert.ladder import json_path
 from mcprev.errors import Json
 
@@ -15,7 +15,7 @@ _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
 
 
-def explained(change: Change) -> list[str]:
+def explained(change: ConversionReport) -> list[str]:
     """Return a line for each difference that a conversion made, without any value: only paths are named."""
     head = f"{change.source} -> {change.target} {change.method} {change.kind}:"
     rules = f" ({', '.join(dict.fromkeys(change.reasons))})" if change.reasons else ""

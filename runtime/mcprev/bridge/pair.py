@@ -28,13 +28,13 @@ class Rule(StrEnum):
     UNASKED = "BR-3"
     """A question of a server outside of a client's request cannot be asked where results ask."""
     STATE = "BR-4"
-    """What a session keeps between the calls of a stateless client lasts as long as the client's lease."""
+    """What a session keeps between the calls of a stateless client lasts as long as the client's upstream."""
     STRUCTURED = "CONV-4"
     """Structured content that the client's revision does not have, or only as an object, becomes text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConversionReport:
     """A conversion that changed a payload, for a report."""
 
     source: str
@@ -47,7 +47,7 @@ class Change:
     """The reasons of the replacements that the ladder made."""
 
 
-Report: TypeAlias = Callable[[Change], None]
+Report: TypeAlias = Callable[[ConversionReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class Pair:
                     )
                     raise failure(wrong, target.name)
             if policy.report is not None:
-                policy.report(Change(source.name, target.name, method, kind, value, found, tuple(reasons)))
+                policy.report(
+                    ConversionReport(source.name, target.name, method, kind, value, found, tuple(reasons))
+                )
         return found
 
 

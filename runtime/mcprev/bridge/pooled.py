@@ -1,6 +1,6 @@
 """Stateless clients: their calls at a stateless server, and what they share at one with sessions (MRTR-1..7, SUB-2..6).
 
-At a server with sessions, a call that may be answered by a question holds a lease exclusively. When the server asks, the
+At a server with sessions, a call that may be answered by a question holds an upstream exclusively. When the server asks, the
 upstream call stays open as a `HeldCall`, and the client gets a result that asks; the repetition of its request finds the
 call by a sealed state, which is bound to the principal, the method and the params.
 """
@@ -15,7 +15,6 @@ from secrets import token_urlsafe
 from typing import Final, cast
 
 from mcprev.bridge.introduction import ClientIntroduction
-from mcprev.bridge.leases import Busy, Lease, logger
 from mcprev.bridge.pair import Pair, Rule
 from mcprev.bridge.relay import (
     LOG,
@@ -23,11 +22,12 @@ from mcprev.bridge.relay import (
     Relay,
     progress_to,
     refuse_question,
-    unknown,
+    unknown_between,
     wire_error,
     without_token,
 )
 from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE
+from mcprev.bridge.upstreams import Busy, Upstream, logger
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
@@ -62,50 +62,50 @@ _HELD: Final = "bridge"
 _WRAPPED: Final = "server"
 """The member of a sealed state that holds the state of the server."""
 _STATELESS: Final = "stateless"
-"""The key of leases of a server without sessions, which all clients of a revision share."""
+"""The key of upstreams of a server without sessions, which all clients of a revision share."""
 _GONE: Final = "the call that this request continues is over; make the call again from its beginning"
 
 
 class Pooled:
-    """Receives what the server of a lease for stateless clients sends."""
+    """Receives what the server of an upstream for stateless clients sends."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
-        self.lease: Lease | None = None
+        self.upstream: Upstream | None = None
         self.listens: list[Listen] = []
         """The open listen streams of clients at a server with sessions."""
         self._subscribed: Counter[str] = Counter()
 
     def notified(self, notified: NotificationReceived) -> None:
         """Pass log messages to the call that they belong to, and changes to the streams that want them."""
-        lease, method, params = self.lease, notified.method, notified.params or {}
-        if lease is None or SUBSCRIPTION_ID in as_object(params.get("_meta")):
+        upstream, method, params = self.upstream, notified.method, notified.params or {}
+        if upstream is None or SUBSCRIPTION_ID in as_object(params.get("_meta")):
             return  # what belongs to a listen stream has come with it
         change = BY_METHOD.get(method)
         if change is not None:
             for listen in tuple(self.listens):
                 listen.changed(change, method, params)
             return
-        caller = lease.caller_of(notified.origin) or lease.holder
+        caller = upstream.caller_of(notified.origin) or upstream.holder
         request = None if caller is None else caller.request
         if caller is None or request is None:
             logger.debug("'%s' of the server belongs to no request of a client; it is dropped", method)
             return
-        pair = self._relay.pair(request.revision, lease.revision)
+        pair = self._relay.pair(request.revision, upstream.revision)
         if method == LOG and not _wants_level(request, params.get("level")):
             return
         if pair.has(method):
             caller.send(method, pair.to_client(notified.params, method, PayloadKind.PARAMS))
 
     async def asked(self, asked: IncomingRequest, /) -> None:
-        """Pass a question to the call that holds the lease."""
-        holder = None if self.lease is None else self.lease.holder
+        """Pass a question to the call that holds the upstream."""
+        holder = None if self.upstream is None else self.upstream.holder
         if holder is None:
             refuse_question(asked)
         else:
             await holder.asked(asked)
 
-    async def subscribe(self, lease: Lease, uri: str, *, more: int) -> None:
+    async def subscribe(self, upstream: Upstream, uri: str, *, more: int) -> None:
         """Count a subscription of a resource; subscribe with the first, unsubscribe with the last. Raises `McpError`."""
         before = self._subscribed[uri]
         self._subscribed[uri] += more
@@ -114,7 +114,7 @@ class Pooled:
             del self._subscribed[uri]
         if method is not None:
             try:
-                await lease.call(method, {"uri": uri}, total=self._relay.bounds.wait)
+                await upstream.call(method, {"uri": uri}, total=self._relay.bounds.wait)
             except McpError:
                 if more > 0:
                     self._subscribed[uri] -= more
@@ -153,10 +153,10 @@ class Listen:
 class HeldCall:
     """A call at a server with sessions, which stays open while the client of a stateless revision is asked."""
 
-    def __init__(self, clients: StatelessClients, lease: Lease, exchange: Exchange, pair: Pair) -> None:
+    def __init__(self, clients: StatelessClients, upstream: Upstream, exchange: Exchange, pair: Pair) -> None:
         self._clients = clients
         self._relay = clients.relay
-        self.lease = lease
+        self.upstream = upstream
         self.pair = pair
         self.id: str = token_urlsafe(16)
         self.origin: object = clients.owner_of(exchange)
@@ -169,7 +169,7 @@ class HeldCall:
         self.task: asyncio.Task[dict[str, Json]] | None = None
         """The call to the server."""
 
-    # -- for the lease -------------------------------------------------------------------------------------
+    # -- for the upstream -------------------------------------------------------------------------------------
 
     @property
     def request(self) -> IncomingRequest | None:
@@ -186,7 +186,7 @@ class HeldCall:
         method = asked.method
         try:
             if not self.pair.has(method):
-                raise unknown(method, self.pair)
+                raise unknown_between(method, self.pair)
             params = self.pair.to_client(without_token(asked), method, PayloadKind.PARAMS)
             self._count += 1
             key = f"question-{self._count}"
@@ -212,7 +212,7 @@ class HeldCall:
         """Send the call."""
         assert self._exchange is not None
         self._asked: dict[str, JsonObject] = {}
-        call = self.lease.call(
+        call = self.upstream.call(
             self._exchange.incoming.method,
             params,
             total=self._relay.bounds.call,
@@ -232,7 +232,7 @@ class HeldCall:
             future.cancel()
         self._changed.set()
         self._clients.held.pop(self.id, None)
-        self._relay.leases.give(self.lease, holder=self, keep=self._clients.keeps(self.lease))
+        self._relay.upstreams.give(self.upstream, holder=self, keep=self._clients.keeps(self.upstream))
 
     async def serve(self, exchange: Exchange, answers: JsonObject) -> None:
         """Answer a request of the client with the result of the call, or with what the server asks."""
@@ -259,7 +259,7 @@ class HeldCall:
             return
         if task.done():
             self._exchange = None
-            self._clients.finish(exchange, self.pair, self.lease, task)
+            self._clients.finish(exchange, self.pair, self.upstream, task)
         else:
             self._suspend(exchange)
 
@@ -298,7 +298,7 @@ class HeldCall:
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(self._relay.bounds.user, self._expire)
         exchange.answer(
-            clients.completed(input_required(self._open_questions(), state), self.pair, self.lease)
+            clients.completed(input_required(self._open_questions(), state), self.pair, self.upstream)
         )
 
     def _expire(self) -> None:
@@ -324,7 +324,7 @@ class StatelessClients:
     # -- owners --------------------------------------------------------------------------------------------
 
     def owner_of(self, exchange: Exchange) -> Hashable:
-        """Return whom a lease is for: a principal, the client of a pipe, or nobody in particular."""
+        """Return whom an upstream is for: a principal, the client of a pipe, or nobody in particular."""
         principal = principal_of(exchange.incoming)
         if principal is not None:
             return "principal", principal
@@ -332,43 +332,43 @@ class StatelessClients:
 
     def _key(self, exchange: Exchange, client: ClientIntroduction) -> Hashable:
         owner = self.owner_of(exchange)
-        leases = self.relay.leases
-        if leases.introduction is not None and not leases.introduction.revision.handshake:
+        upstreams = self.relay.upstreams
+        if upstreams.introduction is not None and not upstreams.introduction.revision.handshake:
             return _STATELESS, client.revision.name
         if owner is None and not self.relay.shared:
             owner = object()
         return owner, client.revision.name, client.digest
 
-    def keeps(self, lease: Lease) -> bool:
-        """Return whether a lease that is returned may be used again, which is not so if it was for one call."""
-        key = cast("tuple[object, ...]", lease.key)
+    def keeps(self, upstream: Upstream) -> bool:
+        """Return whether an upstream that is returned may be used again, which is not so if it was for one call."""
+        key = cast("tuple[object, ...]", upstream.key)
         return type(key[0]) is not object
 
     # -- requests ------------------------------------------------------------------------------------------
 
     async def discover(self, exchange: Exchange, client: ClientIntroduction, versions: list[str]) -> None:
         """Answer `server/discover`. Raises `McpError`."""
-        leases, relay = self.relay.leases, self.relay
-        known, key = leases.introduction, self._key(exchange, client)
+        upstreams, relay = self.relay.upstreams, self.relay
+        known, key = upstreams.introduction, self._key(exchange, client)
         if known is None or self.keeps_key(key):
-            lease = await self._take(key, client)
-            known = lease.introduction
-            leases.give(lease, keep=self.keeps(lease))
+            upstream = await self._take(key, client)
+            known = upstream.introduction
+            upstreams.give(upstream, keep=self.keeps(upstream))
         pair = relay.pair(client.revision, known.revision)
         exchange.answer(known.discovered(pair, relay.own, versions))
 
     def keeps_key(self, key: Hashable) -> bool:
-        """Return whether leases of a key are used again."""
+        """Return whether upstreams of a key are used again."""
         return type(cast("tuple[object, ...]", key)[0]) is not object
 
     async def serve(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Answer any other request. Raises `McpError`."""
-        leases, incoming = self.relay.leases, exchange.incoming
-        if leases.era is None:
-            lease = await self._take(self._key(exchange, client), client)
-            leases.give(lease, keep=self.keeps(lease))
-        assert leases.introduction is not None
-        if leases.introduction.revision.handshake:
+        upstreams, incoming = self.relay.upstreams, exchange.incoming
+        if upstreams.era is None:
+            upstream = await self._take(self._key(exchange, client), client)
+            upstreams.give(upstream, keep=self.keeps(upstream))
+        assert upstreams.introduction is not None
+        if upstreams.introduction.revision.handshake:
             held = self._held_by(exchange)
             if held is not None:
                 await held.serve(exchange, as_object((incoming.params or {}).get(RESPONSES)))
@@ -381,16 +381,20 @@ class StatelessClients:
 
     async def _take(
         self, key: Hashable, client: ClientIntroduction, holder: HeldCall | Exchange | None = None
-    ) -> Lease:
-        lease = await self.relay.leases.take(key, client, lambda: Pooled(self.relay), holder=holder)
-        receiver = lease.receiver
+    ) -> Upstream:
+        upstream = await self.relay.upstreams.take(key, client, lambda: Pooled(self.relay), holder=holder)
+        receiver = upstream.receiver
         assert isinstance(receiver, Pooled)
-        receiver.lease = lease
+        receiver.upstream = upstream
         name = client.revision.name
-        if not lease.revision.handshake and lease.key != (_STATELESS, name) and lease in self.relay.leases:
+        if (
+            not upstream.revision.handshake
+            and upstream.key != (_STATELESS, name)
+            and upstream in self.relay.upstreams
+        ):
             # It was opened before anybody knew that the server keeps nothing of its clients.
-            self.relay.leases.rename(lease, (_STATELESS, name))
-        return lease
+            self.relay.upstreams.rename(upstream, (_STATELESS, name))
+        return upstream
 
     # -- at a server with sessions -------------------------------------------------------------------------
 
@@ -423,60 +427,64 @@ class StatelessClients:
         asks = self._may_be_asked(exchange)
         if not asks:
             holder = exchange if incoming.level is not None else None
-            lease = await self._take(key, client, holder)
-            pair = self.relay.pair(client.revision, lease.revision)
+            upstream = await self._take(key, client, holder)
+            pair = self.relay.pair(client.revision, upstream.revision)
             try:
-                await self._set_level(exchange, lease)
+                await self._set_level(exchange, upstream)
                 params = exchange.params(pair, None)
-                result = await exchange.call(lease, pair, params, total=self.relay.bounds.call)
-                exchange.answer(self._converted(exchange, pair, lease, result))
+                result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
+                exchange.answer(self._converted(exchange, pair, upstream, result))
             except (McpError, ConversionError) as error:
-                self._fail(exchange, pair, lease, error)
+                self._fail(exchange, pair, upstream, error)
             finally:
-                self.relay.leases.give(lease, holder=holder, keep=self.keeps(lease))
+                self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
             return
-        lease = await self._take(key, client, exchange)
-        pair = self.relay.pair(client.revision, lease.revision)
-        held = HeldCall(self, lease, exchange, pair)
-        lease.holder = held
+        upstream = await self._take(key, client, exchange)
+        pair = self.relay.pair(client.revision, upstream.revision)
+        held = HeldCall(self, upstream, exchange, pair)
+        upstream.holder = held
         try:
-            await self._set_level(exchange, lease)
+            await self._set_level(exchange, upstream)
             params = exchange.params(pair, None)
         except BaseException as error:
-            self.relay.leases.give(lease, holder=held, keep=self.keeps(lease))
+            self.relay.upstreams.give(upstream, holder=held, keep=self.keeps(upstream))
             if isinstance(error, (McpError, ConversionError)):
-                self._fail(exchange, pair, lease, error)
+                self._fail(exchange, pair, upstream, error)
                 return
             raise
         held.start(params, progress=incoming.token is not None)
         await held.serve(exchange, {})
 
-    async def _set_level(self, exchange: Exchange, lease: Lease) -> None:
+    async def _set_level(self, exchange: Exchange, upstream: Upstream) -> None:
         """Set the level of a request at a server that has one for the session."""
         level = exchange.incoming.level
-        if level is None or level == lease.level or not declares(lease.introduction.capabilities, "logging"):
+        if (
+            level is None
+            or level == upstream.level
+            or not declares(upstream.introduction.capabilities, "logging")
+        ):
             return
-        await lease.call(SET_LEVEL, {"level": level}, total=self.relay.bounds.wait)
-        lease.level = level
+        await upstream.call(SET_LEVEL, {"level": level}, total=self.relay.bounds.wait)
+        upstream.level = level
 
     def finish(
-        self, exchange: Exchange, pair: Pair, lease: Lease, task: asyncio.Task[dict[str, Json]]
+        self, exchange: Exchange, pair: Pair, upstream: Upstream, task: asyncio.Task[dict[str, Json]]
     ) -> None:
         """Answer a request with the outcome of its call."""
         try:
             if task.cancelled():
                 raise InternalError("the call was cancelled")
-            exchange.answer(self._converted(exchange, pair, lease, task.result()))
+            exchange.answer(self._converted(exchange, pair, upstream, task.result()))
         except (McpError, ConversionError) as error:
-            self._fail(exchange, pair, lease, error)
+            self._fail(exchange, pair, upstream, error)
 
-    def _fail(self, exchange: Exchange, pair: Pair, lease: Lease, error: McpError) -> None:
+    def _fail(self, exchange: Exchange, pair: Pair, upstream: Upstream, error: McpError) -> None:
         """Answer with an error; one that asks for a visit of a URL becomes a result that asks for it."""
         found = self._visits(exchange, pair, error) if isinstance(error, RpcError) else None
         if found is None:
             exchange.fail(error, pair)
         else:
-            exchange.answer(self.completed(found, pair, lease))
+            exchange.answer(self.completed(found, pair, upstream))
 
     def _visits(self, exchange: Exchange, pair: Pair, error: RpcError) -> JsonObject | None:
         """Return the result that asks for what an error says that a user has to do first, if the client can be asked."""
@@ -499,14 +507,16 @@ class StatelessClients:
             questions[f"visit-{number}"] = {"method": method, "params": params}
         return input_required(questions, None)
 
-    def _converted(self, exchange: Exchange, pair: Pair, lease: Lease, result: dict[str, Json]) -> JsonObject:
+    def _converted(
+        self, exchange: Exchange, pair: Pair, upstream: Upstream, result: dict[str, Json]
+    ) -> JsonObject:
         method = exchange.incoming.method
         found = cast("JsonObject", pair.to_client(result, method, PayloadKind.RESULT))
-        return self.completed(found, pair, lease)
+        return self.completed(found, pair, upstream)
 
-    def completed(self, result: JsonObject, pair: Pair, lease: Lease) -> JsonObject:
+    def completed(self, result: JsonObject, pair: Pair, upstream: Upstream) -> JsonObject:
         """Return a result with the name of the server, which every stateless result has."""  # MOD-7
-        info = {SERVER_INFO: lease.introduction.info_for(pair, self.relay.own)}
+        info = {SERVER_INFO: upstream.introduction.info_for(pair, self.relay.own)}
         return {**result, "_meta": {**info, **as_object(result.get("_meta"))}}
 
     async def _listen(self, exchange: Exchange, client: ClientIntroduction) -> None:
@@ -514,10 +524,10 @@ class StatelessClients:
         asked = (exchange.incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
             raise InvalidParams("Invalid params: notifications is missing")
-        lease = await self._take(self._key(exchange, client), client)
-        receiver, pair = lease.receiver, self.relay.pair(client.revision, lease.revision)
+        upstream = await self._take(self._key(exchange, client), client)
+        receiver, pair = upstream.receiver, self.relay.pair(client.revision, upstream.revision)
         assert isinstance(receiver, Pooled)
-        capabilities = lease.introduction.capabilities
+        capabilities = upstream.introduction.capabilities
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
         accepted = accepted_filter(cast("JsonObject", asked), capable)
         member, subscribed = CHANGES[Changed.RESOURCE].member, list[str]()
@@ -525,7 +535,7 @@ class StatelessClients:
         try:
             for uri in accepted.get(member) or ():
                 try:
-                    await receiver.subscribe(lease, uri, more=1)
+                    await receiver.subscribe(upstream, uri, more=1)
                 except RpcError as error:
                     logger.debug("the server does not let clients subscribe to '%s': %s", uri, error)
                 else:
@@ -534,49 +544,51 @@ class StatelessClients:
                 accepted[member] = subscribed
             receiver.listens.append(listen)
             listen.begin()
-            await asyncio.wait({lease.connection.closed})
+            await asyncio.wait({upstream.connection.closed})
             exchange.answer(
                 self.completed(
-                    {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}}, pair, lease
+                    {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}},
+                    pair,
+                    upstream,
                 )
             )
         finally:
             if listen in receiver.listens:
                 receiver.listens.remove(listen)
-            self.relay.start(self._unlisten(receiver, lease, subscribed))
+            self.relay.start(self._unlisten(receiver, upstream, subscribed))
 
-    async def _unlisten(self, receiver: Pooled, lease: Lease, subscribed: list[str]) -> None:
+    async def _unlisten(self, receiver: Pooled, upstream: Upstream, subscribed: list[str]) -> None:
         try:
-            for uri in subscribed if lease.alive else ():
-                await receiver.subscribe(lease, uri, more=-1)
+            for uri in subscribed if upstream.alive else ():
+                await receiver.subscribe(upstream, uri, more=-1)
         except McpError as error:
             logger.debug("a subscription could not be ended: %s", error)
         finally:
-            self.relay.leases.give(lease, keep=self.keeps(lease))
+            self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
 
     # -- at a stateless server -----------------------------------------------------------------------------
 
     async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
-        incoming, leases = exchange.incoming, self.relay.leases
-        holder = exchange if incoming.level is not None and not leases.attributes else None
-        lease = await self._take(self._key(exchange, client), client, holder)
-        pair = self.relay.pair(client.revision, lease.revision)
+        incoming, upstreams = exchange.incoming, self.relay.upstreams
+        holder = exchange if incoming.level is not None and not upstreams.attributes else None
+        upstream = await self._take(self._key(exchange, client), client, holder)
+        pair = self.relay.pair(client.revision, upstream.revision)
         try:
-            stamp = None if pair.same else client.stamp(lease.revision)
+            stamp = None if pair.same else client.stamp(upstream.revision)
             params = self._unwrapped(exchange, exchange.params(pair, stamp))
             if incoming.method == LISTEN:
-                result = await self._pass_stream(exchange, lease, pair, params)
+                result = await self._pass_stream(exchange, upstream, pair, params)
             else:
-                result = await exchange.call(lease, pair, params, total=self.relay.bounds.call)
+                result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
             found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(self._wrapped(exchange, found))
         except (McpError, ConversionError) as error:
             exchange.fail(error, pair)
         finally:
-            leases.give(lease, holder=holder)
+            upstreams.give(upstream, holder=holder)
 
     async def _pass_stream(
-        self, exchange: Exchange, lease: Lease, pair: Pair, params: dict[str, Json] | None
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
     ) -> dict[str, Json]:
         """Pass the notifications of a listen stream, and return its result, under the id of the client's request."""
 
@@ -592,7 +604,7 @@ class StatelessClients:
                     method, named(cast("JsonObject", pair.to_client(found, method, PayloadKind.PARAMS)))
                 )
 
-        return named(await lease.call(LISTEN, params, total=None, listener=take, caller=exchange))
+        return named(await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange))
 
     def _wrapped(self, exchange: Exchange, result: JsonObject) -> JsonObject:
         """Return a result whose state only this principal can send back; without principals, the result itself."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from mcprev.bridge.leases import Bounds, Lease, Leases
 from mcprev.bridge.pair import Pair, Policy, Rule
+from mcprev.bridge.upstreams import Bounds, Upstream, Upstreams
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import as_object, without
 from mcprev.core.connection import Connection
@@ -42,7 +42,7 @@ LATER: Final = 1_000
 class Relay:
     """What the parts of one running bridge share."""
 
-    leases: Leases
+    upstreams: Upstreams
     bounds: Bounds
     policy: Policy
     states: RequestStateSealer
@@ -172,7 +172,7 @@ class Exchange:
         """Return the params for the server, without the client's progress token. Raises `RpcError`."""
         incoming = self.incoming
         if not pair.has(incoming.method):
-            raise unknown(incoming.method, pair)
+            raise unknown_between(incoming.method, pair)
         params = without_token(incoming)
         try:
             found: dict[str, Json] | None
@@ -182,10 +182,10 @@ class Exchange:
         return found
 
     async def call(
-        self, lease: Lease, pair: Pair, params: dict[str, Json] | None, *, total: float | None
+        self, upstream: Upstream, pair: Pair, params: dict[str, Json] | None, *, total: float | None
     ) -> dict[str, Json]:
         """Call the server on behalf of the request; return its result as it is. Raises `McpError`."""
-        return await lease.call(
+        return await upstream.call(
             self.incoming.method,
             params,
             total=total,
@@ -231,7 +231,7 @@ def without_token(request: IncomingRequest) -> dict[str, Json] | None:
     return {**params, "_meta": without(as_object(params.get("_meta")), "progressToken")}
 
 
-def unknown(method: str, pair: Pair) -> MethodNotFound:
+def unknown_between(method: str, pair: Pair) -> MethodNotFound:
     """Return the error for a method that only one of two revisions has."""
     return MethodNotFound(
         f"Method not found: {method} (nothing converts it between {pair.client.name} and {pair.server.name}: {Rule.METHOD})"

@@ -13,16 +13,16 @@ from contextlib import suppress
 from typing import Final
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
-from mcprev.bridge.leases import Lease, logger
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     Exchange,
     Outlet,
     Relay,
-    unknown,
+    unknown_between,
     wire_error,
     without_token,
 )
+from mcprev.bridge.upstreams import Upstream, logger
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object, without
 from mcprev.core.connection import Connection
@@ -61,7 +61,7 @@ _LISTS: Final = (Changed.TOOLS, Changed.PROMPTS, Changed.RESOURCES)
 
 
 class SessionPeer:
-    """One client with a session. Receives what the server of its lease sends."""
+    """One client with a session. Receives what the server of its upstream sends."""
 
     def __init__(self, relay: Relay, connection: Connection, client: ClientIntroduction, name: str) -> None:
         self._relay = relay
@@ -74,7 +74,7 @@ class SessionPeer:
         """The name of the session in recordings."""
         self.outlet: Outlet = Outlet(relay, connection, self._engine, name)
         """Sends notifications to the client."""
-        self._lease: Lease | None = None
+        self._upstream: Upstream | None = None
         self._lock = asyncio.Lock()
         self._level: str | None = None
         self._subscribed: dict[str, None] = {}
@@ -82,66 +82,66 @@ class SessionPeer:
         self._asked_before = False
         connection.closed.add_done_callback(lambda _: self._ended())
 
-    # -- the lease -----------------------------------------------------------------------------------------
+    # -- the upstream -----------------------------------------------------------------------------------------
 
-    async def lease(self) -> Lease:
+    async def upstream(self) -> Upstream:
         """Return the connection to the server; one that was lost is replaced first. Raises `McpError`."""
         async with self._lock:
-            lease = self._lease
-            if lease is not None and lease.alive:
-                return lease
+            upstream = self._upstream
+            if upstream is not None and upstream.alive:
+                return upstream
             if self._connection.error is not None:
                 raise ConnectionLost("the client is gone", in_flight=False, retry_safe=True)
-            if lease is not None:
-                self._lease = None
-                self._relay.leases.give(lease, keep=False)
-            lease = await self._relay.leases.take(self, self._client, lambda: self)
+            if upstream is not None:
+                self._upstream = None
+                self._relay.upstreams.give(upstream, keep=False)
+            upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
             if self._connection.error is not None:
-                self._relay.leases.give(lease, keep=False)
+                self._relay.upstreams.give(upstream, keep=False)
                 raise ConnectionLost("the client is gone", in_flight=False, retry_safe=True)
-            self._lease = lease
+            self._upstream = upstream
             if self._asked_before:
-                await self._restore(lease)
-            elif not lease.revision.handshake:
-                self._watch(lease)
+                await self._restore(upstream)
+            elif not upstream.revision.handshake:
+                self._watch(upstream)
             self._asked_before = True
-            return lease
+            return upstream
 
-    def pair(self, lease: Lease) -> Pair:
+    def pair(self, upstream: Upstream) -> Pair:
         """Return the pair of this client's revision and that of a server."""
-        return self._relay.pair(self._client.revision, lease.revision)
+        return self._relay.pair(self._client.revision, upstream.revision)
 
-    async def _restore(self, lease: Lease) -> None:
+    async def _restore(self, upstream: Upstream) -> None:
         """Tell a new connection's server what that of the lost one was told, and the client that all may have changed."""
-        if lease.revision.handshake:
+        if upstream.revision.handshake:
             total = self._relay.bounds.wait
             if self._level is not None:
                 with suppress(RpcError):
-                    await lease.call(SET_LEVEL, {"level": self._level}, total=total)
+                    await upstream.call(SET_LEVEL, {"level": self._level}, total=total)
             for uri in tuple(self._subscribed):
                 with suppress(RpcError):
-                    await lease.call(SUBSCRIBE, {"uri": uri}, total=total)
+                    await upstream.call(SUBSCRIBE, {"uri": uri}, total=total)
         else:
-            self._watch(lease)
+            self._watch(upstream)
         for kind in _LISTS:
-            if declares(lease.introduction.capabilities, CHANGES[kind].capability):
+            if declares(upstream.introduction.capabilities, CHANGES[kind].capability):
                 self.outlet.send(CHANGES[kind].method, None, None)
         for uri in self._subscribed:
             self.outlet.send(CHANGES[Changed.RESOURCE].method, {"uri": uri}, None)
 
     def _ended(self) -> None:
-        lease, self._lease = self._lease, None
+        upstream, self._upstream = self._upstream, None
         if self._watching is not None:
             self._watching.cancel()
-        if lease is not None:
-            self._relay.leases.give(lease, keep=False)
+        if upstream is not None:
+            self._relay.upstreams.give(upstream, keep=False)
 
     # -- requests of the client ----------------------------------------------------------------------------
 
     async def introduce(self, exchange: Exchange) -> None:
         """Answer `initialize`: connect to the server as this client, and say what the server says of itself."""
-        lease = await self.lease()
-        result = lease.introduction.initialized(self.pair(lease), self._relay.own)
+        upstream = await self.upstream()
+        result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
         self._relay.recorded(
             self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result}
         )
@@ -150,14 +150,14 @@ class SessionPeer:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer any other request. Raises `McpError`."""
-        lease = await self.lease()
-        pair, method = self.pair(lease), exchange.incoming.method
+        upstream = await self.upstream()
+        pair, method = self.pair(upstream), exchange.incoming.method
         try:
-            if not lease.revision.handshake:
-                await self._serve_stateless(exchange, lease, pair)
+            if not upstream.revision.handshake:
+                await self._serve_stateless(exchange, upstream, pair)
                 return
             result = await exchange.call(
-                lease, pair, exchange.params(pair, None), total=self._relay.bounds.call
+                upstream, pair, exchange.params(pair, None), total=self._relay.bounds.call
             )
             self._remember(exchange.incoming)
             exchange.answer(pair.to_client(result, method, PayloadKind.RESULT))
@@ -177,16 +177,21 @@ class SessionPeer:
 
     def notified_by_client(self, notified: NotificationReceived) -> None:
         """Pass a notification of the client to the server, if the server's revision has it."""
-        lease = self._lease
+        upstream = self._upstream
         message: JsonObject = {"method": notified.method}
         if notified.params is not None:
             message["params"] = notified.params
         self._relay.recorded(self.name, Direction.CLIENT_TO_SERVER, message)
-        if lease is None or not lease.alive or lease.server is None or not lease.revision.handshake:
+        if (
+            upstream is None
+            or not upstream.alive
+            or upstream.server is None
+            or not upstream.revision.handshake
+        ):
             return
-        pair = self.pair(lease)
+        pair = self.pair(upstream)
         if pair.has(notified.method):
-            lease.notify(
+            upstream.notify(
                 notified.method, pair.to_server(notified.params, notified.method, PayloadKind.PARAMS)
             )
 
@@ -194,15 +199,15 @@ class SessionPeer:
 
     def notified(self, notified: NotificationReceived) -> None:
         """Pass a notification of the server to the client."""
-        lease, method, params = self._lease, notified.method, notified.params
-        if lease is None or SUBSCRIPTION_ID in as_object((params or {}).get("_meta")):
+        upstream, method, params = self._upstream, notified.method, notified.params
+        if upstream is None or SUBSCRIPTION_ID in as_object((params or {}).get("_meta")):
             return  # what belongs to the listen stream has come with it
-        pair = self.pair(lease)
+        pair = self.pair(upstream)
         if not pair.has(method):
             logger.debug("'%s' of the server is dropped: %s has no such notification", method, pair.client)
             return
         found = pair.to_client(params, method, PayloadKind.PARAMS)
-        caller = lease.caller_of(notified.origin) if method not in BY_METHOD else None
+        caller = upstream.caller_of(notified.origin) if method not in BY_METHOD else None
         if caller is not None and caller.request is not None and caller.request.open:
             caller.send(method, found)
         else:
@@ -210,15 +215,15 @@ class SessionPeer:
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Ask the client what the server asks, and answer the server."""
-        lease, pair = self._lease, None
+        upstream, pair = self._upstream, None
         try:
-            if lease is None:
+            if upstream is None:
                 raise InternalError("the client is gone")
-            pair = self.pair(lease)
+            pair = self.pair(upstream)
             if not pair.has(asked.method):
-                raise unknown(asked.method, pair)
+                raise unknown_between(asked.method, pair)
             params = pair.to_client(without_token(asked), asked.method, PayloadKind.PARAMS)
-            caller = lease.caller_of(asked.origin)
+            caller = upstream.caller_of(asked.origin)
             about = None if caller is None else caller.request
             result = await self.ask(asked.method, params, about, asked)
             asked.respond(pair.to_server(result, asked.method, PayloadKind.RESULT))
@@ -257,13 +262,13 @@ class SessionPeer:
 
         def report(name: str, found: dict[str, Json]) -> None:
             assert asked is not None
-            lease = self._lease
-            if asked.open and lease is not None:
-                changed = self.pair(lease).to_server(
+            upstream = self._upstream
+            if asked.open and upstream is not None:
+                changed = self.pair(upstream).to_server(
                     {**found, "progressToken": asked.token}, name, PayloadKind.PARAMS
                 )
                 asked.engine.send_notification(name, changed, asked)
-                lease.connection.process_events()
+                upstream.connection.process_events()
 
         try:
             result = await connection.wait(
@@ -278,14 +283,14 @@ class SessionPeer:
 
     # -- a stateless server --------------------------------------------------------------------------------
 
-    def _stamp(self, lease: Lease) -> JsonObject:
+    def _stamp(self, upstream: Upstream) -> JsonObject:
         """Return the `_meta` of each request to a stateless server."""
-        stamp = self._client.stamp(lease.revision)
-        if declares(lease.introduction.capabilities, "logging"):
+        stamp = self._client.stamp(upstream.revision)
+        if declares(upstream.introduction.capabilities, "logging"):
             stamp[LOG_LEVEL] = self._level or DEFAULT_LEVEL
         return stamp
 
-    async def _serve_stateless(self, exchange: Exchange, lease: Lease, pair: Pair) -> None:
+    async def _serve_stateless(self, exchange: Exchange, upstream: Upstream, pair: Pair) -> None:
         incoming = exchange.incoming
         params = incoming.params or {}
         if incoming.method == SET_LEVEL:
@@ -296,40 +301,40 @@ class SessionPeer:
             exchange.answer({})
         elif incoming.method in (SUBSCRIBE, UNSUBSCRIBE):
             uri = params.get("uri")
-            if not declares(lease.introduction.capabilities, CHANGES[Changed.RESOURCE].capability):
+            if not declares(upstream.introduction.capabilities, CHANGES[Changed.RESOURCE].capability):
                 raise MethodNotFound(f"Method not found: {incoming.method}")
             wrong = resource_error(uri, self._subscribed)
             if wrong is not None:
                 raise wrong
             self._remember(incoming)
-            await self._watch(lease)
+            await self._watch(upstream)
             exchange.answer({})
         else:
-            stamp = self._stamp(lease)
-            result = await self._call_until_complete(exchange, lease, pair, exchange.params(pair, stamp))
+            stamp = self._stamp(upstream)
+            result = await self._call_until_complete(exchange, upstream, pair, exchange.params(pair, stamp))
             exchange.answer(pair.to_client(result, incoming.method, PayloadKind.RESULT))
 
     async def _call_until_complete(
-        self, exchange: Exchange, lease: Lease, pair: Pair, params: dict[str, Json] | None
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
     ) -> dict[str, Json]:
         """Call the server, with the answers of the client as often as it asks for some; return the last result."""
         total = self._relay.bounds.call
         for _ in range(mrtr.MAX_ROUNDS + 1):
-            result = await exchange.call(lease, pair, params, total=total)
+            result = await exchange.call(upstream, pair, params, total=total)
             if not mrtr.is_input_required(result):
                 return result
-            found = await self._answers(exchange, lease, pair, result)
+            found = await self._answers(exchange, upstream, pair, result)
             if isinstance(found, str):
                 return self._unmet(exchange.incoming, found)
             params = mrtr.retry(params or {}, result, found)
         raise InternalError(f"the server asked for input more than {mrtr.MAX_ROUNDS} times")
 
     async def _answers(
-        self, exchange: Exchange, lease: Lease, pair: Pair, result: dict[str, Json]
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, result: dict[str, Json]
     ) -> dict[str, Json] | str:
         """Return the client's answers to the questions of a result, or why one cannot be asked. Raises `McpError`."""
         asked = mrtr.requests_of(result)
-        capabilities = self._client.capabilities_at(lease.revision)
+        capabilities = self._client.capabilities_at(upstream.revision)
         questions: dict[str, tuple[str, Json]] = {}
         for key, request in asked.items():
             method = str(request.get("method"))
@@ -362,25 +367,25 @@ class SessionPeer:
 
     # -- subscriptions at a stateless server ---------------------------------------------------------------
 
-    def _watch(self, lease: Lease) -> asyncio.Future[None]:
+    def _watch(self, upstream: Upstream) -> asyncio.Future[None]:
         """Listen for what the session would be notified of; the future is done when the server has confirmed it.
 
         The stream before it is cancelled after that.
         """
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         before = self._watching
-        filter_ = _filter(lease.introduction, list(self._subscribed))
+        filter_ = _filter(upstream.introduction, list(self._subscribed))
         if not filter_:
             if before is not None:
                 before.cancel()
             confirmed.set_result(None)
             return confirmed
-        self._watching = self._relay.start(self._listen(lease, filter_, confirmed, before))
+        self._watching = self._relay.start(self._listen(upstream, filter_, confirmed, before))
         return confirmed
 
     async def _listen(
         self,
-        lease: Lease,
+        upstream: Upstream,
         filter_: JsonObject,
         confirmed: asyncio.Future[None],
         before: asyncio.Task[None] | None,
@@ -398,9 +403,9 @@ class SessionPeer:
             if not confirmed.done():
                 confirmed.set_result(None)
 
-        params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(lease.revision)}
+        params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(upstream.revision)}
         try:
-            await lease.call(LISTEN, params, total=None, listener=take)
+            await upstream.call(LISTEN, params, total=None, listener=take)
         except McpError as error:
             logger.debug("the server does not send changes: %s", error)
         finally:

@@ -13,7 +13,7 @@ from mcprev.cli.serve import address, log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 
 if TYPE_CHECKING:
-    from mcprev.bridge.pair import Change
+    from mcprev.bridge.pair import ConversionReport
 
 
 @click.command("bridge")
@@ -142,7 +142,7 @@ def _is_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _explain(change: Change) -> None:
+def _explain(change: ConversionReport) -> None:
     from mcprev.bridge.explain import explained
 
     for line in explained(change):

@@ -1,7 +1,7 @@
-"""The connections to the server: one lease is one connection, for the clients that may share it (SEC-6, TIME-1).
+"""The connections to the server: one upstream is one connection, for the clients that may share it (SEC-6, TIME-1).
 
-A lease belongs to a key: a session, or the clients that share a principal and capabilities. Calls that the server may
-answer with a question of its own hold a lease exclusively, because over pipes nothing says which call a question is
+An upstream belongs to a key: a session, or the clients that share a principal and capabilities. Calls that the server may
+answer with a question of its own hold one exclusively, because over pipes nothing says which call a question is
 about. Numbers, waits and idle time are bounded.
 """
 
@@ -41,15 +41,15 @@ class Bounds:
     """The bounds of one bridge."""
 
     per_key: int = 4
-    """Leases for one key; calls that need one of their own wait for it."""
-    leases: int = 64
-    """Leases in all."""
+    """Upstreams for one key; calls that need one of their own wait for it."""
+    upstreams: int = 64
+    """Upstreams in all."""
     waiting: int = 256
-    """Calls that wait for a lease."""
+    """Calls that wait for an upstream."""
     wait: float = 30.0
-    """Seconds that a call waits for a lease."""
+    """Seconds that a call waits for an upstream."""
     idle: float = 60.0
-    """Seconds after which an unused lease is closed."""
+    """Seconds after which an unused upstream is closed."""
     held: int = 256
     """Calls that wait for a user."""
     user: float = 600.0
@@ -59,7 +59,7 @@ class Bounds:
 
 
 class Receiver(Protocol):
-    """Takes what the server of a lease sends outside of responses and progress."""
+    """Takes what the server of an upstream sends outside of responses and progress."""
 
     def notified(self, notified: NotificationReceived) -> None:
         """Take a notification, in the order of the wire."""
@@ -88,19 +88,19 @@ class Caller(Protocol):
 
 
 class _ServerMessages:
-    """The request handler of a lease's connection."""
+    """The request handler of an upstream's connection."""
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
 
     async def handle_request(self, incoming: IncomingRequest, _connection: Connection, /) -> None:
-        """Pass a request of the server to the receiver of the lease."""
-        await self._lease.receiver.asked(incoming)
+        """Pass a request of the server to the receiver of the upstream."""
+        await self._upstream.receiver.asked(incoming)
 
     def notified(self, notified: NotificationReceived, _connection: Connection, /) -> bool:
-        """Pass a notification of the server to the receiver of the lease."""
+        """Pass a notification of the server to the receiver of the upstream."""
         try:
-            self._lease.receiver.notified(notified)
+            self._upstream.receiver.notified(notified)
         except ConversionError as error:
             logger.warning("'%s' of the server is dropped: %s", notified.method, error)
         return False
@@ -110,7 +110,7 @@ class _ServerMessages:
 
 
 @dataclass(eq=False)
-class Lease:
+class Upstream:
     """One connection to the server, from its opening to its end."""
 
     key: Hashable
@@ -219,8 +219,8 @@ class Lease:
             await self.opener.close()
 
 
-class Leases:
-    """The leases of one bridge in one event loop."""
+class Upstreams:
+    """The upstreams of one bridge in one event loop."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class Leases:
         self._own = own
         self.bounds = bounds
         self._new_protocol = new_protocol
-        self._all: dict[Hashable, list[Lease]] = {}
+        self._all: dict[Hashable, list[Upstream]] = {}
         self._changed = asyncio.Condition()
         self._waiting = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -248,10 +248,10 @@ class Leases:
         """Whether everything that the server sends during a call names the call."""
 
     def __len__(self) -> int:
-        return sum(len(leases) for leases in self._all.values())
+        return sum(len(upstreams) for upstreams in self._all.values())
 
-    def __contains__(self, lease: Lease) -> bool:
-        return lease in self._all.get(lease.key, ())
+    def __contains__(self, upstream: Upstream) -> bool:
+        return upstream in self._all.get(upstream.key, ())
 
     async def take(
         self,
@@ -260,23 +260,23 @@ class Leases:
         receiver: Callable[[], Receiver],
         *,
         holder: Caller | None = None,
-    ) -> Lease:
-        """Return an open lease for a key, with a `holder` one that nobody else holds; `give` returns it.
+    ) -> Upstream:
+        """Return an open upstream for a key, with a `holder` one that nobody else holds; `give` returns it.
 
         Raises `Busy` if there is none in time, and the error of a server that cannot be reached.
         """
         try:
             async with asyncio.timeout(self.bounds.wait):
-                lease = await self._find(key, client, receiver, holder)
+                upstream = await self._find(key, client, receiver, holder)
         except TimeoutError:
             raise Busy(f"no connection to the server was free within {self.bounds.wait:g} s") from None
         try:
-            assert lease.opening is not None
-            await asyncio.shield(lease.opening)
+            assert upstream.opening is not None
+            await asyncio.shield(upstream.opening)
         except BaseException:
-            self.give(lease, holder=holder)
+            self.give(upstream, holder=holder)
             raise
-        return lease
+        return upstream
 
     async def _find(
         self,
@@ -284,20 +284,20 @@ class Leases:
         client: ClientIntroduction,
         receiver: Callable[[], Receiver],
         holder: Caller | None,
-    ) -> Lease:
+    ) -> Upstream:
         waits = False
         try:
             while True:
                 if self._stopped:
                     raise Busy("the bridge stops")
-                lease = self._free(key, client, receiver, holder)
-                if lease is not None:
-                    lease.users += 1
-                    if lease.timer is not None:
-                        lease.timer.cancel()
+                upstream = self._free(key, client, receiver, holder)
+                if upstream is not None:
+                    upstream.users += 1
+                    if upstream.timer is not None:
+                        upstream.timer.cancel()
                     if holder is not None:
-                        lease.holder = holder
-                    return lease
+                        upstream.holder = holder
+                    return upstream
                 if not waits:
                     if self._waiting >= self.bounds.waiting:
                         raise Busy("too many calls wait for a connection to the server")
@@ -314,103 +314,105 @@ class Leases:
         client: ClientIntroduction,
         receiver: Callable[[], Receiver],
         holder: Caller | None,
-    ) -> Lease | None:
-        """Return a lease that can be used now, a new one if needed; None if the bounds allow none."""
+    ) -> Upstream | None:
+        """Return an upstream that can be used now, a new one if needed; None if the bounds allow none."""
         known = self._all.setdefault(key, [])
-        for lease in [lease for lease in known if not lease.alive]:
-            self._drop(lease)
+        for upstream in [upstream for upstream in known if not upstream.alive]:
+            self._drop(upstream)
         known = self._all.setdefault(key, [])
-        for lease in known:
-            if holder is None or lease.holder is None:
-                return lease
+        for upstream in known:
+            if holder is None or upstream.holder is None:
+                return upstream
         if len(known) >= self.bounds.per_key:
             if not known:
                 del self._all[key]
             return None
-        if len(self) >= self.bounds.leases:
-            unused = next((each for leases in self._all.values() for each in leases if not each.users), None)
+        if len(self) >= self.bounds.upstreams:
+            unused = next(
+                (each for upstreams in self._all.values() for each in upstreams if not each.users), None
+            )
             if unused is None:
                 if not known:
                     del self._all[key]
                 return None
             self._drop(unused)
             known = self._all.setdefault(key, known)
-        lease = Lease(key, receiver())
-        lease.opening = asyncio.get_running_loop().create_task(self._open(lease, client))
-        lease.opening.add_done_callback(_retrieved)
-        known.append(lease)
-        return lease
+        upstream = Upstream(key, receiver())
+        upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
+        upstream.opening.add_done_callback(_retrieved)
+        known.append(upstream)
+        return upstream
 
-    async def _open(self, lease: Lease, client: ClientIntroduction) -> None:
+    async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
-        opener = Opener(self._target, info, PROBE, OPEN, _ServerMessages(lease))
+        opener = Opener(self._target, info, PROBE, OPEN, _ServerMessages(upstream))
         opener.new_protocol = self._new_protocol
-        lease.opener = opener
+        upstream.opener = opener
         try:
             opened = await opener.open(self.era, None, client.revision)
         except BaseException:
-            self._drop(lease)
+            self._drop(upstream)
             raise
         protocol = opened.connection.protocol
         assert isinstance(protocol, ClientProtocol)
-        lease.link = opened.connection
-        lease.server = ServerIntroduction(protocol.revision, dict(opened.introduction))
-        self.era, self.introduction = protocol.revision.era, lease.server
-        self.attributes = lease.attributes
-        opened.connection.closed.add_done_callback(lambda _: self._lost(lease))
+        upstream.link = opened.connection
+        upstream.server = ServerIntroduction(protocol.revision, dict(opened.introduction))
+        self.era, self.introduction = protocol.revision.era, upstream.server
+        self.attributes = upstream.attributes
+        opened.connection.closed.add_done_callback(lambda _: self._lost(upstream))
 
-    def _lost(self, lease: Lease) -> None:
-        if lease in self:
-            self._drop(lease)
+    def _lost(self, upstream: Upstream) -> None:
+        if upstream in self:
+            self._drop(upstream)
 
-    def rename(self, lease: Lease, key: Hashable) -> None:
-        """Let others use a lease: those with another key."""
-        self._all[lease.key].remove(lease)
-        if not self._all[lease.key]:
-            del self._all[lease.key]
-        lease.key = key
-        self._all.setdefault(key, []).append(lease)
+    def rename(self, upstream: Upstream, key: Hashable) -> None:
+        """Let others use an upstream: those with another key."""
+        self._all[upstream.key].remove(upstream)
+        if not self._all[upstream.key]:
+            del self._all[upstream.key]
+        upstream.key = key
+        self._all.setdefault(key, []).append(upstream)
 
-    def give(self, lease: Lease, *, holder: Caller | None = None, keep: bool = True) -> None:
-        """Take back a lease; one that nobody uses is closed after some time, or now unless it is to be kept."""
-        lease.users -= 1
-        if holder is not None and lease.holder is holder:
-            lease.holder = None
-        if lease not in self:
-            if not lease.users:
-                self._close(lease)
-        elif not lease.users and not (keep and lease.alive):
-            self._drop(lease)
-        elif not lease.users:
+    def give(self, upstream: Upstream, *, holder: Caller | None = None, keep: bool = True) -> None:
+        """Take back an upstream; one that nobody uses is closed after some time, or now unless it is to be kept."""
+        upstream.users -= 1
+        if holder is not None and upstream.holder is holder:
+            upstream.holder = None
+        if upstream not in self:
+            if not upstream.users:
+                self._close(upstream)
+        elif not upstream.users and not (keep and upstream.alive):
+            self._drop(upstream)
+        elif not upstream.users:
             loop = asyncio.get_running_loop()
-            lease.timer = loop.call_later(self.bounds.idle, self._unused, lease)
+            upstream.timer = loop.call_later(self.bounds.idle, self._unused, upstream)
         self._wake()
 
-    def _unused(self, lease: Lease) -> None:
-        if not lease.users and lease in self:
-            self._drop(lease)
+    def _unused(self, upstream: Upstream) -> None:
+        if not upstream.users and upstream in self:
+            self._drop(upstream)
 
-    def _drop(self, lease: Lease) -> None:
-        """Take a lease out, and close it."""
-        known = self._all.get(lease.key, [])
-        if lease in known:
-            known.remove(lease)
+    def _drop(self, upstream: Upstream) -> None:
+        """Take an upstream out, and close it."""
+        known = self._all.get(upstream.key, [])
+        if upstream in known:
+            known.remove(upstream)
         if not known:
-            self._all.pop(lease.key, None)
-        self._close(lease)
+            self._all.pop(upstream.key, None)
+        self._close(upstream)
         self._wake()
 
-    def _close(self, lease: Lease) -> None:
-        if lease.closed:
+    def _close(self, upstream: Upstream) -> None:
+        if upstream.closed:
             return
-        lease.closed = True
-        task = asyncio.get_running_loop().create_task(self._end(lease))
+        upstream.closed = True
+        task = asyncio.get_running_loop().create_task(self._end(upstream))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _end(self, lease: Lease) -> None:
+    async def _end(self, upstream: Upstream) -> None:
         try:
-            await lease.end()
+            await upstream.end()
         except (McpError, OSError):
             logger.exception("a connection to the server could not be closed")
 
@@ -426,10 +428,10 @@ class Leases:
             self._changed.notify_all()
 
     async def aclose(self) -> None:
-        """Close every lease."""
+        """Close every upstream."""
         self._stopped = True
-        for lease in [lease for leases in self._all.values() for lease in leases]:
-            self._drop(lease)
+        for upstream in [upstream for upstreams in self._all.values() for upstream in upstreams]:
+            self._drop(upstream)
         while self._closing:
             await asyncio.wait(set(self._closing))
 
