@@ -38,6 +38,11 @@ from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]
+INTRODUCTION: Final = {
+    "protocolVersion": SESSION.version,
+    "capabilities": {},
+    "clientInfo": {"name": "x", "version": "1"},
+}
 each_cell = pytest.mark.parametrize(
     ("row", "there"),
     [(row, there) for row in (SESSION, MODERN) for there in (SESSION, MODERN)],
@@ -352,17 +357,12 @@ def test_connections_are_bounded_and_the_unused_make_room() -> None:
             from mcprev.transports.memory import connect_pair
 
             connect_pair(third, connection)
-            params = {
-                "protocolVersion": SESSION.version,
-                "capabilities": {},
-                "clientInfo": {"name": "x", "version": "1"},
-            }
-            error = (await third.ask("initialize", params)).error
+            error = (await third.ask("initialize", INTRODUCTION)).error
             assert error["code"] == -32603
             assert "no connection to the server was free" in error["message"]
             await first.aclose()
             await until(lambda: opened(servers)[0].lost)
-            assert (await third.ask("initialize", params)).result["protocolVersion"] == SESSION.version
+            assert (await third.ask("initialize", INTRODUCTION)).result["protocolVersion"] == SESSION.version
             await connection.aclose()
 
     run(main())
@@ -377,12 +377,66 @@ def test_a_bridge_that_does_not_run_says_so() -> None:
 
         connection = bridge.connection()
         connect_pair(client, connection)
-        params = {
-            "protocolVersion": SESSION.version,
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        }
-        assert "does not run" in (await client.ask("initialize", params)).error["message"]
+        assert "does not run" in (await client.ask("initialize", INTRODUCTION)).error["message"]
         await connection.aclose()
+
+    run(main())
+
+
+@req("LIFE-7", at=SESSION.name)
+def test_nothing_overtakes_the_opening_of_a_session() -> None:
+    """A server may announce a change as soon as its own session is open, before the client has confirmed."""
+
+    class Eager(Upstream):
+        def _take(self, message: Message) -> None:
+            super()._take(message)
+            if message.get("method") == "notifications/initialized":
+                self.tell("notifications/tools/list_changed")
+
+    client, servers = Downstream(SESSION), Servers(lambda: Eager(SESSION, TOOLS))
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, SESSION), client, opened=False):
+            assert (await client.ask("initialize", INTRODUCTION)).result
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert [found["id"] for found in client.got] == [client.got[0]["id"]]
+            client.tell("notifications/initialized")
+            await client.heard("notifications/tools/list_changed")
+
+    run(main())
+
+
+@req("SUB-5", "AMB-1", at=(SESSION.name, E))
+def test_a_stream_of_changes_that_a_stateless_server_ends_is_opened_again() -> None:
+    client, servers = ends(SESSION, MODERN)
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, MODERN), client):
+            (up,) = opened(servers)
+            await until(lambda: len(up.listens) == 1)
+            for times in (2, 3):
+                id_ = up.listens[-1][0]
+                meta = {"io.modelcontextprotocol/subscriptionId": id_}
+                up.send({"jsonrpc": "2.0", "id": id_, "result": {"resultType": "complete", "_meta": meta}})
+                await client.heard("notifications/tools/list_changed")
+                await until(lambda times=times: len(up.listens) == times)  # type: ignore[misc]
+
+    run(main())
+
+
+@req("TIME-1", "SUB-5", at=(SESSION.name, E))
+def test_a_subscription_that_is_never_confirmed_is_an_error() -> None:
+    class Silent(Upstream):
+        def tell(self, method: str, params: Any = None) -> None:
+            """It confirms nothing."""
+
+    client, servers = Downstream(SESSION), Servers(lambda: Silent(MODERN, TOOLS))
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, MODERN, bounds=Bounds(wait=5)), client):
+            error = (await client.ask("resources/subscribe", {"uri": "a:x"})).error
+            assert error["code"] == -32603
+            assert "did not confirm" in error["message"]
 
     run(main())

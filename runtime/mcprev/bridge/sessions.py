@@ -15,6 +15,7 @@ from typing import Final
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
+    LATER,
     Exchange,
     Outlet,
     Relay,
@@ -41,7 +42,7 @@ from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import DEFAULT_LEVEL, SEVERITY, declares
-from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -57,6 +58,9 @@ SET_LEVEL: Final = "logging/setLevel"
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 CALL: Final = "tools/call"
+_AGAIN: Final = 1.0
+"""Seconds before a listen stream that ended is opened again; twice as many each time, up to `_MOST`."""
+_MOST: Final = 60.0
 _LISTS: Final = (Changed.TOOLS, Changed.PROMPTS, Changed.RESOURCES)
 
 
@@ -79,6 +83,8 @@ class SessionPeer:
         self._level: str | None = None
         self._subscribed: dict[str, None] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._early: list[tuple[str, Json]] = []
+        """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
         connection.closed.add_done_callback(lambda _: self._ended())
 
@@ -123,11 +129,15 @@ class SessionPeer:
                     await upstream.call(SUBSCRIBE, {"uri": uri}, total=total)
         else:
             self._watch(upstream)
+        self._all_changed(upstream)
+
+    def _all_changed(self, upstream: Upstream) -> None:
+        """Tell the client that everything may have changed which it is told of."""
         for kind in _LISTS:
             if declares(upstream.introduction.capabilities, CHANGES[kind].capability):
-                self.outlet.send(CHANGES[kind].method, None, None)
+                self._tell(CHANGES[kind].method, None)
         for uri in self._subscribed:
-            self.outlet.send(CHANGES[Changed.RESOURCE].method, {"uri": uri}, None)
+            self._tell(CHANGES[Changed.RESOURCE].method, {"uri": uri})
 
     def _ended(self) -> None:
         upstream, self._upstream = self._upstream, None
@@ -146,7 +156,6 @@ class SessionPeer:
             self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result}
         )
         self._engine.open_with(exchange.incoming, result)
-        self._relay.recorded(self.name, Direction.CLIENT_TO_SERVER, {"method": "notifications/initialized"})
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer any other request. Raises `McpError`."""
@@ -182,12 +191,12 @@ class SessionPeer:
         if notified.params is not None:
             message["params"] = notified.params
         self._relay.recorded(self.name, Direction.CLIENT_TO_SERVER, message)
-        if (
-            upstream is None
-            or not upstream.alive
-            or upstream.server is None
-            or not upstream.revision.handshake
-        ):
+        if notified.method == INITIALIZED:
+            early, self._early = self._early, []
+            for method, params in early:
+                self.outlet.send(method, params, None)
+            return  # the server has got one of its own
+        if upstream is None or not upstream.alive or not upstream.revision.handshake:
             return
         pair = self.pair(upstream)
         if pair.has(notified.method):
@@ -211,7 +220,14 @@ class SessionPeer:
         if caller is not None and caller.request is not None and caller.request.open:
             caller.send(method, found)
         else:
-            self.outlet.send(method, found, None)
+            self._tell(method, found)
+
+    def _tell(self, method: str, params: Json) -> None:
+        """Send the client a notification outside of its requests, once it has confirmed the session."""  # LIFE-7
+        if self._engine.state is State.READY:
+            self.outlet.send(method, params, None)
+        elif len(self._early) < LATER:
+            self._early.append((method, params))
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Ask the client what the server asks, and answer the server."""
@@ -307,7 +323,10 @@ class SessionPeer:
             if wrong is not None:
                 raise wrong
             self._remember(incoming)
-            await self._watch(upstream)
+            confirmed = self._watch(upstream)
+            await asyncio.wait({confirmed}, timeout=self._relay.bounds.wait)
+            if not confirmed.done():
+                raise InternalError("the server behind the bridge did not confirm the subscription")
             exchange.answer({})
         else:
             stamp = self._stamp(upstream)
@@ -390,12 +409,16 @@ class SessionPeer:
         confirmed: asyncio.Future[None],
         before: asyncio.Task[None] | None,
     ) -> None:
+        """Keep a listen stream open; one that ends is opened again, and everything counts as changed."""  # SUB-5, AMB-1
+        params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(upstream.revision)}
+        wait = _AGAIN
+
         def take(method: str, params: Mapping[str, Json]) -> None:
             if method == ACKNOWLEDGED:
                 settle()
             elif method in BY_METHOD:
                 kept = without(dict(params), "_meta")
-                self.outlet.send(method, kept or None, None)
+                self._tell(method, kept or None)
 
         def settle() -> None:
             if before is not None:
@@ -403,11 +426,20 @@ class SessionPeer:
             if not confirmed.done():
                 confirmed.set_result(None)
 
-        params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(upstream.revision)}
         try:
-            await upstream.call(LISTEN, params, total=None, listener=take)
-        except McpError as error:
-            logger.debug("the server does not send changes: %s", error)
+            while upstream.alive:
+                try:
+                    await upstream.call(LISTEN, params, total=None, listener=take)
+                except RpcError as error:
+                    logger.debug("the server does not send changes: %s", error)
+                    return
+                except McpError as error:
+                    logger.debug("the stream of changes was lost: %s", error)
+                settle()
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _MOST)
+                if upstream.alive:
+                    self._all_changed(upstream)
         finally:
             settle()
 

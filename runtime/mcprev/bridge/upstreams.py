@@ -287,24 +287,22 @@ class Upstreams:
     ) -> Upstream:
         waits = False
         try:
-            while True:
-                if self._stopped:
-                    raise Busy("the bridge stops")
-                upstream = self._free(key, client, receiver, holder)
-                if upstream is not None:
-                    upstream.users += 1
-                    if upstream.timer is not None:
-                        upstream.timer.cancel()
-                    if holder is not None:
-                        upstream.holder = holder
-                    return upstream
-                if not waits:
-                    if self._waiting >= self.bounds.waiting:
+            # Nobody is told of a change between a look and the wait for it: both hold the lock.
+            async with self._changed:
+                while not self._stopped:
+                    upstream = self._free(key, client, receiver, holder)
+                    if upstream is not None:
+                        upstream.users += 1
+                        if upstream.timer is not None:
+                            upstream.timer.cancel()
+                        upstream.holder = holder or upstream.holder
+                        return upstream
+                    if not waits and self._waiting >= self.bounds.waiting:
                         raise Busy("too many calls wait for a connection to the server")
+                    self._waiting += not waits
                     waits = True
-                    self._waiting += 1
-                async with self._changed:
                     await self._changed.wait()
+            raise Busy("the bridge stops")
         finally:
             self._waiting -= waits
 
@@ -430,6 +428,7 @@ class Upstreams:
     async def aclose(self) -> None:
         """Close every upstream."""
         self._stopped = True
+        self._wake()
         for upstream in [upstream for upstreams in self._all.values() for upstream in upstreams]:
             self._drop(upstream)
         while self._closing:

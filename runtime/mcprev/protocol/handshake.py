@@ -306,7 +306,7 @@ class HandshakeServer(Handshake):
         self.connection.events.append(SessionChanged("subscribed", uri, removed))
         self.pong(message, batch)
 
-    def on_initialized(self, _message: Notification, _now: float) -> None:
+    def on_initialized(self, message: Notification, now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
         self._confirm()
         self.connection.events.append(SessionChanged("ready", value=True))
@@ -315,6 +315,8 @@ class HandshakeServer(Handshake):
         self.state = State.READY
         self.connection.sends.extend((self.delayed or {}).values())
         self.delayed = None
+        if self.local.relays:
+            self.deliver(message, now)
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
