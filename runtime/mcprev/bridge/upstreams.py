@@ -129,7 +129,8 @@ class Upstream:
     server: ServerIntroduction | None = None
     calls: dict[object, Caller | None] = field(default_factory=dict[object, "Caller | None"])
     """The open calls, and for whom they are made."""
-    timer: asyncio.TimerHandle | None = None
+    unused_since: float = 0.0
+    """The time of the loop since which nobody uses it."""
 
     @property
     def alive(self) -> bool:
@@ -207,8 +208,6 @@ class Upstream:
     async def end(self) -> None:
         """Close the connection and what the target holds of it; may be called again."""
         self.closed = True
-        if self.timer is not None:
-            self.timer.cancel()
         opening = self.opening
         if opening is not None and not opening.done():
             opening.cancel()
@@ -240,6 +239,8 @@ class Upstreams:
         self._waiting = 0
         self._closing: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self._look: asyncio.TimerHandle | None = None
+        """When unused ones are looked for."""
         self.era: Era | None = None
         """The era of the server, once it is known."""
         self.introduction: ServerIntroduction | None = None
@@ -265,14 +266,20 @@ class Upstreams:
 
         Raises `Busy` if there is none in time, and the error of a server that cannot be reached.
         """
+        # Without others that wait, there is nobody to be fair to.
+        upstream = None if self._waiting or self._stopped else self._free(key, client, receiver, holder)
+        if upstream is None:
+            try:
+                async with asyncio.timeout(self.bounds.wait):
+                    upstream = await self._find(key, client, receiver, holder)
+            except TimeoutError:
+                raise Busy(f"no connection to the server was free within {self.bounds.wait:g} s") from None
+        opening = upstream.opening
+        assert opening is not None
+        if opening.done() and not opening.cancelled() and opening.exception() is None:
+            return upstream
         try:
-            async with asyncio.timeout(self.bounds.wait):
-                upstream = await self._find(key, client, receiver, holder)
-        except TimeoutError:
-            raise Busy(f"no connection to the server was free within {self.bounds.wait:g} s") from None
-        try:
-            assert upstream.opening is not None
-            await asyncio.shield(upstream.opening)
+            await asyncio.shield(opening)
         except BaseException:
             self.give(upstream, holder=holder)
             raise
@@ -292,10 +299,6 @@ class Upstreams:
                 while not self._stopped:
                     upstream = self._free(key, client, receiver, holder)
                     if upstream is not None:
-                        upstream.users += 1
-                        if upstream.timer is not None:
-                            upstream.timer.cancel()
-                        upstream.holder = holder or upstream.holder
                         return upstream
                     if not waits and self._waiting >= self.bounds.waiting:
                         raise Busy("too many calls wait for a connection to the server")
@@ -314,31 +317,29 @@ class Upstreams:
         holder: Caller | None,
     ) -> Upstream | None:
         """Return an upstream that can be used now, a new one if needed; None if the bounds allow none."""
-        known = self._all.setdefault(key, [])
-        for upstream in [upstream for upstream in known if not upstream.alive]:
-            self._drop(upstream)
-        known = self._all.setdefault(key, [])
-        for upstream in known:
-            if holder is None or upstream.holder is None:
-                return upstream
-        if len(known) >= self.bounds.per_key:
-            if not known:
-                del self._all[key]
+        for upstream in tuple(self._all.get(key, ())):
+            if not upstream.alive:
+                self._drop(upstream)
+            elif holder is None or upstream.holder is None:
+                return self._claimed(upstream, holder)
+        if len(self._all.get(key, ())) >= self.bounds.per_key:
             return None
         if len(self) >= self.bounds.upstreams:
             unused = next(
                 (each for upstreams in self._all.values() for each in upstreams if not each.users), None
             )
             if unused is None:
-                if not known:
-                    del self._all[key]
                 return None
             self._drop(unused)
-            known = self._all.setdefault(key, known)
         upstream = Upstream(key, receiver())
         upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
         upstream.opening.add_done_callback(_retrieved)
-        known.append(upstream)
+        self._all.setdefault(key, []).append(upstream)
+        return self._claimed(upstream, holder)
+
+    def _claimed(self, upstream: Upstream, holder: Caller | None) -> Upstream:
+        upstream.users += 1
+        upstream.holder = holder or upstream.holder
         return upstream
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
@@ -382,13 +383,25 @@ class Upstreams:
         elif not upstream.users and not (keep and upstream.alive):
             self._drop(upstream)
         elif not upstream.users:
-            loop = asyncio.get_running_loop()
-            upstream.timer = loop.call_later(self.bounds.idle, self._unused, upstream)
+            upstream.unused_since = now = asyncio.get_running_loop().time()
+            if self._look is None:
+                self._look_at(now + self.bounds.idle)
         self._wake()
 
-    def _unused(self, upstream: Upstream) -> None:
-        if not upstream.users and upstream in self:
-            self._drop(upstream)
+    def _look_at(self, when: float) -> None:
+        self._look = asyncio.get_running_loop().call_at(when, self._close_unused)
+
+    def _close_unused(self) -> None:
+        """Close what has not been used for some time, and look again when the next may be due."""
+        self._look = None
+        now, idle = asyncio.get_running_loop().time(), self.bounds.idle
+        unused = [each for upstreams in self._all.values() for each in upstreams if not each.users]
+        for each in unused:
+            if now - each.unused_since >= idle:
+                self._drop(each)
+        left = [each.unused_since for each in unused if not each.closed]
+        if left:
+            self._look_at(min(left) + idle)
 
     def _drop(self, upstream: Upstream) -> None:
         """Take an upstream out, and close it."""
@@ -428,6 +441,8 @@ class Upstreams:
     async def aclose(self) -> None:
         """Close every upstream."""
         self._stopped = True
+        if self._look is not None:
+            self._look.cancel()
         self._wake()
         for upstream in [upstream for upstreams in self._all.values() for upstream in upstreams]:
             self._drop(upstream)
