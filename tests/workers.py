@@ -197,9 +197,8 @@ def work(
 
     async def main() -> None:
         handler, store = Served(), make_store()
-        servers = [
-            mcprev.Server(handler, "served", "1", **{"store": store, **server_options}) for _ in range(number)
-        ]
+        options: dict[str, Any] = {"store": store, **server_options}
+        servers = [mcprev.Server(handler, "served", "1", **options) for _ in range(number)]
         fronts: list[Front] = []
 
         def make(**options: Any) -> Front:

@@ -125,7 +125,7 @@ def test_what_changes_a_session_is_an_event(row: Revision) -> None:
 def test_what_belongs_to_no_request_here_may_belong_to_another_copy(row: Revision) -> None:
     """CANC-3, BASE-6: responses, malformed ones too, and cancellations are passed on; nothing is sent."""
     _, wire = open_server(row, sampling={})
-    strays = [
+    strays: list[dict[str, Any]] = [
         result(7, {}),
         {"jsonrpc": "2.0", "id": 7, "error": {"code": 1, "message": "no"}},
         {"jsonrpc": "2.0", "id": 7, "result": {}, "error": {}},

@@ -437,7 +437,7 @@ def test_killed_while_a_question_is_open(row: Revision) -> None:
         (asked,) = await running.heard(1)
         await asyncio.sleep(0.1)
         await kill(front.apps[0])
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}
         assert (await at(front, client, 1).post(answer).done()).status == 202
         await lapse()
         again = await back(at(front, client, 1), running.events[-1].id).done()
@@ -461,10 +461,17 @@ def test_stopped_while_a_handler_runs(row: Revision) -> None:
         await stuck.heard(1)
         stopping = asyncio.ensure_future(front.apps[0].aclose(linger=5))
         if row.sse_priming:  # the client is sent on
-            for each in (asking, stuck):
-                assert (await each.done()).answers == []
-            asking, stuck = (back(at(front, client, 2), each.events[-1].id) for each in (asking, stuck))
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": "file:///x"}]}}
+            await until(lambda: asking.complete and stuck.complete)
+            assert [*asking.answers, *stuck.answers] == []
+            places: list[Any] = [
+                [event.id for event in each.events if event.id][-1] for each in (asking, stuck)
+            ]
+            asking, stuck = (back(at(front, client, 2), place) for place in places)
+        answer: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": asked["id"],
+            "result": {"roots": [{"uri": "file:///x"}]},
+        }
         assert (await at(front, client, 1).post(answer).done()).status == 202
         assert "file:///x" in (await asking.done()).text
         await stopping
@@ -472,9 +479,9 @@ def test_stopped_while_a_handler_runs(row: Revision) -> None:
         assert isinstance(error, WorkerLost)
         assert error.may_have_run
         assert (await at(front, client, 2).call("echo").done()).text == "{}"
-        (session,) = front.apps[2].dispatcher.sessions.all()
-        places = set(session.record.value["places"].values())  # type: ignore[attr-defined]
-        assert len(places) == 2
+        (session,) = sessions_of(front.apps[2])._by_key.values()
+        assert await session.record.refresh()
+        assert len(set(session.record.value["places"].values())) == 2
 
     work(test, memory)
 

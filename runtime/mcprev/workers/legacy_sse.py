@@ -27,7 +27,7 @@ from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.media import is_json
 from mcprev.workers.quotas import Quotas
-from mcprev.workers.record import digest_of, key_of
+from mcprev.workers.record import key_of, owner_of
 from mcprev.workers.worker import Worker
 
 TTL: Final = 86_400.0
@@ -75,7 +75,7 @@ class SharedSseSessions:
         refused = await self._quotas.take(index, None, null_id=True)
         if refused is not None:
             return refused
-        value = json.dumps([number, digest_of(connection.principal, connection.id)]).encode()
+        value = json.dumps([number, owner_of(connection.principal, connection.id)]).encode()
         await self._quotas.mark(index, key)
         await self._store.write(f"sse/{key}", value, seen=0, ttl=TTL, index=SSE)
         self._open[key] = connection
@@ -106,7 +106,7 @@ class SharedSseSessions:
         key = key_of(session_id)
         record = await self._store.read(f"sse/{key}")
         found = None if record is None else cast("list[Json]", json.loads(record.value))
-        if found is None or found[1] != digest_of(http_request.principal, session_id):
+        if found is None or found[1] != owner_of(http_request.principal, session_id):
             return _refuse(404, "there is no such session")
         worker = int(found[0])
         if not is_json(http_request.headers.get(b"content-type")):

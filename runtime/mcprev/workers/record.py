@@ -28,7 +28,7 @@ def key_of(session_id: str) -> str:
     return sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def digest_of(principal: str | None, session_id: str) -> str | None:
+def owner_of(principal: str | None, session_id: str) -> str | None:
     """Return what the record says of the principal that opened a session."""
     return None if principal is None else sha256(json.dumps([principal, session_id]).encode()).hexdigest()
 

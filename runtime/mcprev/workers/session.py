@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.core.store import LogBounds, LogItem
+from mcprev.core.connection import Connection
+from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.connection_state import (
     Channel,
@@ -25,6 +26,7 @@ from mcprev.protocol.connection_state import (
 )
 from mcprev.protocol.handshake import State
 from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.stores.changes import SharedChanges
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import EVENT_ID, MAX_GETS, Session
 from mcprev.wire.jsonrpc import (
@@ -37,12 +39,10 @@ from mcprev.wire.jsonrpc import (
     parse,
 )
 from mcprev.wire.sse import Event, encode_event, encode_message
+from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import BLOCK, Ids, SharedRecord
 from mcprev.workers.streams import AHEAD, LOST, SharedStream, StreamReader, is_droppable
-from mcprev.workers.worker import LOOK
-
-if TYPE_CHECKING:
-    from mcprev.workers.sessions import SharedSessions
+from mcprev.workers.worker import LOOK, Worker
 
 OWN: Final = LogBounds(ttl=86_400.0)
 """What is kept of a session's own stream."""
@@ -53,6 +53,41 @@ MAX_WAITING: Final = 256
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 
 
+class ChangeTeller(Protocol):
+    """What the session needs of a server."""
+
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
+        """Notify one client of a change, if it is to know."""
+        ...
+
+
+class SessionOwner(Protocol):
+    """What the session needs of the sessions of its worker."""
+
+    store: Store
+    worker: Worker
+    quotas: Quotas
+    changes: SharedChanges
+    resumable: bool
+
+    @property
+    def server(self) -> ChangeTeller:
+        """The server."""
+        ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine as a task, which is waited for in the end."""
+        ...
+
+    def unstored(self, session_id: str) -> SharedRecord:
+        """Return the record of a session that is not in the store yet."""
+        ...
+
+    def end(self, session: Session, why: str) -> None:
+        """End a session here."""
+        ...
+
+
 class SharedSession(Session):
     """A copy of a session over HTTP."""
 
@@ -60,10 +95,11 @@ class SharedSession(Session):
     lives_on = True
     stop_data: Json = LOST["data"]
 
-    def attach(self, sessions: SharedSessions) -> None:
+    def attach(self, sessions: SessionOwner) -> None:
         """Belong to the sessions of a worker, as the first copy of a session that nobody knows yet."""
         self._sessions, self._store, self._worker = sessions, sessions.store, sessions.worker
-        self.unsettled: set[asyncio.Task[None]] = set()
+        self._unsettled: set[asyncio.Task[None]] = set()
+        self.unsettled = self._unsettled
         self.renewed: float = self.seen
         """The time at which the record was last renewed."""
         self.stored: bool = False
@@ -116,12 +152,12 @@ class SharedSession(Session):
 
     def _settle_soon(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._sessions.start(work)
-        self.unsettled.add(task)
-        task.add_done_callback(self.unsettled.discard)
+        self._unsettled.add(task)
+        task.add_done_callback(self._unsettled.discard)
 
     @override
     async def settle(self, response_stream: ResponseStream | None = None) -> None:
-        tasks = tuple(self.unsettled)
+        tasks = tuple(self._unsettled)
         await asyncio.wait(tasks)
         failed = [error for task in tasks if not task.cancelled() and (error := task.exception())]
         if failed:

@@ -32,9 +32,9 @@ from mcprev.workers.record import (
     MAX_PLACES,
     SharedRecord,
     decode,
-    digest_of,
     key_of,
     new_record,
+    owner_of,
     write_record,
 )
 from mcprev.workers.session import SharedSession
@@ -156,7 +156,7 @@ class SharedSessions(Sessions):
     async def _store(self, session: SharedSession, client: str | None) -> None:
         """Store a session that was opened here."""
         log, number = await self.changes.latest(), await self.worker.start()
-        state, principal = session.protocol.session.record(), digest_of(session.principal, session.id)
+        state, principal = session.protocol.session.record(), owner_of(session.principal, session.id)
         record = session.record
         index = self._client(client)
         record.value = new_record(state, principal, index, [log.epoch, log.number], number)
@@ -200,7 +200,7 @@ class SharedSessions(Sessions):
                 value.get("format"),
             )
             return None
-        if value["principal"] != digest_of(principal, session_id) or value["next"] >= MAX_PLACES:
+        if value["principal"] != owner_of(principal, session_id) or value["next"] >= MAX_PLACES:
             return None
         refused = self.make_room(None, cast("Any", None))
         if refused is not None:

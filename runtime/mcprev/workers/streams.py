@@ -303,5 +303,5 @@ class StreamReader:
 
 def unanswered(ids: Sequence[Json], answered: Collection[Json]) -> list[Json]:
     """Return the ids without those that were answered; 1 is not "1"."""
-    known = {(type(each), each) for each in answered}
+    known: set[object] = {(type(each), each) for each in answered}
     return [each for each in ids if (type(each), each) not in known]
