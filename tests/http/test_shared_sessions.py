@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,17 +18,18 @@ from typing import Any
 import pytest
 
 import mcprev
+from api.authors import text
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.errors import RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.workers.record import key_of
+from mcprev.workers.record import BLOCK, key_of
 from mcprev.workers.sessions import SharedSessions
 from mcprev.workers.worker import LEASE
 from named import A, B, C, D
 from requirements import req
 from running import run, until
-from served import QUICK, Served, who
+from served import QUICK, Served, who, work as served_work
 from workers import Front, memory, work as work_within
 
 Make = Callable[..., Front]
@@ -271,7 +273,7 @@ def test_a_worker_that_unloads_a_session_does_not_end_it() -> None:
     async def test(handler: Served, make: Make) -> None:
         async def counts(ctx: mcprev.Context, params: Any) -> Any:
             count = await ctx.session.update("count", lambda count: count + 1, default=0)
-            return mcprev_text(count)
+            return text(count)
 
         vars(handler)["do_counts"] = counts
         front = make()
@@ -283,12 +285,6 @@ def test_a_worker_that_unloads_a_session_does_not_end_it() -> None:
         assert (await at(front, client, 2).post(request("ping")).done()).status == 404
 
     work(test, memory)
-
-
-def mcprev_text(value: object) -> Any:
-    from api.authors import text
-
-    return text(str(value))
 
 
 async def client_ends(client: Client) -> None:
@@ -630,3 +626,190 @@ def test_store_restarted_with_data_loss() -> None:
         return stores[-1]
 
     work(test, store)
+
+
+# -- from outside of requests ------------------------------------------------------------------------------
+
+
+@req("HTTP-12", at=D)
+def test_a_session_is_notified_from_any_process() -> None:
+    """A web request that completes an elicitation may reach a process that has not loaded the session."""
+
+    async def test(handler: Served, make: Make) -> None:
+        ids: list[str | None] = []
+
+        async def identifies(ctx: mcprev.Context, params: Any) -> Any:
+            ids.append(ctx.session_id)
+            return text("")
+
+        vars(handler)["do_identifies"] = identifies
+        front = make()
+        client = await Client(front).open(NEWEST)
+        await client.call("identifies").done()
+        (session_id,) = ids
+        assert session_id == client.session["mcp-session-id"]
+        stream = await at(front, client, 0).send("GET").begun()
+        method, params = "notifications/elicitation/complete", {"elicitationId": "e"}
+        for app in front.apps:
+            server = app.server
+            assert isinstance(server, mcprev.Server)
+            assert await server.notify_session(session_id, method, params)
+            assert not await server.notify_session(session_id, "notifications/no_such", params)
+            assert not await server.notify_session("another", method, params)
+        await stream.heard(3)
+        assert stream.messages == [{"jsonrpc": "2.0", "method": method, "params": params}] * 3
+        stream.disconnect()
+        await stream.done()
+
+    work(test, memory)
+
+
+@req("HTTP-12", at=D)
+def test_without_a_store_a_session_is_notified_in_its_process() -> None:
+    async def test(handler: Served, make: Any) -> None:
+        app = make()
+        client = await Client(app).open(NEWEST)
+        stream = await client.send("GET").begun()
+        method, params = "notifications/elicitation/complete", {"elicitationId": "e"}
+        server = app.server
+        assert await server.notify_session(client.session["mcp-session-id"], method, params)
+        assert not await server.notify_session("another", method, params)
+        await stream.heard(1)
+        assert stream.messages == [{"jsonrpc": "2.0", "method": method, "params": params}]
+        stream.disconnect()
+        await stream.done()
+
+    served_work(test)
+
+
+# -- bounds ------------------------------------------------------------------------------------------------
+
+
+@req("STDIO-9", "SEC-6", "HTTP-15")
+@later
+def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:
+    """Nothing is pushed out of the log that the client reads elsewhere, however fast the handler is."""
+    count = 1_500
+
+    async def test(handler: Served, make: Make) -> None:
+        async def produces(ctx: mcprev.Context, params: Any) -> Any:
+            await ctx.log("error", "begin")
+            await handler.gate.wait()
+            for number in range(count):
+                await ctx.log("error", {"number": number})
+            return text("the answer")
+
+        vars(handler)["do_produces"] = produces
+        front = make(defer=QUICK)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("produces")
+        await running.heard(1)
+        running.disconnect()
+        again = await back(at(front, client, 1), running.events[-1].id).begun()
+        await asyncio.sleep(0.5)
+        handler.gate.set()
+        await again.done()
+        numbers = [message["params"]["data"]["number"] for message in again.messages[:-1]]
+        assert numbers == list(range(count))
+        assert again.text == "the answer" if len(again.answers) == 1 else False
+        await running.done()
+
+    for modes in ({}, {"news_delay": 0.03}):
+        work(test, partial(memory, **modes))
+
+
+@req("BASE-5")
+def test_ids_go_on_in_another_place_when_one_is_used_up() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(NEWEST)
+        await at(front, client, 0).request("ping").done()
+        (session,) = sessions_of(front.apps[0])._by_key.values()
+        place = int(next(p for p, w in session.record.value["places"].items() if w == session._worker.number))
+        ids = session._question_ids
+        found = [next(ids) for _ in range(BLOCK // 2)]
+        await asyncio.sleep(0.1)
+        found += [next(ids) for _ in range(BLOCK)]
+        assert len(set(found)) == len(found)
+        assert found[0] == place * BLOCK + 1
+        assert await session.record.refresh()
+        mine = [int(p) for p, w in session.record.value["places"].items() if w == session._worker.number]
+        assert {id_ // BLOCK for id_ in found} < set(mine)
+        with pytest.raises(StoreError, match="no ids left"):
+            deque(ids, maxlen=0)  # the event loop has no time to ask the store
+
+    work(test, memory)
+
+
+@req("PING-2")
+def test_only_the_worker_with_the_get_stream_pings_and_no_answer_ends_nothing() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(NEWEST)
+        for number in range(3):
+            await at(front, client, number).request("ping").done()
+        stream = await at(front, client, 0).send("GET").begun()
+        await stream.heard(1)
+        await asyncio.sleep(1)
+        assert [message["method"] for message in stream.messages] == ["ping"]
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": stream.messages[0]["id"], "result": {}}
+        assert (await at(front, client, 1).post(answer).done()).status == 202
+        await stream.heard(2)
+        await asyncio.sleep(30)
+        assert stream.complete
+        for number in range(3):
+            assert (await at(front, client, number).request("ping").done()).result == {}
+
+    work(test, memory, ping_interval=5.0)
+
+
+@req("HTTP-28", "AUTH-1", "SSE-4", at=A)
+def test_what_is_posted_to_another_worker_keeps_its_sender_and_leaves_its_credentials(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Principal, scopes and headers arrive; the token and cookies are not in the store."""
+    found: list[Any] = []
+
+    async def test(handler: Served, make: Make) -> None:
+        async def looks(ctx: mcprev.Context, params: Any) -> Any:
+            assert ctx.access is not None
+            found.append((ctx.principal, sorted(ctx.access.scopes), dict(ctx.headers)))
+            return text("")
+
+        vars(handler)["do_looks"] = looks
+        auth = mcprev.StaticTokens({"secret-token": {"subject": "ann", "scopes": ["read"]}})
+        front = make(sse=True, auth=auth)
+        headers = {"authorization": "Bearer secret-token", "cookie": "secret-cookie", "x-place": "here"}
+        stream = Client(front.apps[0]).send("GET", None, headers, path="/sse")
+        await until(lambda: len(stream.events) == 1)
+        query = stream.events[0].data.decode().partition("?")[2]
+        elsewhere = Client(front.apps[1])
+        for body in (
+            initialize(revision_named(A)),
+            notification("notifications/initialized"),
+            request("tools/call", {"name": "looks"}, 7),
+        ):
+            done = await elsewhere.send("POST", body, headers, path="/messages", query=query).done()
+            assert done.status == 202
+        await stream.heard(2)
+        assert stream.messages[1]["id"] == 7
+        malformed = {"jsonrpc": "2.0", "id": 5}
+        done = await elsewhere.send("POST", malformed, headers, path="/messages", query=query).done()
+        assert (done.status, done.error["code"]) == (400, -32600)
+        held = [record.record.value for record in stores[-1]._held.values()]
+        held += [value for log in stores[-1]._logs.values() for _, value in (*log.needed, *log.droppable)]
+        assert held
+        assert not any(b"secret" in value for value in held)
+        stream.disconnect()
+        await stream.done()
+
+    stores: list[mcprev.MemoryStore] = []
+
+    def store() -> mcprev.MemoryStore:
+        stores.append(memory())
+        return stores[-1]
+
+    work(test, store)
+    ((principal, scopes, headers),) = found
+    assert (principal, scopes, headers["x-place"]) == ("ann", ["read"], "here")
+    assert not {"authorization", "cookie"} & headers.keys()

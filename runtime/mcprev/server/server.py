@@ -451,8 +451,8 @@ class Server:
         """Send a notification to the client of a session, whichever process serves it; return False if there is none.
 
         For what completes after its request: `session_id` is the `ctx.session_id` of that request, `method` such as
-        `notifications/elicitation/complete`, and `params` are in the types of the latest revision. It is also False
-        if the revision of the session does not have the method. Raises `StoreError` if the `store` fails.
+        `notifications/elicitation/complete`, and `params` are in the types of the latest revision that has it. It is also
+        False if the revision of the session does not have the method. Raises `StoreError` if the `store` fails.
         """
         from mcprev.workers.notifying import notify_session
 

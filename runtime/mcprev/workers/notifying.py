@@ -48,5 +48,7 @@ async def notify_session(
 
 
 def _params(method: str, params: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    if method not in LATEST.methods:
+        return params
     found: dict[str, Json] = convert(params, method, PayloadKind.PARAMS, from_=LATEST, to=revision)
     return found

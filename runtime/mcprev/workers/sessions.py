@@ -19,6 +19,7 @@ from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.protocol.subscriptions import Changed
 from mcprev.stores.changes import SharedChanges
+from mcprev.stores.memory import MemoryStore
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
@@ -85,7 +86,9 @@ class SharedSessions(Sessions):
         self.store: Store = cast("Store", server.store)
         self.resumable: bool = settings.events is not None
         """Whether streams of requests can be resumed."""
-        self.worker: Worker = Worker(self.store, self._take, self._lapsed)
+        # Workers that share the memory of a process need no thread: its event loop is that of all of them.
+        release = None if isinstance(server.records, MemoryStore) else self.store.aclose
+        self.worker: Worker = Worker(self.store, self._take, self._lapsed, release)
         limits: Any = {"limit": self._limit, "per_client": self._per_client}
         self.quotas: Quotas = Quotas(self.store, INDEX, ttl=self._idle, evict=self._end_idlest, **limits)
         self.sse: SharedSseSessions = SharedSseSessions(

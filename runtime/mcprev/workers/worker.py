@@ -11,6 +11,7 @@ import itertools
 import json
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final, cast
@@ -18,7 +19,7 @@ from typing import Final, cast
 from mcprev.core.limits import CLOSE
 from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import Json, StoreError
-from mcprev.stores.leases import Lease, is_alive
+from mcprev.stores.leases import Lease, LeaseThread, is_alive
 
 LEASE: Final = 10.0
 """Seconds after which a worker counts as dead that has not renewed its lease."""
@@ -46,12 +47,15 @@ class Worker:
         store: Store,
         handle: Callable[[dict[str, Json]], Awaitable[Json]],
         lapsed: Callable[[bool], None],
+        release: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`handle` serves a message of another worker, and returns the answer.
 
         `lapsed` is called when the lease has ended, with whether the store has lost its data. If not, others may have
-        ended what this worker was doing.
+        ended what this worker was doing. With `release`, which releases what an event loop holds of the store, a thread
+        renews the lease while a handler blocks the event loop.
         """
+        self._release, self._renewed = release, 0.0
         self._store, self._handle, self._lapsed = store, handle, lapsed
         self.number: int = 0
         """The number of the worker; 0 while it has none."""
@@ -161,15 +165,21 @@ class Worker:
 
     async def _renew(self, lease: Lease) -> None:
         loop = asyncio.get_running_loop()
+        thread = LeaseThread(lease.renew, self._release, lambda: self._renewed, RENEW)
         renewed, alive = loop.time(), True
-        while alive:
-            await asyncio.sleep(RENEW)
-            try:
-                alive = await lease.renew()
-                renewed = loop.time()
-            except StoreError as error:
-                _logger.warning("the lease of a worker cannot be renewed: %s", error)
-                alive = loop.time() - renewed < LEASE
+        try:
+            while alive:
+                self._renewed = time.monotonic()
+                thread.keep()
+                await asyncio.sleep(RENEW)
+                try:
+                    alive = await lease.renew()
+                    renewed = loop.time()
+                except StoreError as error:
+                    _logger.warning("the lease of a worker cannot be renewed: %s", error)
+                    alive = loop.time() - renewed < LEASE
+        finally:
+            thread.end()
         lost = False
         with suppress(StoreError):
             lost = not await lease.holds_store()

@@ -1,0 +1,84 @@
+"""Jobs that one process of a server does at a time, such as a sweep every hour."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from mcprev.core.store import Records
+from mcprev.errors import StoreError
+
+LEASE: Final = 15.0
+"""Seconds for which a process is the leader after it has last said so."""
+RENEW: Final = 3.0
+"""Seconds between two attempts to become or to stay the leader."""
+_logger: Final = logging.getLogger("mcprev.workers")
+
+
+async def run_as_leader(records: Records, name: str, job: Callable[[], Awaitable[object]]) -> None:
+    """Run a job in one process at a time of all that call this with the same store and name; wait while another does.
+
+    `records` is the store, such as `server.store` or `ctx.store`. Each process calls this in a task of its own, for example
+    in its lifespan, and cancels it at the end. If the process that runs the job ends, another one begins it within 15 s;
+    if it is cancelled, within 3 s. A process that cannot say any more that it runs the job, because the store is away,
+    cancels it before another one may begin, and waits again. One that was frozen for so long cancels it when it goes on.
+
+    Returns when the job has returned here, and raises what the job raises. The other processes go on then: a job that is
+    to be done once for all time has to note in the store that it is done.
+    """
+    key, token = f"leader/{name}", secrets.token_bytes(16)
+    while True:
+        version = await _claimed(records, key, token, name)
+        running = asyncio.ensure_future(job())
+        try:
+            while version and not running.done():
+                version = await _stay(records, key, token, version, running)
+        finally:
+            cancelled = running.cancel()
+            await asyncio.wait({running})
+            with suppress(StoreError):
+                await records.remove(key, seen=version)
+        if not cancelled:
+            await running
+            return
+        _logger.warning("this process does not run the job '%s' any more; another one may", name)
+
+
+async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
+    """Wait until no other process runs the job, and return the version of the record that says that this one does."""
+    while True:
+        try:
+            version = await records.write(key, token, seen=0, ttl=LEASE)
+        except StoreError as error:
+            _logger.warning("it cannot be found out which process runs the job '%s': %s", name, error)
+            version = None
+        if version is not None:
+            return version
+        await asyncio.sleep(RENEW)
+
+
+async def _stay(
+    records: Records, key: str, token: bytes, version: int, running: asyncio.Future[object]
+) -> int:
+    """Wait a moment, then stay the leader; return the new version, 0 if another one may be the leader soon."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LEASE / 2
+    while not running.done():
+        await asyncio.wait({running}, timeout=RENEW)
+        try:
+            renewed = await records.write(key, token, seen=version, ttl=LEASE)
+            if renewed is not None:
+                return renewed
+            found = await records.read(key)
+            if found is None or found.value != token:
+                return 0
+            version = found.version  # an earlier attempt has written it without saying so
+        except StoreError as error:
+            _logger.warning("the leader cannot renew its lease: %s", error)
+            if loop.time() >= until:
+                return 0
+    return version
