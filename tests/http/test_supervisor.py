@@ -288,6 +288,7 @@ def test_a_supervisor_stops_what_has_not_started_yet(tmp_path: Path, monkeypatch
     run(main())
 
 
+@req("HTTP-3", everywhere=True)
 def test_only_a_supervisor_makes_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT, raising=False)
     assert this_worker() is None
@@ -305,6 +306,7 @@ def test_only_a_supervisor_makes_a_worker(monkeypatch: pytest.MonkeyPatch) -> No
         assert ENVIRONMENT not in os.environ  # of what this process starts, none is a worker
 
 
+@req("HTTP-3", everywhere=True)
 def test_a_worker_reads_what_its_supervisor_says(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = socket.socketpair()
     settings = WorkerSettings(number=2, workers=3, listening=one.detach(), link=two.detach(), reports=True)

@@ -196,6 +196,7 @@ def made(*revisions: str, **options: object) -> mcprev.Server:
     return mcprev.App("a", "1", revisions=revisions or None, **options).server  # type: ignore[arg-type]
 
 
+@req("HTTP-3", everywhere=True)
 def test_several_workers_need_a_store_for_what_clients_need_at_each(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,6 +216,7 @@ def test_several_workers_need_a_store_for_what_clients_need_at_each(
     assert "pass --store URL" in checked(made(store=mcprev.MemoryRecords()))
 
 
+@req("HTTP-3", everywhere=True)
 def test_a_server_that_cannot_be_served_says_so_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(f"{APP}:with_sessions", 3, cwd=tmp_path, wait=False) as server:
@@ -231,6 +233,7 @@ def said(*arguments: str, **environment: str) -> Result:
     return done
 
 
+@req("HTTP-3", everywhere=True)
 def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "require --http" in said("--workers", "2").output
     assert "require --http" in said("--health").output
@@ -247,6 +250,7 @@ def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.Mo
     assert "which Windows has not" in said("--http", "8000", "--workers", "2").output
 
 
+@req("HTTP-3", everywhere=True)
 def test_the_store_of_the_command_replaces_that_of_the_server(tmp_path: Path) -> None:
     """Also on stdio, where what one process has stored is there for the next."""
     module = (
