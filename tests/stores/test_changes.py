@@ -403,7 +403,7 @@ def test_closing_waits_for_what_is_published_in_bounded_time(monkeypatch: pytest
 
 def test_a_server_of_several_loops_one_after_the_other_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """The lock of one loop does not hold up the next one."""
-    store = mcprev.MemoryRecords()
+    store = Unreliable()
     one, other = Worker(store), Worker(store)
 
     async def main() -> None:

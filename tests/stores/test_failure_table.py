@@ -23,7 +23,7 @@ import pytest
 import mcprev
 from api.wire import Answer, served
 from api.workers import loop_records
-from mcprev import MemoryRecords, Store, open_store
+from mcprev import MemoryRecords, Store, StoreError, open_store
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.revisions import Revision
 from mcprev.stores import tasks as module
@@ -233,6 +233,34 @@ def test_worker_frozen_beyond_its_lease_goes_on(row: Revision, meanwhile: str) -
             made.author.gate.set()
             task = await made.start(0, "slow")
             await made.comes_to(1, task, "completed")
+
+    run(main())
+
+
+@each_kind
+def test_worker_that_cannot_write_beyond_its_lease(row: Revision) -> None:
+    """It reads that its task was ended for it, and does not overwrite that with the result that it could not store."""
+
+    async def main() -> None:
+        async with fellows(row, 2) as made:
+            task = await made.start(0, "slow")
+
+            async def fail(name: str, _key: str) -> None:
+                if name == "write":
+                    raise StoreError("the disk is full")
+
+            made.stores[0].before = fail
+            made.author.gate.set()
+            await asyncio.sleep(LEASE + 3)
+            await made.get(1, task)
+            await asyncio.sleep(SUSPECT + 1)
+            for at in (1, 0):
+                assert (await made.get(at, task))["status"] == "failed"
+            made.stores[0].before = None
+            for _ in range(5):
+                await asyncio.sleep(2)
+                for at in range(2):
+                    assert (await made.get(at, task))["status"] == "failed"
 
     run(main())
 

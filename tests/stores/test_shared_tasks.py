@@ -444,6 +444,14 @@ def test_a_record_that_holds_something_else_is_an_error_of_the_store(value: byte
     run(main())
 
 
+def test_a_task_of_another_form_is_refused_with_both_forms() -> None:
+    """Another version of the library has stored it."""
+    task = tasks.begin(0, ttl=None, poll=None, owner=None, session=None)
+    value = json.dumps({**json.loads(encode_task(task)), "format": 2}).encode()
+    with pytest.raises(StoreError, match="has the form 2, not 1"):
+        decode_task(Record(value, 1))
+
+
 def test_a_record_of_another_task_is_no_answer() -> None:
     async def main() -> None:
         store = Unreliable()
@@ -694,6 +702,48 @@ def test_a_long_list_loses_what_is_gone_then_the_oldest_that_have_ended_and_neve
         for task in ended[:2]:
             assert await one.load(task.id) is None
         await stop(attending)
+
+    run(main())
+
+
+def test_a_list_that_is_full_loses_those_that_are_gone_also_where_it_knows_their_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_LISTED", 3)
+
+    async def main() -> None:
+        one = Worker(Unreliable())
+        ended, running = await one.start(), await one.start()
+        await one.end(ended)
+        entries = [(ended.id, False), ("gone", False), (running.id, True)]
+        assert await one._tidied(entries) == [(ended.id, False), (running.id, True)]
+        monkeypatch.setattr(module, "MAX_LISTED", 4)
+        assert await one._tidied(entries) == entries, "nothing is read for a list that has room"
+
+    run(main())
+
+
+def test_a_list_is_kept_for_a_bounded_time_though_a_clock_was_years_ahead() -> None:
+    async def main() -> None:
+        store = Unreliable()
+        one = Worker(store)
+        with pytest.MonkeyPatch.context() as patch:
+            true = time.time
+            patch.setattr(time, "time", lambda: true() + 1e9)
+            await one.start()
+        await one.start()
+        assert max(ttl or 0 for key, _, ttl in store.writes if key.startswith("tasks/")) <= LONGEST
+
+    run(main())
+
+
+def test_tasks_of_nobody_are_in_no_list_and_count_for_nobody() -> None:
+    async def main() -> None:
+        store = Unreliable()
+        one = Worker(store)
+        for _ in range(MOST + 1):
+            await one.start(None)
+        assert not [key for key, _, _ in store.writes if key.startswith("tasks/")]
 
     run(main())
 

@@ -1,7 +1,7 @@
 """The interfaces of stores: what requests, sessions and processes share.
 
-`Records` are replaced by compare-and-set: enough for `ctx.session` and logins. A `Store` has logs too, and lists records:
-what the workers of one server need.
+`Records` are replaced by compare-and-set: enough for `ctx.session`, logins, tasks and changes. A `Store` has logs too, and
+lists records: what the workers of one server need to share sessions.
 """
 
 from __future__ import annotations

@@ -229,9 +229,8 @@ class TaskManager(RunningTasks):
         else:
             task = await self.store.load(name) if isinstance(name, str) else None
             if running is not None and (task is None or not task.ended):
-                task = (
-                    running.task
-                )  # newer than the stored record; it may have ended since the store was read
+                # Newer than the stored record; it may have ended since the store was read.
+                task = running.task
         return task if task is not None and task.owner == principal_of(incoming) else None
 
     async def _get(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
