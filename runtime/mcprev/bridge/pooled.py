@@ -40,6 +40,7 @@ from mcprev.errors import (
     Json,
     McpError,
     RpcError,
+    one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import SEVERITY, declares
@@ -89,7 +90,9 @@ class Pooled:
         caller = upstream.caller_of(notified.origin) or upstream.holder
         request = None if caller is None else caller.request
         if caller is None or request is None:
-            logger.debug("'%s' of the server belongs to no request of a client; it is dropped", method)
+            logger.debug(
+                "'%s' of the server belongs to no request of a client; it is dropped", one_line(method)
+            )
             return
         pair = self._relay.pair(request.revision, upstream.revision)
         if method == LOG and not _wants_level(request, params.get("level")):
@@ -502,7 +505,7 @@ class StatelessClients:
             try:
                 params = pair.to_client(item, method, PayloadKind.PARAMS)
             except ConversionError as wrong:
-                logger.warning("an elicitation of the server cannot be converted: %s", wrong)
+                logger.warning("an elicitation of the server cannot be converted: %s", one_line(wrong))
                 return None
             questions[f"visit-{number}"] = {"method": method, "params": params}
         return input_required(questions, None)
@@ -537,7 +540,11 @@ class StatelessClients:
                 try:
                     await receiver.subscribe(upstream, uri, more=1)
                 except RpcError as error:
-                    logger.debug("the server does not let clients subscribe to '%s': %s", uri, error)
+                    logger.debug(
+                        "the server does not let clients subscribe to '%s': %s",
+                        one_line(uri),
+                        one_line(error),
+                    )
                 else:
                     subscribed.append(uri)
             if member in accepted:
@@ -562,7 +569,7 @@ class StatelessClients:
             for uri in subscribed if upstream.alive else ():
                 await receiver.subscribe(upstream, uri, more=-1)
         except McpError as error:
-            logger.debug("a subscription could not be ended: %s", error)
+            logger.debug("a subscription could not be ended: %s", one_line(error))
         finally:
             self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
 

@@ -21,6 +21,7 @@ from mcprev.errors import (
     McpError,
     MethodNotFound,
     RpcError,
+    one_line,
 )
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
 from mcprev.protocol.request_state import RequestStateSealer
@@ -208,7 +209,7 @@ def progress_to(waiting: Callable[[], Exchange | None], pair: Pair) -> Listener:
         try:
             found = pair.to_client({**params, "progressToken": token}, PROGRESS, PayloadKind.PARAMS)
         except ConversionError as error:
-            logger.warning("progress of the server is dropped: %s", error)
+            logger.warning("progress of the server is dropped: %s", one_line(error))
         else:
             exchange.send(PROGRESS, found)
 
@@ -259,8 +260,8 @@ def wire_error(
     if isinstance(error, ConversionError):
         return InternalError(f"what the other side sent cannot be converted: {error}").to_wire()
     if isinstance(error, McpError):
-        logger.warning("'%s' failed: %s", method, error)
+        logger.warning("'%s' failed: %s", one_line(method), one_line(error))
         first = mask_text(str(error).partition("\n")[0])[:300]
         return InternalError(f"the server behind the bridge did not answer: {first}").to_wire()
-    logger.error("'%s' failed", method, exc_info=error)
+    logger.error("'%s' failed", one_line(method), exc_info=error)
     return InternalError("Internal error").to_wire()

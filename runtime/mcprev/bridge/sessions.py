@@ -37,6 +37,7 @@ from mcprev.errors import (
     McpError,
     MethodNotFound,
     RpcError,
+    one_line,
 )
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -213,7 +214,9 @@ class SessionPeer:
             return  # what belongs to the listen stream has come with it
         pair = self.pair(upstream)
         if not pair.has(method):
-            logger.debug("'%s' of the server is dropped: %s has no such notification", method, pair.client)
+            logger.debug(
+                "'%s' of the server is dropped: %s has no such notification", one_line(method), pair.client
+            )
             return
         found = pair.to_client(params, method, PayloadKind.PARAMS)
         caller = upstream.caller_of(notified.origin) if method not in BY_METHOD else None
@@ -431,10 +434,10 @@ class SessionPeer:
                 try:
                     await upstream.call(LISTEN, params, total=None, listener=take)
                 except RpcError as error:
-                    logger.debug("the server does not send changes: %s", error)
+                    logger.debug("the server does not send changes: %s", one_line(error))
                     return
                 except McpError as error:
-                    logger.debug("the stream of changes was lost: %s", error)
+                    logger.debug("the stream of changes was lost: %s", one_line(error))
                 settle()
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _MOST)

@@ -23,6 +23,7 @@ from mcprev.errors import (
     InternalError,
     Json,
     McpError,
+    one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
@@ -102,7 +103,7 @@ class _ServerMessages:
         try:
             self._upstream.receiver.notified(notified)
         except ConversionError as error:
-            logger.warning("'%s' of the server is dropped: %s", notified.method, error)
+            logger.warning("'%s' of the server is dropped: %s", one_line(notified.method), one_line(error))
         return False
 
     async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:

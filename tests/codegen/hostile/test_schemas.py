@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import json
 import re
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_h
 
 import pytest
 
+import mcprev_codegen
 import mini
 from hostile import CALL, HOSTILE, MIXED
 from mcprev_codegen.build import packages as pipeline
@@ -29,8 +31,9 @@ from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import rendering
 from mcprev_codegen.emit.targets import types_only
 from mcprev_codegen.emit.targets.table import LIBRARIES
-from mcprev_codegen.errors import InputError, SchemaError
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts.names_file import NAMES_FILE
 from mcprev_codegen.facts.overlay_file import FACETS, load_overlay
 from mcprev_codegen.inputs import Pin, SchemaFolder, folder as folders
 from mcprev_codegen.inputs.folder import PINS
@@ -164,6 +167,12 @@ def harmless(texts: Sequence[str]) -> list[str]:
 
 Files: TypeAlias = "dict[str, str]"
 LATER: Final = "2099-01-02"
+GIVEN: Final = """
+[types]
+{text} = "Other"
+[members]
+{given} = "given"
+"""
 PINNED: Final = ("location", "commit", "sha256", "spec")
 """What a pin says, but for the digest of the contract beside it."""
 OVERLAY: Final = """
@@ -270,6 +279,7 @@ def pins(out: Path, texts: Sequence[str], members: Sequence[str] | None = None) 
         "fragment": toml(f"other?: {quoted(texts[0])};"),
         "member": toml(f"{quoted(f'm{member}/x')}?: string;"),
         "member_pointer": toml(f"Thing0.m{member}/x"),
+        "given": toml(f"m{member}/x"),
         "tag": toml(f"k{member}/x"),
         "capability": toml(capability(0, member)),
         "capability_pointer": toml(f"run{texts[0]}/0#capability"),
@@ -279,6 +289,7 @@ def pins(out: Path, texts: Sequence[str], members: Sequence[str] | None = None) 
     overlay = OVERLAY.replace("[[entry]]\n", f'[[entry]]\nsince = "{LATER}"\n')
     (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
     (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
+    (inputs / NAMES_FILE).write_text(GIVEN.format(**values), encoding="utf-8")
     found = (inputs / PINS).read_text(encoding="utf-8")
     (inputs / PINS).write_text(
         re.sub(
@@ -460,6 +471,8 @@ WORDS: Final = {
     "Prim.name": "one of the keywords", "Derived.kind": "one of the generic types of TypeScript",
     "IndexSig.key": "a name of TypeScript that is used nowhere", "Module.warnings": "printed; see test_text.py",
     "overlay.toml:entry.since": "the name of a revision", "overlay.toml:entry.until": "the name of a revision",
+    "names.toml:types.KEY": "a name in Python",
+    "names.toml:members.KEY": "a name in Python",
     "revisions.toml:KEY.contract": "a digest that is compared",
     "#alternate": "the name of a type",
 }  # fmt: skip
@@ -478,7 +491,7 @@ def declared_places(hint: Any, at: str) -> Iterator[str]:
             yield from declared_places(inner, f"{at}.{name}" if at[-1] != ":" else f"{at}{name}")
     elif get_origin(hint) in (dict, list):
         if get_origin(hint) is dict:
-            yield f"{at}.KEY"
+            yield f"{at}.KEYS"
         yield from declared_places(get_args(hint)[-1], f"{at}.KEY" if get_origin(hint) is dict else at)
     else:
         yield at
@@ -493,12 +506,21 @@ def marked_places(value: Any, at: str) -> Iterator[str]:
             yield from marked_places(getattr(value, each.name), f"{type(value).__name__}.{each.name}")
     elif isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
-            yield from marked_places(key, f"{at}.KEY")
+            yield from marked_places(key, f"{at}.KEYS")
             for name in (key, "KEY"):
                 yield from marked_places(item, f"{at}.{name}" if at[-1:] != ":" else f"{at}{name}")
     elif isinstance(value, list | tuple):
         for item in cast("Sequence[object]", value):
             yield from marked_places(item, at)
+
+
+def tables() -> Iterator[str]:
+    """The names of all files of a schema folder that some module reads."""
+    room = Path(mcprev_codegen.__file__).parent
+    for path in room.rglob("*.py"):
+        for found in re.finditer(r"folder\.table\((\w+),", path.read_text(encoding="utf-8")):
+            module = ".".join(("mcprev_codegen", *path.relative_to(room).with_suffix("").parts))
+            yield getattr(importlib.import_module(module), found[1])
 
 
 def test_the_hostile_texts_are_in_every_place_that_holds_text(
@@ -534,7 +556,7 @@ def test_the_hostile_texts_are_in_every_place_that_holds_text(
     expected |= {f"#{facet}" for facet in FACETS}
     expected |= {f"{PINS}:KEY.{name}" for name in Pin.__dataclass_fields__ if name != "revision"}
     expected |= {place for name, kind in kinds if name != PINS for place in declared_places(kind, f"{name}:")}
-    assert {name for name, _ in kinds} == {"overlay.toml", "descriptions.toml", PINS}
+    assert {name for name, _ in kinds} == set(tables())
     assert expected - found == NO_TEXT.keys() | WORDS.keys()
     assert set(NO_TEXT.values()) <= REFUSED.keys()
 
@@ -662,6 +684,21 @@ def test_what_can_be_no_name_or_number_is_refused_where_it_stands(tmp_path: Path
     lines = path.read_text(encoding="utf-8").split("\n")
     assert caught.value.source_line == lines[caught.value.line - 1]
     assert caught.value.line >= mini.SOURCE.count("\n")
+    assert not (tmp_path / OUT).exists()
+
+
+@pytest.mark.parametrize("kind", ["types", "members"])
+@pytest.mark.parametrize(
+    "name", ["a b", '"', f"x; {CALL}", f"x\n{CALL}", "class", "é", "__init__", "self.x", "\ufb01"]
+)
+def test_what_can_be_no_name_is_refused_among_those_that_are_given_too(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    pins = mini.write_folder(tmp_path)
+    given = {"types": "Thing", "members": "size"}[kind]
+    (pins / NAMES_FILE).write_text(f"[{kind}]\n{given} = {toml(name)}\n", encoding="utf-8")
+    with pytest.raises(CodegenError):
+        pipeline.generate(SchemaFolder(pins), tmp_path / OUT)
     assert not (tmp_path / OUT).exists()
 
 
