@@ -75,7 +75,7 @@ def planned_changes(tree: Tree) -> Plan:
     return Plan(tree, tuple(sorted(written)), tuple(sorted(deleted)), tuple(sorted(foreign)))
 
 
-def carry_out(plans: Sequence[Plan]) -> None:
+def apply_plans(plans: Sequence[Plan]) -> None:
     """Carry out the changes. An error or a kill before the first move changes nothing."""
     staged: list[tuple[Path, Path]] = []
     folders = [_staging(p.tree.target) for p in plans if p.written or p.deleted]

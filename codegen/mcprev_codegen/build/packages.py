@@ -15,12 +15,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.build.output_folder import Tree, carry_out, planned_changes
+from mcprev_codegen.build.output_folder import Tree, apply_plans, planned_changes
 from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
 from mcprev_codegen.checkout import Decision, decision_status, missing_steps
 from mcprev_codegen.emit import TARGETS, RevisionChain, project_file
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.facts import Revision, dated, load_extension, load_pinned
+from mcprev_codegen.facts import Revision, dated, load_custom, load_pinned
 from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, resolved, write_new
 from mcprev_codegen.python import is_identifier
 
@@ -61,14 +61,14 @@ def generate(
     only: Sequence[str] = (),
     *,
     target: str = DEFAULT_TARGET,
-    extension: Revision | None = None,
+    custom: Revision | None = None,
     docs: Path | None = None,
     write: bool = True,
     report: ReportProgress = lambda _name, _done, _all: None,
 ) -> Result:
     """Generate the pinned revisions (or `only` some of them) into the package folder `out`, for one of `TARGETS`.
 
-    The files next to the packages are written unless `only` is given and the folder has an index. `extension` is a file
+    The files next to the packages are written unless `only` is given and the folder has an index. `custom` is a file
     that is not pinned, to generate instead. `docs` is the folder of the pages that compare revisions; if it is given,
     the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
     the changes. Raises `CodegenError`, with nothing written.
@@ -81,12 +81,12 @@ def generate(
     names = list(load_pins(folder))
     if unknown := [name for name in only if name not in names]:
         raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
-    wanted = [extension.name] if extension else [name for name in names if not only or name in only]
+    wanted = [custom.name] if custom else [name for name in names if not only or name in only]
     if not wanted:
         raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
-    job = _Job(target, extension, pinned, [name for name in dated(folder) if name not in status.pending])
+    job = _Job(target, custom, pinned, [name for name in dated(folder) if name not in status.pending])
     plans = [planned_changes(_tree(job, out, wanted, status.pending, report, whole=not only))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
@@ -96,7 +96,7 @@ def generate(
         )
         skeletons = missing_steps(folder, pinned, status.pending)
     if write:
-        carry_out(plans)
+        apply_plans(plans)
         for path, text in skeletons.items():
             write_new(path, text)
     if skeletons and write:
@@ -106,8 +106,8 @@ def generate(
         (*(p.tree.target / name for p in plans for name in p.written), *skeletons),
         tuple(p.tree.target / name for p in plans for name in p.deleted),
         tuple(p.tree.target / name for p in plans for name in p.foreign),
-        () if extension else status.decisions,
-        extension.warnings if extension else (),
+        () if custom else status.decisions,
+        custom.warnings if custom else (),
     )
 
 
@@ -127,7 +127,7 @@ def generate_project(
 
     The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
     not changed, so that it can be a project with files of its own. `name`, `like`, `overlay` and `names` are those of
-    `facts.load_extension`. Raises as `generate` does.
+    `facts.load_custom`. Raises as `generate` does.
     """
     distribution = resolved(out).name
     package = re.sub(r"[-.]+", "_", distribution)
@@ -136,16 +136,16 @@ def generate_project(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
             "or that of a package that its modules import"
         )
-    extension = load_extension(folder, schema_file, name, like, overlay=overlay, names=names)
+    custom = load_custom(folder, schema_file, name, like, overlay=overlay, names=names)
     project = out / "pyproject.toml"
     refuse_link(project)
-    result = generate(folder, out / package, target=target, extension=extension, write=write)
+    result = generate(folder, out / package, target=target, custom=custom, write=write)
     if project.exists():
         if package in project.read_text(encoding="utf-8", errors="replace"):
             return result
         warning = f"{project}: kept; it does not name the package '{package}', so add it there"
         return replace(result, warnings=(*result.warnings, warning))
-    text = project_file(distribution, package, extension, TARGETS[target].dependencies)
+    text = project_file(distribution, package, custom, TARGETS[target].dependencies)
     if write:
         write_new(project, text)
     return replace(result, files={**result.files, project: text}, written=(*result.written, project))
@@ -156,7 +156,7 @@ class _Job:
     """The inputs of every package of a run; sent to the worker processes."""
 
     target: str
-    extension: Revision | None
+    custom: Revision | None
     pinned: Mapping[str, Revision]
     """Oldest first."""
     complete: Sequence[str]
@@ -164,7 +164,7 @@ class _Job:
 
     def revision(self, name: str) -> Revision:
         """Return the revision that is not pinned if there is one, else a pinned one."""
-        return self.extension or self.pinned[name]
+        return self.custom or self.pinned[name]
 
 
 def _tree(

@@ -10,32 +10,18 @@ revisions because they do not negotiate one.
 
 from mcprev_codegen.diff.changes.model import (
     Change as Change,
-    Effect as Effect,
-    Ignored as Ignored,
-    Judgement as Judgement,
     Level as Level,
-    Names as Names,
     Place as Place,
     Report as Report,
-    Subject as Subject,
     Verdict as Verdict,
 )
-from mcprev_codegen.diff.changes.rules import (
-    Case as Case,
-    Rule as Rule,
-    RuleTable as RuleTable,
-    table as table,
-)
+from mcprev_codegen.diff.changes.rules import Case as Case, table as table
 from mcprev_codegen.diff.comparison.revisions import (
     compare as compare,
     compare_revisions as compare_revisions,
 )
 from mcprev_codegen.diff.inputs import UnknownRevisionError as UnknownRevisionError, load_input as load_input
-from mcprev_codegen.diff.report.histories import (
-    History as History,
-    HistoryEntry as HistoryEntry,
-    history as history,
-)
+from mcprev_codegen.diff.report.histories import history as history
 from mcprev_codegen.diff.report.ignoring import ignore as ignore, read_ignores as read_ignores
 from mcprev_codegen.diff.report.selection import (
     Selection as Selection,

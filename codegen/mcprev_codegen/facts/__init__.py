@@ -4,13 +4,12 @@ from mcprev_codegen.facts.descriptions import DESCRIPTIONS_FILE as DESCRIPTIONS_
 from mcprev_codegen.facts.load import (
     dated as dated,
     load_bytes as load_bytes,
-    load_extension as load_extension,
+    load_custom as load_custom,
     load_file as load_file,
     load_pinned as load_pinned,
     load_revision as load_revision,
 )
 from mcprev_codegen.facts.methods import Method as Method
-from mcprev_codegen.facts.names_file import NAMES_FILE as NAMES_FILE, load_names as load_names
 from mcprev_codegen.facts.overlay_file import OVERLAY_FILE as OVERLAY_FILE
 from mcprev_codegen.facts.revision import Revision as Revision
 from mcprev_codegen.facts.vocabulary import (

@@ -88,7 +88,7 @@ def load_bytes(
     return _derived(folder, declared, name, Problems(name, version))
 
 
-def load_extension(
+def load_custom(
     folder: SchemaFolder,
     path: Path,
     name: str | None,

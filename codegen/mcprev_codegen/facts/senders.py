@@ -92,16 +92,16 @@ class _SenderSearch:
 
     def _envelope_senders(self, name: str) -> Iterator[Side]:
         """Yield the sides that send messages of the kinds that an envelope type contains."""
-        shapes = {self._shape(o) for o in self._objects(ir.Ref(name))}
+        kinds = {self._message_kind(o) for o in self._objects(ir.Ref(name))}
         own_messages = [m for m in self.methods.values() if m.transport is Transport.JSONRPC]
         for side in Side:
             sent: set[str] = {m.kind for m in own_messages if side in m.senders}
             if any(m.kind is Kind.REQUEST and side.other in m.senders for m in own_messages):
                 sent.add("response")
-            if sent & shapes:
+            if sent & kinds:
                 yield side
 
-    def _shape(self, type_: ir.TypeExpr) -> str:
+    def _message_kind(self, type_: ir.TypeExpr) -> str:
         flat = self.schema.flatten(type_)
         if flat.get("method") is None:
             return "response"

@@ -21,7 +21,6 @@ from mcprev_codegen.ir.nodes import (
     Derived as Derived,
     Doc as Doc,
     Field as Field,
-    HoistedType as HoistedType,
     IndexSig as IndexSig,
     Interface as Interface,
     Intersection as Intersection,

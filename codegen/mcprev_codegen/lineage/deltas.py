@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
-from mcprev_codegen.lineage.normal_form import Shape, normalised
+from mcprev_codegen.lineage.normal_form import NormalForm, normalised
 from mcprev_codegen.lineage.object_places import object_children, untagged_types
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import Child, TypeDelta
@@ -132,7 +132,7 @@ def _tags(schema: Schema, child: Child, tag: str) -> Iterator[str]:
             yield str(schema.literal(member.type))
 
 
-def _fits(mine: Shape, theirs: Shape) -> bool:
+def _fits(mine: NormalForm, theirs: NormalForm) -> bool:
     """Return whether every value of one type has the same meaning in another; both types are in normal form.
 
     A type that becomes `unknown` does not fit: null may then be a value of its own.
@@ -141,17 +141,17 @@ def _fits(mine: Shape, theirs: Shape) -> bool:
         return True
     match mine, theirs:
         case ("union", *members), _:
-            return all(_fits(cast("Shape", member), theirs) for member in members)
+            return all(_fits(cast("NormalForm", member), theirs) for member in members)
         case _, ("union", *members):
-            return any(_fits(mine, cast("Shape", member)) for member in members)
+            return any(_fits(mine, cast("NormalForm", member)) for member in members)
         case ("list" | "map" as kind, item), (other_kind, other) if kind == other_kind:
-            return _fits(cast("Shape", item), cast("Shape", other))
+            return _fits(cast("NormalForm", item), cast("NormalForm", other))
         case ("lit", str() as text), ("prim", "string"):
             return text[0] in "'\""
         case ("template", _), ("prim", "string"):
             return True
         case ("tuple", *items), ("list", other):
-            return all(_fits(cast("Shape", item), cast("Shape", other)) for item in items)
+            return all(_fits(cast("NormalForm", item), cast("NormalForm", other)) for item in items)
         case _:
             return False
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts import ENVELOPE_MEMBERS, Revision
-from mcprev_codegen.lineage.normal_form import Shape, normalised
+from mcprev_codegen.lineage.normal_form import NormalForm, normalised
 from mcprev_codegen.lineage.pairs import pairing
 from mcprev_codegen.resolve import FlatType, Schema
 
@@ -34,7 +34,9 @@ def type_histories(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
                 current[name] = TypeHistory(revision.name, (), _members(revision, name, {}))
                 continue
             life = found[names[name]]
-            same = shape(revision.schema, name, names) == shape(previous.schema, names[name], {})
+            same = normalised_type(revision.schema, name, names) == normalised_type(
+                previous.schema, names[name], {}
+            )
             changed = life.changed if same else (*life.changed, revision.name)
             current[name] = TypeHistory(life.since, changed, _members(revision, name, life.members))
         found, previous = current, revision
@@ -48,14 +50,14 @@ def _members(revision: Revision, name: str, before: Mapping[str, str]) -> dict[s
     return {f.name: before.get(f.name, revision.name) for f in fields}
 
 
-def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
+def normalised_type(schema: Schema, name: str, names: Mapping[str, str]) -> NormalForm:
     """Return the normal form of a type's own members; other types are names, translated by `names`."""
     if schema.is_object(ir.Ref(name)):
         return _object(schema, schema.flat(name), names)
     return normalised(schema, ir.Ref(name), names)
 
 
-def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
+def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> NormalForm:
     fields = _own_fields(flat)
     return tuple(
         sorted((f.name, f.optional, _limits(f.tags), normalised(schema, f.type, names)) for f in fields)

@@ -12,12 +12,12 @@ from mcprev_codegen import ir
 from mcprev_codegen.resolve import Schema
 
 ANY_VALUE: Final = ("anything",)
-Shape = tuple[object, ...]
+NormalForm = tuple[object, ...]
 
 
 def normalised(
     schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str], inside: frozenset[str] = frozenset()
-) -> Shape:
+) -> NormalForm:
     """Return the normal form of a type; a recursive reference becomes the name of the type.
 
     Aliases in it are written out; `emit.name_checks` bounds what that takes.

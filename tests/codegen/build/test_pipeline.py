@@ -319,8 +319,8 @@ def test_a_revision_that_is_not_pinned_is_an_error(tmp_path: Path, only: list[st
 # -- from a file that is not pinned ----------------------------------------------------------------------
 
 
-def extension(schema: Path, path: Path, like: str) -> Revision:
-    return sources.load_extension(SchemaFolder(schema), path, None, like, overlay=True)
+def custom(schema: Path, path: Path, like: str) -> Revision:
+    return sources.load_custom(SchemaFolder(schema), path, None, like, overlay=True)
 
 
 def run(code: str, folder: Path) -> str:
@@ -333,7 +333,7 @@ def run(code: str, folder: Path) -> str:
 
 def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), write_source(tmp_path)
-    pipeline.generate(SchemaFolder(schema), tmp_path / "types", extension=extension(schema, path, REVISION))
+    pipeline.generate(SchemaFolder(schema), tmp_path / "types", custom=custom(schema, path, REVISION))
     code = (
         "from types_.v2099_01_01 import models, constants, dispatch, METHODS, deltas, Thing\n"
         "thing = Thing(name='a')\n"
@@ -371,7 +371,7 @@ def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_impor
 ) -> None:
     monkeypatch.setattr(rendering, "format_python", str)  # how it is written is not compared
     result = pipeline.generate(
-        FOLDER, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
+        FOLDER, tmp_path / "types_", custom=custom(SCHEMA, upstream_path(revision), revision)
     )
     assert not result.warnings
     (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}

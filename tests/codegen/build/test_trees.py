@@ -43,7 +43,7 @@ def tree(target: Path, whole: bool = True, **files: str) -> Tree:
 
 def put(tree_: Tree) -> trees.Plan:
     plan = trees.planned_changes(tree_)
-    trees.carry_out([plan])
+    trees.apply_plans([plan])
     return plan
 
 
@@ -182,7 +182,7 @@ def write(wanted, target):
     plan = trees.planned_changes(trees.Tree(target, files, True, row.is_generated, row.known_by))
     for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
         counted(name)
-    trees.carry_out([plan])
+    trees.apply_plans([plan])
 
 for line in sys.stdin:
     wanted, target, left = json.loads(line)

@@ -14,9 +14,4 @@ from mcprev_codegen.diff.changes.model import (
     Verdict as Verdict,
     ordered as ordered,
 )
-from mcprev_codegen.diff.changes.rules import (
-    Case as Case,
-    Rule as Rule,
-    RuleTable as RuleTable,
-    table as table,
-)
+from mcprev_codegen.diff.changes.rules import RuleTable as RuleTable, table as table

@@ -1,4 +1,4 @@
-"""Pairs the types of two revisions: by name, by the overlay's `#was`, by shape and name, or by use.
+"""Pairs the types of two revisions: by name, by the overlay's `#was`, by members and name, or by use.
 
 A pair that the overlay does not state has the same kind and, for messages, the same method. In addition, it either
 accepts the same values (envelope members excepted) and has the same description or a similar name; or it is used by
@@ -94,7 +94,7 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
 
 
 def _detect_renames(old: View, new: View, new_of: dict[str, str]) -> None:
-    """Add the renames detected by shape and name, and find the new names of objects whose names were reused."""
+    """Add the renames detected by members and name, and find the new names of objects whose names were reused."""
     taken = set(new_of.values())
     added = [n for n in new.schema.types if n not in taken and not new.is_inline(n)]
     removed = [n for n in old.schema.types if n not in new_of and not old.is_inline(n)]

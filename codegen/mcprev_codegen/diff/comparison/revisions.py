@@ -20,7 +20,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     """Return the report of every change from one revision to another.
 
     `was` maps old type names to known new names. Without it, these are the renames that the new revision's overlay
-    states for the revision right before it. Other renames are detected by shape and name.
+    states for the revision right before it. Other renames are detected by members and name.
     """
     if was is None:
         was = stated_renames([old, new])

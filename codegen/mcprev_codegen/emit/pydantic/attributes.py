@@ -114,14 +114,7 @@ def _kind(type_: ir.TypeExpr) -> str:
         case ir.Array():
             return "array"
         case (
-            ir.Lit()
-            | ir.ConstRef()
-            | ir.Ref()
-            | ir.Union()
-            | ir.Intersection()
-            | ir.Record()
-            | ir.Obj()
-            | ir.Derived()
-            | ir.Tuple()
-        ):
+            ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Union() | ir.Intersection() | ir.Record() | ir.Obj() | ir.Derived() |
+            ir.Tuple()
+        ):  # fmt: skip
             return "other"
