@@ -145,7 +145,9 @@ TYPE_PACKAGES := vscode-languageserver-types@3.18.5 @vscode/debugprotocol@1.68.0
                  @types/geojson@7946.0.16 @types/unist@3.0.3 @types/mdast@4.0.4 @types/hast@3.0.5 \
                  @types/estree@1.0.10 @types/har-format@1.2.16 @types/sarif@2.1.7 \
                  @types/swagger-schema-official@2.0.25 @types/web-app-manifest@1.0.9 csstype@3.2.4 \
-                 openapi-types@12.1.3 @octokit/webhooks-types@7.6.1 @octokit/openapi-types@29.0.1
+                 openapi-types@12.1.3 @octokit/webhooks-types@7.6.1 @octokit/openapi-types@29.0.1 \
+                 telegram-typings@5.0.0 @slack/types@3.2.0 vega-typings@2.3.0 @agentclientprotocol/sdk@2.4.0 \
+                 @figma/rest-api-spec@0.43.0 kubernetes-types@1.30.0
 
 inputs: setup .inputs/.ready
 	$(BIN)/pytest tests/codegen/test_inputs.py -n auto

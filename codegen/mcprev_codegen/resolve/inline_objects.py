@@ -114,7 +114,10 @@ class _Hoister:
                 fields |= {f.name: f for f in part.fields}
                 index = index or part.index
             elif part not in bases:
-                raise self.schema.fail(owner, f"'{name}' intersects something that is not an object")
+                raise self.schema.fail(
+                    owner,
+                    f"'{name}' intersects something that is not an object; write out what it stands for",
+                )
         if isinstance(type_, ir.Intersection):
             fields |= self.schema.narrowed(type_, owner.name)
         return replace(
