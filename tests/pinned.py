@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 
 from mcprev_codegen.emit import json_schema as jsonschema
 from mcprev_codegen.facts import load as sources
-from mcprev_codegen.facts.names_file import load_names
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.inputs.names_file import load_names
 from mcprev_codegen.inputs.pins import load_pins
 
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -14,7 +14,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.emit.pydantic import hides_member, pattern_error
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.python import Names, is_identifier
+from mcprev_codegen.python import PythonNames, is_identifier
 from mcprev_codegen.resolve import Schema
 
 _MAX_WRITTEN_OUT: Final = 20_000
@@ -122,7 +122,7 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
             )
 
 
-def _check_members(schema: Schema, names: Names, name: str, decl: ir.Decl) -> None:
+def _check_members(schema: Schema, names: PythonNames, name: str, decl: ir.Decl) -> None:
     seen: dict[str, str] = {}
     for member in schema.flat(name).fields:
         python = names.attribute(member.name)

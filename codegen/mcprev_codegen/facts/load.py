@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from mcprev_codegen import ir
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
-from mcprev_codegen.facts.names_file import load_names, with_names
 from mcprev_codegen.facts.overlay import apply_overlay, with_descriptions
 from mcprev_codegen.facts.overlay_file import Problems, load_overlay
 from mcprev_codegen.facts.revision import Revision
@@ -20,12 +20,14 @@ from mcprev_codegen.inputs import (
     contract_path,
     decoded,
     is_dated,
+    load_names,
     load_pins,
     read_contract,
     read_file,
     read_once,
     require_pin,
     resolved,
+    with_names,
 )
 from mcprev_codegen.python import check_revision
 from mcprev_codegen.resolve import Schema, hoist
@@ -130,8 +132,15 @@ def load_custom(
     found = _derived(folder, declared, name, problems, like=like, overlay=like is not None)
     inherited = load_revision(folder, like).methods if like else None
     told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
-    given = with_names(found.names, names, found.schema) if names else found.names
-    return replace(found, names=given, warnings=(*found.warnings, *told))
+    if names:
+        members = {
+            f.name
+            for t in found.schema.types
+            if found.schema.is_object(ir.Ref(t))
+            for f in found.schema.flat(t).fields
+        }
+        found = replace(found, names=with_names(found.names, names, found.schema.types, members))
+    return replace(found, warnings=(*found.warnings, *told))
 
 
 def _declared(data: bytes, source: str) -> Schema:

@@ -9,7 +9,7 @@ from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT, Side
 from mcprev_codegen.inputs import Pin
-from mcprev_codegen.python import Names
+from mcprev_codegen.python import PythonNames
 from mcprev_codegen.resolve import Schema
 
 
@@ -32,7 +32,7 @@ class Revision:
     """The senders of each type of `schema`: one side, both or neither."""
     like: str | None = None
     """The pinned revision that a file extends; None for a pinned revision, and for a file that extends none."""
-    names: Names = field(default_factory=Names)
+    names: PythonNames = field(default_factory=PythonNames)
     """The names in Python of its types and members."""
     warnings: tuple[str, ...] = ()
     """Ignored parts of the file, each with its place."""

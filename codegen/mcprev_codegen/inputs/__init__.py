@@ -19,6 +19,7 @@ from mcprev_codegen.inputs.folder import (
     schema_folder as schema_folder,
 )
 from mcprev_codegen.inputs.git import find_repository as find_repository
+from mcprev_codegen.inputs.names_file import load_names as load_names, with_names as with_names
 from mcprev_codegen.inputs.pins import (
     Pin as Pin,
     age as age,

@@ -1,7 +1,7 @@
 """How generated Python is written: names, literals, docstrings and templates."""
 
 from mcprev_codegen.python.names import (
-    Names as Names,
+    PythonNames as PythonNames,
     check_revision as check_revision,
     is_identifier as is_identifier,
     is_module as is_module,

@@ -64,7 +64,7 @@ def snake_case(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class PythonNames:
     """The names in Python of types and members of a schema: those that are given, and what the rules make of the others."""
 
     types: Mapping[str, str] = field(default_factory=dict[str, str])

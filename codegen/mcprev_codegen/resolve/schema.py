@@ -298,8 +298,8 @@ class Schema:
                     missing = next(key for key in keys if flat.get(key) is None)
                     raise self.fail(self._place(owner), f"Pick: there is no member '{missing}'")
                 declared = {f.name: f for f in flat.fields}
-                fields = (replace(declared.get(f.name, FlatField(f, owner)), field=f) for f in kept)
-                return FlatType(tuple(fields), index, flat.own_index and index is not None)
+                found = (replace(declared.get(f.name, FlatField(f, owner)), field=f) for f in kept)
+                return FlatType(tuple(found), index, flat.own_index and index is not None)
             case ir.Intersection(members):
                 flat = self._flatten(members[0], owner, seen)
                 for member in members[1:]:

@@ -30,7 +30,7 @@ from mcprev_codegen.emit import TARGETS, RevisionChain
 from mcprev_codegen.emit.package import public_names
 from mcprev_codegen.emit.targets import expressions
 from mcprev_codegen.emit.targets.table import LIBRARIES
-from mcprev_codegen.python import Names, code, module_name
+from mcprev_codegen.python import PythonNames, code, module_name
 from support import DATED, PYTHON_NAMES, REVISIONS, ROOT, load, same
 
 NAMES: Final = tuple(library.name for library in LIBRARIES)
@@ -388,7 +388,7 @@ def test_anything_else_than_types_of_placeholders_is_an_error(
 
     def expressed() -> None:
         found = expressions.declared(
-            {"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "", Names()
+            {"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "", PythonNames()
         )
         for node in (*found.aliases.values(), *(n for c in found.classes.values() for n in c.values())):
             found.expression(node)

@@ -55,7 +55,7 @@ from support import FOLDER, PYTHON_NAMES, each_revision, load, same
     ],
 )
 def test_the_attribute_of_a_member(wire: str, attribute: str) -> None:
-    assert naming.Names().attribute(wire) == attribute
+    assert naming.PythonNames().attribute(wire) == attribute
 
 
 @pytest.mark.parametrize(
@@ -345,6 +345,6 @@ def test_a_name_that_cannot_be_given_is_refused(
 
 
 def test_the_base_class_knows_some_names_by_itself() -> None:
-    assert {naming.Names().attribute(wire): wire for wire in ("_meta", "$schema")} == {
+    assert {naming.PythonNames().attribute(wire): wire for wire in ("_meta", "$schema")} == {
         attribute: wire_name(attribute) for attribute in ("meta", "schema_uri")
     }

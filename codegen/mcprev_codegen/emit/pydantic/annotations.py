@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.python import Code, Names, code, identifier, joined, literal
+from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
 from mcprev_codegen.resolve import Schema
 
 
@@ -98,7 +98,7 @@ class Annotations:
     """Writes types of one hoisted schema as annotations for one module."""
 
     schema: Schema
-    names: Names
+    names: PythonNames
     package: str
     """The name by which the module refers to the revision's package."""
     known: Collection[str] = ()

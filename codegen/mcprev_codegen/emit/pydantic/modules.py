@@ -10,7 +10,7 @@ from mcprev_codegen.emit.models import ModelAlias, ModelClass, ModelModule, Mode
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
 from mcprev_codegen.emit.rendering import GeneratedFile
-from mcprev_codegen.python import Code, Names, code, docstring, identifier, module_name
+from mcprev_codegen.python import Code, PythonNames, code, docstring, identifier, module_name
 
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
@@ -119,7 +119,9 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
     )
 
 
-def _imports(module: ModelModule, names: frozenset[str], python: Names) -> list[Mapping[Code, Sequence[str]]]:
+def _imports(
+    module: ModelModule, names: frozenset[str], python: PythonNames
+) -> list[Mapping[Code, Sequence[str]]]:
     """Return the imports of a module that refers to these names."""
     others: dict[Code, list[str]] = {}
     for name, home in sorted(module.loaded.items(), key=lambda item: (item[1], item[0])):

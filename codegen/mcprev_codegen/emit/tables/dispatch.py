@@ -8,7 +8,7 @@ from typing import Final
 
 from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.facts import Method, Revision, Side
-from mcprev_codegen.python import Code, Names, code, identifier, joined
+from mcprev_codegen.python import Code, PythonNames, code, identifier, joined
 
 DISPATCH_CLASSES: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
 
@@ -46,16 +46,16 @@ def dispatch_classes(revision: Revision, docs: Docs) -> DispatchClasses:
     )
 
 
-def _params(method: Method, names: Names) -> Code:
+def _params(method: Method, names: PythonNames) -> Code:
     if method.params is None:
         return code("None")
     return code("{} | None" if method.params_optional else "{}", _model(method.params, names))
 
 
-def _result(method: Method, names: Names) -> Code:
+def _result(method: Method, names: PythonNames) -> Code:
     models = [_model(result, names) for result in method.results]
     return joined(" | ", models) if models else code("None")
 
 
-def _model(name: str, names: Names) -> Code:
+def _model(name: str, names: PythonNames) -> Code:
     return code("models.{}", identifier(names.class_name(name)))

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev_codegen.emit.json_schema import DIALECT, JsonSchema
 from mcprev_codegen.ir import Json
-from mcprev_codegen.python import Code, Names, code, identifier, joined, literal
+from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
 
 Document: TypeAlias = dict[str, Any]
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -128,7 +128,7 @@ class Declared:
     """What a library's types look like, expressions still with placeholders."""
 
     placeholders: Placeholders
-    names: Names
+    names: PythonNames
     classes: Mapping[str, Mapping[str, ast.expr]]
     """The types of the members by wire name, of every class by name, in source order."""
     aliases: Mapping[str, ast.expr]
@@ -196,7 +196,7 @@ class Declared:
                 raise UnexpectedCodeError(ast.dump(node))
 
 
-def declared(definitions: JsonSchema, model: str, names: Names) -> Declared:
+def declared(definitions: JsonSchema, model: str, names: PythonNames) -> Declared:
     """Return the types of some definitions; `model` is the kind of model of datamodel-code-generator."""
     placeholders = Placeholders(definitions)
     classes: dict[str, dict[str, ast.expr]] = {}
