@@ -264,3 +264,42 @@ def test_a_wrong_rule_is_refused(case: str) -> None:
     make, kind, why = WRONG[case]
     with pytest.raises(kind, match=why):
         make()
+
+
+def test_a_rule_is_about_the_whole_path_and_all_its_tags() -> None:
+    rule = Route("exclude", path="/items", tags=["read", "old"])
+    assert rule.matches("get", "/items", ["old", "read", "more"], readable=True)
+    assert not rule.matches("get", "/items/1", ["old", "read"], readable=True)
+    assert not rule.matches("get", "/items", ["read"], readable=True)
+    assert not rule.matches("get", "/my/items", ["old", "read"], readable=True)
+    resource = Route("resource", methods=["GET"])
+    assert resource.matches("get", "/x", [], readable=True)
+    assert not resource.matches("get", "/x", [], readable=False)
+    assert not resource.matches("post", "/x", [], readable=True)
+
+
+def test_a_resource_that_is_gone_does_not_exist_and_a_path_may_have_several_parts() -> None:
+    web = FastAPI(title="files", version="1")
+
+    @web.get("/files/{path:path}")
+    async def file(path: str) -> str:
+        if path == "old":
+            raise HTTPException(410, "it is gone")
+        return path
+
+    document = web.openapi()
+    operation = document["paths"].pop("/files/{path}")
+    operation["get"]["parameters"][0]["allowReserved"] = True
+    document["paths"]["/files/{path}"] = operation
+    app = mcprev.App.from_fastapi(web, routes=[Route("resource")])
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            [template] = (await client.list_resource_templates()).resource_templates
+            assert template.uri_template == "api://files/{+path}"
+            found = await client.read_resource("api://files/a/b")
+            assert found.contents[0].to_wire()["text"] == '"a/b"'
+            with pytest.raises(mcprev.ResourceNotFound):
+                await client.read_resource("api://files/old")
+
+    run(main())
