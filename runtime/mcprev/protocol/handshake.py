@@ -310,13 +310,13 @@ class HandshakeServer(Handshake):
         """Process `notifications/initialized`: the session is ready."""
         self._confirm()
         self.connection.events.append(SessionChanged("ready", value=True))
+        if self.local.relays:
+            self.deliver(message, now)
 
     def _confirm(self) -> None:
         self.state = State.READY
         self.connection.sends.extend((self.delayed or {}).values())
         self.delayed = None
-        if self.local.relays:
-            self.deliver(message, now)
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
