@@ -260,3 +260,34 @@ def test_a_session_is_named_however_long_its_server_takes_to_start() -> None:
             assert said(await client.call_tool("busy", {})) == "done"
 
     run(main())
+
+
+@req("HTTP-23", "SEAM-10", at=(SESSION.name, E))
+@pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
+def test_calls_are_made_again_when_the_server_has_forgotten_its_session(row: Revision) -> None:
+    async def main() -> None:
+        tools = Tools()
+        made = server(
+            {"validate": False, "revisions": [SESSION.name]},
+            call_tool=tools.call_tool,
+            list_tools=tools.list_tools,
+        )
+        app = made.asgi()
+        connector = InProcess(app)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            bridge = Bridge(mcprev.http(connector.origin + "/mcp", session=session), shared=True)
+            async with (
+                bridge.running(),
+                asgi()(bridge, row) as mine,
+                mcprev.connect(mine, mode=row.name) as client,
+            ):
+                for _ in range(2):
+                    several = [client.call_tool("busy", {}) for _ in range(3)]
+                    assert [said(result) for result in await asyncio.gather(*several)] == ["done"] * 3
+                    sessions = app.dispatcher.sessions
+                    for each in list(sessions.all()):
+                        sessions.end(each, "idle for too long")
+        await app.aclose()
+        await until(lambda: not connector.lanes)
+
+    run(main())

@@ -40,6 +40,7 @@ from mcprev.errors import (
     Json,
     McpError,
     RpcError,
+    SessionExpired,
     one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -377,8 +378,13 @@ class StatelessClients:
                 await held.serve(exchange, as_object((incoming.params or {}).get(RESPONSES)))
             elif incoming.method == LISTEN:
                 await self._listen(exchange, client)
+            elif self._may_be_asked(exchange):
+                await self._serve_asking(exchange, client)
             else:
-                await self._serve_session(exchange, client)
+                try:
+                    await self._serve_session(exchange, client)
+                except SessionExpired:
+                    await self._serve_session(exchange, client)  # the server has not executed it
         else:
             await self._serve_stateless(exchange, client)
 
@@ -426,23 +432,25 @@ class StatelessClients:
         return asks and any(name in incoming.capabilities for name in _ANSWERERS)
 
     async def _serve_session(self, exchange: Exchange, client: ClientIntroduction) -> None:
-        incoming, key = exchange.incoming, self._key(exchange, client)
-        asks = self._may_be_asked(exchange)
-        if not asks:
-            holder = exchange if incoming.level is not None else None
-            upstream = await self._take(key, client, holder)
-            pair = self.relay.pair(client.revision, upstream.revision)
-            try:
-                await self._set_level(exchange, upstream)
-                params = exchange.params(pair, None)
-                result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
-                exchange.answer(self._converted(exchange, pair, upstream, result))
-            except (McpError, ConversionError) as error:
-                self._fail(exchange, pair, upstream, error)
-            finally:
-                self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
-            return
-        upstream = await self._take(key, client, exchange)
+        """Serve a request that the server cannot answer with a question."""
+        holder = exchange if exchange.incoming.level is not None else None
+        upstream = await self._take(self._key(exchange, client), client, holder)
+        pair = self.relay.pair(client.revision, upstream.revision)
+        try:
+            await self._set_level(exchange, upstream)
+            params = exchange.params(pair, None)
+            result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
+            exchange.answer(self._converted(exchange, pair, upstream, result))
+        except SessionExpired:
+            raise
+        except (McpError, ConversionError) as error:
+            self._fail(exchange, pair, upstream, error)
+        finally:
+            self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
+
+    async def _serve_asking(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Serve a request that the server may answer with questions, which hold the connection for it."""
+        upstream = await self._take(self._key(exchange, client), client, exchange)
         pair = self.relay.pair(client.revision, upstream.revision)
         held = HeldCall(self, upstream, exchange, pair)
         upstream.holder = held
@@ -455,7 +463,7 @@ class StatelessClients:
                 self._fail(exchange, pair, upstream, error)
                 return
             raise
-        held.start(params, progress=incoming.token is not None)
+        held.start(params, progress=exchange.incoming.token is not None)
         await held.serve(exchange, {})
 
     async def _set_level(self, exchange: Exchange, upstream: Upstream) -> None:

@@ -37,6 +37,7 @@ from mcprev.errors import (
     McpError,
     MethodNotFound,
     RpcError,
+    SessionExpired,
     one_line,
 )
 from mcprev.protocol import mrtr
@@ -159,7 +160,13 @@ class SessionPeer:
         self._engine.open_with(exchange.incoming, result)
 
     async def serve(self, exchange: Exchange) -> None:
-        """Answer any other request. Raises `McpError`."""
+        """Answer any other request. Raises `McpError`."""  # HTTP-23
+        try:
+            await self._serve(exchange)
+        except SessionExpired:
+            await self._serve(exchange)  # the server has not executed it
+
+    async def _serve(self, exchange: Exchange) -> None:
         upstream = await self.upstream()
         pair, method = self.pair(upstream), exchange.incoming.method
         try:
@@ -171,6 +178,8 @@ class SessionPeer:
             )
             self._remember(exchange.incoming)
             exchange.answer(pair.to_client(result, method, PayloadKind.RESULT))
+        except SessionExpired:
+            raise
         except (McpError, ConversionError) as error:
             exchange.fail(error, pair)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
-from mcprev.client.connect import OPEN, PROBE, Opener
+from mcprev.client.connect import LAST_WORDS, OPEN, PROBE, Opener
 from mcprev.client.targets import Target
 from mcprev.core.connection import Connection
 from mcprev.errors import (
@@ -23,6 +23,7 @@ from mcprev.errors import (
     InternalError,
     Json,
     McpError,
+    SessionExpired,
     one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -124,6 +125,8 @@ class Upstream:
     level: str | None = None
     """The log level that was set at the server."""
     closed: bool = False
+    expired: bool = False
+    """Whether the server has forgotten the session."""
     opener: Opener | None = None
     link: Connection | None = None
     """Its connection; None before it is open."""
@@ -137,7 +140,7 @@ class Upstream:
     def alive(self) -> bool:
         """Whether it can be used: it is open, or being opened."""
         connection = self.link
-        return not self.closed and (connection is None or connection.error is None)
+        return not (self.closed or self.expired) and (connection is None or connection.error is None)
 
     @property
     def connection(self) -> Connection:
@@ -190,6 +193,9 @@ class Upstream:
         self.calls[call] = caller
         try:
             return await connection.wait(call, listener, lambda: _why_cancelled(caller))
+        except SessionExpired:
+            self.expired = True
+            raise
         finally:
             del self.calls[call]
 
@@ -206,6 +212,13 @@ class Upstream:
         self.protocol.notify(method, params)
         self.connection.process_events()
 
+    async def _last_words(self) -> None:
+        """Let the other calls of an expired session fail by themselves: they have not been executed either."""
+        waited = 0.0
+        while self.expired and self.calls and waited < LAST_WORDS:
+            await asyncio.sleep(0.01)
+            waited += 0.01
+
     async def end(self) -> None:
         """Close the connection and what the target holds of it; may be called again."""
         self.closed = True
@@ -214,6 +227,7 @@ class Upstream:
             opening.cancel()
             await asyncio.wait({opening})
         if self.link is not None:
+            await self._last_words()
             await self.link.aclose()
         if self.opener is not None:
             await self.opener.close()
