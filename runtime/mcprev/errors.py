@@ -88,6 +88,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 class McpError(Exception):
     """The base class of the errors that the runtime raises."""
 
+    retry_after: float | None = None
+    """Seconds after which a server wants to be asked again that cannot serve any request now (HTTP 503); else None."""
+
 
 class RpcError(McpError):
     """A JSON-RPC error. A call raises it if the peer answers with an error; a handler raises it to answer with one.
@@ -107,8 +110,6 @@ class RpcError(McpError):
         """The HTTP status of the response that carried the error, if an HTTP request failed with it; otherwise None."""
         self.raw: Mapping[str, Json] | None = None
         """The `error` member as the peer sent it; None for an error of this side."""
-        self.retry_after: float | None = None
-        """Seconds after which the server wants to be asked again, if it cannot serve any request now (503)."""
 
     def to_wire(self) -> dict[str, Json]:
         """Return the `error` member of a response."""
@@ -279,8 +280,6 @@ class HttpStatusError(TransportError):
         """The beginning of the body, as printable text."""
         self.headers: Mapping[str, str] = {} if headers is None else headers
         """The headers of the response; names are case-insensitive."""
-        self.retry_after: float | None = None
-        """Seconds after which the server wants to be asked again, if it cannot serve any request now (503)."""
 
 
 class ConnectionLost(TransportError):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from typing_extensions import override
 
 import mcprev
 from asgi_bridge import Client
 from mcprev.middleware import Metrics
+from mcprev.routes.health import StoreProbe
 from mcprev.transports.http.server.request import Receive, Scope, Send
-from running import run, until
+from running import pass_time, run, until
 
 GOOD = ("good",)
 
@@ -222,6 +224,95 @@ def test_a_lifespan_that_fails_is_not_ready(caplog: pytest.LogCaptureFixture) ->
     app.health()
     assert answer(app, "GET", "/ready").status == 503
     caplog.clear()
+
+
+class Moody(mcprev.MemoryStore):
+    """A store that answers, fails or hangs as it is told, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mood: Callable[[], Awaitable[object]] = asyncio.Event().wait
+        self.asked = 0
+
+    @override
+    async def read(self, key: str, /) -> mcprev.Record | None:
+        self.asked += 1
+        await self.mood()
+        return await super().read(key)
+
+
+async def answers() -> None:
+    """What a store does that is there."""
+
+
+async def fails() -> None:
+    raise mcprev.StoreError("nobody is there")
+
+
+def test_a_server_is_ready_while_its_store_answers(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether it fails or hangs; the process lives all the same. Each change of this is logged once."""
+
+    async def test() -> None:
+        store = Moody()
+        app = mcprev.App("stored", "1", store=store)
+        app.health()
+        made = app.asgi()
+        client = Client(made)
+
+        async def status() -> tuple[int, Any]:
+            pass_time(1.0)
+            found = await client.send("GET", path="/ready").done()
+            assert (await client.send("GET", path="/healthz").done()).status == 200
+            return found.status, found.json["status"]
+
+        for mood, wanted in (
+            (answers, (200, "ready")),
+            (fails, (503, "the store does not answer")),
+            (asyncio.Event().wait, (503, "the store does not answer")),
+            (answers, (200, "ready")),
+        ):
+            store.mood = mood
+            assert [await status(), await status()] == [wanted, wanted]
+        await made.aclose()
+        await app.server.aclose()
+
+    run(test())
+    said = [record.getMessage() for record in caplog.records if record.name == "mcprev.store"]
+    assert said == ["not ready: the store does not answer: nobody is there", "ready again: the store answers"]
+
+
+def test_probes_ask_a_store_once_a_second_and_wait_for_no_other() -> None:
+    """A client that gives up its probe ends no other's."""
+
+    async def test() -> None:
+        store = Moody()
+        probe = StoreProbe(store)
+        gate = asyncio.Event()
+        store.mood = gate.wait
+        first, *others = [asyncio.create_task(probe.answers()) for _ in range(50)]
+        await until(lambda: store.asked == 1)
+        first.cancel()
+        await asyncio.wait({first})
+        gate.set()
+        assert await asyncio.gather(*others) == [True] * 49
+        assert await probe.answers()
+        assert store.asked == 1
+        pass_time(1.0)
+        assert await probe.answers()
+        assert store.asked == 2
+        assert await StoreProbe(None).answers()
+
+    run(test())
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/ready"])
+def test_a_probe_is_read_and_nothing_else(path: str) -> None:
+    app = mcprev.App("probed", "1")
+    app.health()
+    refused = answer(app, "POST", path)
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
+    found = answer(app, "GET", path)
+    assert (found.status, found.headers["cache-control"]) == (200, "no-store")
 
 
 def test_metrics_are_a_route_that_may_need_a_token() -> None:

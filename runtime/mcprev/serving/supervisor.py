@@ -7,8 +7,7 @@ when one of them ends, as it would be with a socket for each (SO_REUSEPORT).
 - A worker that ends is replaced: at once if it has worked for `STABLE` seconds, else after a delay that grows.
 - SIGHUP replaces all workers, one after another; the old one is told to stop when the new one is ready.
 - SIGTERM and SIGINT stop all workers: each has the `drain` of its server. A second signal waits for no call.
-- If the first worker exits before it is ready, or no worker runs and `MAX_FAILURES` in a row did not get ready, the supervisor
-  gives up.
+- If the first worker exits before it is ready, or no worker runs and `MAX_FAILURES` in a row did, the supervisor gives up.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ MARGIN: Final = 10.0
 """Seconds beyond its `drain` after which a worker that was told to stop is killed."""
 FORCED: Final = 5.0
 """Seconds that workers have to stop after a second signal."""
+KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
 NO_START: Final = 1
 """The exit code of a supervisor that gives up."""
 _logger: Final = logging.getLogger("mcprev.server")
@@ -85,6 +85,11 @@ class WorkerProcess:
     def is_ready(self) -> bool:
         """Whether it is ready and has not ended."""
         return self.ready.done() and self.ready.result() and not self.ended.done()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether it has ended because somebody else wanted that, such as a system without memory."""
+        return self.process.returncode in KILLED
 
     def signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
@@ -169,15 +174,16 @@ class Supervisor:
         """Keep the workers; ends only if the supervisor gives up."""
         # Alone at first: what keeps one worker from starting is then said once.
         first = await self._start(1, reports=True)
+        killed = 0
         while not await self._gets_ready(first):
-            code = first.ended.result()
-            if code >= 0 or self._failures >= MAX_FAILURES:
-                self._code = max(code, 0) or NO_START
+            if not first.was_killed:
+                self._code = max(first.ended.result(), 0) or NO_START
                 _logger.error(
                     "%s %s before it was ready: the server does not start", first, first.how_it_ended
                 )
                 return
-            _logger.warning("%s %s before it was ready; another one starts now", first, first.how_it_ended)
+            killed += 1
+            await self._pause(first, killed)
             first = await self._start(1, reports=True)
         for number in range(2, self._count + 1):
             await self._start(number)
@@ -227,7 +233,7 @@ class Supervisor:
 
     def _started(self, worker: WorkerProcess, ready: asyncio.Future[bool]) -> None:
         if not ready.result():
-            self._failures += not worker.told_to_stop
+            self._failures += not (worker.told_to_stop or worker.was_killed)
             return
         self._failures = 0
         _logger.info("%s is ready", worker)
@@ -266,16 +272,20 @@ class Supervisor:
                     self._failures - 1,
                 )
                 return
-            delay = DELAYS[min(failed, len(DELAYS) - 1)]
-            when = f"in {delay:g} s" if delay else "now"
-            _logger.warning("%s %s; another one starts %s", worker, worker.how_it_ended, when)
-            await asyncio.sleep(delay)
+            await self._pause(worker, failed)
             while self._current[number] is worker:
                 try:
                     await self._start(number)
                 except OSError:
                     _logger.exception("no worker can be started")
                     await asyncio.sleep(DELAYS[-1])
+
+    async def _pause(self, ended: WorkerProcess, failed: int) -> None:
+        """Wait before another worker takes the place of one that has ended, as one of so many that failed in a row."""
+        delay = DELAYS[min(failed, len(DELAYS) - 1)]
+        when = f"in {delay:g} s" if delay else "now"
+        _logger.warning("%s %s; another one starts %s", ended, ended.how_it_ended, when)
+        await asyncio.sleep(delay)
 
     # -- stopping and restarting ---------------------------------------------------------------------------
 
