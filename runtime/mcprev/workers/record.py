@@ -120,6 +120,15 @@ class SharedRecord:
         raise StoreError("a session is changed by others all the time")
 
 
+def without_workers(record: dict[str, Json], gone: set[int]) -> None:
+    """Remove workers from a record."""
+    record["places"] = {place: worker for place, worker in record["places"].items() if worker not in gone}
+    for worker in gone:
+        record["gets"].pop(str(worker), None)
+    if record["reader"] in gone:
+        record["reader"] = 0
+
+
 async def write_record(store: Store, key: str, value: dict[str, Json], seen: int, ttl: float) -> int | None:
     """Store a record if its version is still `seen`; return its version."""
     encoded = json.dumps(value, separators=(",", ":")).encode()

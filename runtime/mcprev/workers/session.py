@@ -1,48 +1,36 @@
-"""A session that other workers have copies of (HTTP-9 to 19, HTTP-22, HTTP-24, HTTP-28, HTTP-32).
+"""A session that other workers have copies of, and its streams (HTTP-9 to 19, HTTP-32).
 
-Handlers run where their request lands. What the client sets is in the record of the session, and a message that changes
-it is answered when the other copies know. A response, or a cancellation, of which no request here knows, goes to the
-copy that may have the request. The session's own stream is one log: every copy appends to it, and one reads it.
+Handlers run where their request lands. The stream of a request is a log that its worker writes, and any worker reads. The
+session's own stream is one log: every copy appends to it, and one reads it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection
-from mcprev.core.store import LogBounds, LogItem, Store
+from mcprev.core.store import LogBounds, LogItem
 from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.connection_state import (
     Channel,
-    Diagnostic,
     IncomingRequest,
-    SessionChanged,
-    Unplaced,
 )
 from mcprev.protocol.handshake import State
 from mcprev.protocol.subscriptions import CHANGES, Changed
-from mcprev.stores.changes import SharedChanges
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.sessions import EVENT_ID, MAX_GETS, Session
+from mcprev.transports.http.server.sessions import EVENT_ID, MAX_GETS
 from mcprev.wire.jsonrpc import (
-    Malformed,
-    Message,
-    Notification,
     Request,
-    Shape,
-    encode,
-    parse,
 )
 from mcprev.wire.sse import Event, encode_event, encode_message
-from mcprev.workers.quotas import Quotas
-from mcprev.workers.record import BLOCK, Ids, SharedRecord
-from mcprev.workers.streams import AHEAD, LOST, SharedStream, StreamReader, is_droppable
-from mcprev.workers.worker import LOOK, Worker
+from mcprev.workers.copied import SessionOwner, SharedCopy
+from mcprev.workers.record import BLOCK, SharedRecord, without_workers
+from mcprev.workers.streams import AHEAD, SharedStream, StreamReader, is_droppable
+from mcprev.workers.worker import LOOK
 
 OWN: Final = LogBounds(ttl=86_400.0)
 """What is kept of a session's own stream."""
@@ -53,59 +41,11 @@ MAX_WAITING: Final = 256
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 
 
-class ChangeTeller(Protocol):
-    """What the session needs of a server."""
-
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
-        """Notify one client of a change, if it is to know."""
-        ...
-
-
-class SessionOwner(Protocol):
-    """What the session needs of the sessions of its worker."""
-
-    store: Store
-    worker: Worker
-    quotas: Quotas
-    changes: SharedChanges
-    resumable: bool
-
-    @property
-    def server(self) -> ChangeTeller:
-        """The server."""
-        ...
-
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine as a task, which is waited for in the end."""
-        ...
-
-    def unstored(self, session_id: str) -> SharedRecord:
-        """Return the record of a session that is not in the store yet."""
-        ...
-
-    def end(self, session: Session, why: str) -> None:
-        """End a session here."""
-        ...
-
-
-class SharedSession(Session):
+class SharedSession(SharedCopy):
     """A copy of a session over HTTP."""
 
-    shared = True
-    lives_on = True
-    stop_data: Json = LOST["data"]
-
+    @override
     def attach(self, sessions: SessionOwner) -> None:
-        """Belong to the sessions of a worker, as the first copy of a session that nobody knows yet."""
-        self._sessions, self._store, self._worker = sessions, sessions.store, sessions.worker
-        self._unsettled: set[asyncio.Task[None]] = set()
-        self.unsettled = self._unsettled
-        self.renewed: float = self.seen
-        """The time at which the record was last renewed."""
-        self.stored: bool = False
-        """Whether the session has a record in the store."""
-        self._passing = False
-        """Whether a message comes from another worker."""
         self._running_streams: dict[int, SharedStream] = {}
         self._get_streams: list[ResponseStream] = []
         self._read = 0
@@ -113,121 +53,18 @@ class SharedSession(Session):
         self._reading: asyncio.Task[None] | None = None
         self._waiting: list[LogItem] = []
         self._appending: asyncio.Task[None] | None = None
-        self.bind(self.id, sessions.unstored(self.id), 0)
-        self.stored = False
+        super().attach(sessions)
 
+    @override
     def bind(self, session_id: str, record: SharedRecord, place: int) -> None:
-        """Become the copy of a session, at a place of its record."""
-        self.id = self.session_id = session_id
-        self.record: SharedRecord = record
-        self.stored = True
-        self._connection_state.key = record.key  # of the tasks of the session
+        super().bind(session_id, record, place)
         self._own = f"own/{record.key}"
-        self._question_ids = Ids(place, self._take_place)
-        self._stream_ids = Ids(place, self._take_place)
-        self._connection_state.calls.ids = self._question_ids
 
     @property
     @override
     def resumable(self) -> bool:
         kept = self._get_stream and self._sessions.resumable
         return kept and self.protocol.session.agreed and self.revision.sse_resume
-
-    @property
-    def others(self) -> set[int]:
-        """The other workers that have loaded the session, as far as it is known."""
-        workers: set[int] = {int(worker) for worker in self.record.value["places"].values()}
-        return workers - {self._worker.number}
-
-    # -- what other copies have to know --------------------------------------------------------------------
-
-    @override
-    def _on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
-        if isinstance(event, SessionChanged):
-            self._settle_soon(self._publish(event))
-        elif isinstance(event, Unplaced) and not self._passing:
-            self._settle_soon(self._pass_on(event.message))
-        else:
-            super()._on_noted(event)
-
-    def _settle_soon(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._sessions.start(work)
-        self._unsettled.add(task)
-        task.add_done_callback(self._unsettled.discard)
-
-    @override
-    async def settle(self, response_stream: ResponseStream | None = None) -> None:
-        tasks = tuple(self._unsettled)
-        await asyncio.wait(tasks)
-        failed = [error for task in tasks if not task.cancelled() and (error := task.exception())]
-        if failed:
-            if response_stream is not None:
-                response_stream.disconnect()
-            raise failed[0]
-
-    async def _publish(self, event: SessionChanged) -> None:
-        """Store a change, and let the other copies know."""
-
-        def change(record: dict[str, Json]) -> None:
-            session, value = record["session"], event.value
-            if event.member == "subscribed":
-                others = {*session["subscribed"]} - {value}
-                session["subscribed"] = sorted(others if event.removed else {*others, value})
-            else:
-                session[event.member] = value
-
-        if await self.record.change(change):
-            self._take_record()
-            await self.tell_others()
-
-    def _take_record(self) -> None:
-        """Become what the record says."""
-        self.protocol.session.restore(self.record.value["session"])
-        self.process_events()
-
-    async def tell_others(self, *, resumed: bool = False) -> dict[int, Json]:
-        """Let the other copies read the record; return their answers.
-
-        `resumed` says that the client has resumed the own stream here, so that it does not read it elsewhere.
-        """
-        others = self.others
-        message: dict[str, Json] = {"kind": "changed", "key": self.record.key, "resumed": resumed}
-        answers = await self._worker.ask(others, message)
-        if len(answers) < len(others):
-            self._sessions.start(self._forget_dead(others - answers.keys()))
-        return answers
-
-    async def _forget_dead(self, silent: set[int]) -> None:
-        """Remove the places of workers that are dead."""
-        dead = {worker for worker in silent if not await self._worker.is_alive(worker)}
-        if dead:
-            await self.record.change(lambda record: without_workers(record, dead))
-
-    async def _pass_on(self, message: Message) -> None:
-        """Pass a message to the copies that may have the request that it belongs to."""
-        if isinstance(message, Notification):
-            await self.record.refresh()
-            to = self.others
-        else:
-            number = number_of(getattr(message, "id", None))
-            place = str(-1 if number is None else number // BLOCK)
-            if place not in self.record.value["places"]:
-                await self.record.refresh()
-            to = {int(self.record.value["places"].get(place, 0))}
-        await self._worker.ask(to, {"kind": "message", "key": self.record.key, **packed(message)})
-
-    def take_passed(self, message: dict[str, Json]) -> None:
-        """Take a message that another copy has passed on."""
-        self._passing = True
-        try:
-            found = unpacked(message)
-            if isinstance(found, Malformed):
-                self._connection_state.fail_malformed(found)
-                self.process_events()
-            else:
-                self.receive(found)
-        finally:
-            self._passing = False
 
     async def take_change(self, *, resumed: bool) -> Json:
         """Read the record, because another copy has changed it; return how far the own stream was read here."""
@@ -244,28 +81,6 @@ class SharedSession(Session):
         if reader == 0 and self._get_streams:
             self._sessions.start(self._claim(0))
         return answer
-
-    def conclude(self, why: str) -> None:
-        """End the session because it is over everywhere."""
-        self.lives_on = False
-        self._sessions.end(self, why)
-
-    def _take_place(self) -> None:
-        """Take another place for further ids."""
-        self._sessions.start(self._take_places())
-
-    async def _take_places(self) -> None:
-        found: list[int] = []
-        number = self._worker.number
-
-        def change(record: dict[str, Json]) -> None:
-            found[:] = [record["next"], record["next"] + 1]
-            record["next"] += 2
-            record["places"].update({str(place): number for place in found})
-
-        if await self.record.change(change):
-            self._question_ids.add(found[0])
-            self._stream_ids.add(found[1])
 
     # -- streams of requests -------------------------------------------------------------------------------
 
@@ -580,17 +395,6 @@ class SharedSession(Session):
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def renew_soon(self) -> None:
-        """Renew the record, because the session is in use."""
-        self.renewed = self._clock()
-        self._sessions.start(self._renew())
-
-    async def _renew(self) -> None:
-        if await self.record.change(lambda _: None):
-            await self._sessions.quotas.mark(self.record.value["client"], self.record.key)
-        else:
-            self.conclude("the session is over")
-
     def drop(self) -> None:
         """Forget the session without a word, because other workers believe that this one is dead."""
         for stream in tuple(self._running_streams.values()):
@@ -636,34 +440,3 @@ class GetStream:
     def detach(self, response_stream: ResponseStream, /) -> None:
         """Remove a response, because its client is gone."""
         self._session.get_ended(response_stream)
-
-
-def without_workers(record: dict[str, Json], gone: set[int]) -> None:
-    """Remove workers from a record."""
-    record["places"] = {place: worker for place, worker in record["places"].items() if worker not in gone}
-    for worker in gone:
-        record["gets"].pop(str(worker), None)
-    if record["reader"] in gone:
-        record["reader"] = 0
-
-
-def packed(message: Message) -> dict[str, Json]:
-    """Return a message as JSON, for another worker."""
-    if isinstance(message, Malformed):
-        return {"malformed": [message.code, message.message, message.id, message.excerpt]}
-    return {"message": encode(message, null_id_in_errors=True).decode()}
-
-
-def unpacked(packed: dict[str, Json]) -> Message:
-    """Return a message that another worker has packed."""
-    if "malformed" in packed:
-        code, text, id_, excerpt = packed["malformed"]
-        return Malformed(code, text, id_, excerpt, Shape.RESPONSE)
-    return cast("Message", parse(str(packed["message"]).encode(), batch=False))
-
-
-def number_of(id_: Json) -> int | None:
-    """Return the number of an id, which a client may have echoed as a string or a float."""
-    if isinstance(id_, str):
-        return int(id_) if id_.isascii() and id_.isdigit() and len(id_) < 11 else None
-    return int(id_) if isinstance(id_, int | float) and 0 < id_ < 2**31 else None

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from typing_extensions import override
@@ -31,6 +31,7 @@ from mcprev.transports.http.server.event_store import EventStore
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
+from mcprev.transports.http.server.session_stream import SessionStream
 from mcprev.wire.jsonrpc import RequestId
 from mcprev.wire.sse import Event, encode_event, encode_message
 
@@ -40,82 +41,11 @@ MAX_PENDING: Final = 256
 """The maximum number of messages that wait for a GET stream."""
 MAX_STREAMS: Final = 256
 """The maximum number of ended streams that can still be resumed."""
-MAX_NEEDED: Final = 256
-"""The maximum number of remembered events of a stream that a client must receive."""
 LOOKS: Final = 16
 """The maximum number of reads from a store during a resume; notifications that are sent later are skipped."""
-_NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 """The id of an event: the numbers of its stream and of the event."""
-
-
-class SessionStream:
-    """One event stream of a session, over any number of connections."""  # HTTP-14, HTTP-16
-
-    __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
-
-    def __init__(self, session: Session, number: int, *, whole: bool) -> None:
-        """A client that resumes a `whole` stream must receive every event; of any other, all but notifications."""
-        self._session = session
-        self.number: int = number
-        self.last: int = 0
-        """The number of the latest event."""
-        self.reader: ResponseStream | None = None
-        """The response that the client currently reads, if any."""
-        self.done: bool = False
-        self._whole = whole
-        self._needed: deque[int] = deque()
-        """The numbers of the events that a client must receive, limited to the latest `MAX_NEEDED`."""
-        self._lost = 0
-        """The highest number that was removed from the list for that limit."""
-
-    def event_id(self, number: int) -> str:
-        """Return the id of an event: the number of the stream and of the event."""
-        return f"{self.number}-{number}"
-
-    def push(self, message: bytes, /) -> None:
-        """Store a message and send it to the reader."""
-        self.last += 1
-        droppable = not self._whole and message.startswith(_NOTIFICATION)
-        if not droppable:
-            self._needed.append(self.last)
-            if len(self._needed) > MAX_NEEDED:
-                self._lost = self._needed.popleft()
-        self._session.keep(self.number, self.last, message, droppable=droppable)
-        if self.reader is not None:
-            if b"\r" in message or b"\n" in message:
-                event = encode_message(message, self.event_id(self.last))
-            else:
-                event = b"event: message\nid: %d-%d\ndata: %b\n\n" % (self.number, self.last, message)
-            self.reader.write(event)
-
-    def lacks(self, place: int, found: Collection[int]) -> bool:
-        """Return whether a required event after `place` is not in `found`."""
-        return place < self._lost or any(at > place and at not in found for at in self._needed)
-
-    def read_by(self, response_stream: ResponseStream) -> None:
-        """Replace the reader."""
-        if self.reader is not None and self.reader is not response_stream:
-            self.reader.hand_over()
-        self.reader = response_stream
-        response_stream.replay = self
-
-    def close(self) -> None:
-        """End the stream after its last message."""
-        if self.done:
-            return
-        self.done = True
-        if self.reader is not None:
-            self.reader.end()
-            self.reader = None
-        self._session.over(self)
-
-    def detach(self, response_stream: ResponseStream, /) -> None:
-        """Remove a reader."""
-        if self.reader is response_stream:
-            self.reader = None
-        self._session.touch()
 
 
 class Session(AsgiConnection):
