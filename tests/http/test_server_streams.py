@@ -18,7 +18,7 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.session_stream import MAX_NEEDED, SessionStream
-from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.transports.http.server.sessions import Sessions
 from requirements import B, C, D, E, req
 from running import run, timers_of, until
 from served import QUICK, Served, server_of, work
@@ -733,7 +733,7 @@ def test_what_is_remembered_of_a_stream_is_bounded_and_a_gap_in_it_is_noticed() 
         def keep(self, *_: object, **__: object) -> None:
             """Keep an event."""
 
-    stream = SessionStream(Kept(), 1, whole=True)
+    stream = SessionStream(cast("Any", Kept()), 1, whole=True)
     for _ in range(MAX_NEEDED + 2):
         stream.push(b"{}")
     there = range(3, stream.last + 1)
