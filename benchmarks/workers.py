@@ -64,8 +64,12 @@ async def echo(text: str) -> str:
     return text
 app = server.http_app(stateless_http=True, json_response=True)
 """
-META: Final = "io.modelcontextprotocol/"
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
+META: Final[dict[str, object]] = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS.version,
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    "io.modelcontextprotocol/clientInfo": {"name": "b", "version": "1"},
+}
+"""What the requests of a client say that has tasks."""
 
 
 @dataclass(frozen=True)
@@ -130,19 +134,13 @@ def listens(port: int) -> bool:
 
 def task_calls(port: int, first: int, count: int) -> list[bytes]:
     """Calls of the tool by a client that has tasks."""
-    capabilities: dict[str, object] = {"extensions": {EXTENSION: {}}}
-    meta = {
-        "protocolVersion": STATELESS.version,
-        "clientCapabilities": capabilities,
-        "clientInfo": {"name": "b", "version": "1"},
-    }
     headers = {"MCP-Protocol-Version": STATELESS.version, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
     made: list[bytes] = []
     for number in range(first, first + count):
         params = {
             "name": "echo",
             "arguments": {"text": f"hello {number}"},
-            "_meta": {META + name: value for name, value in meta.items()},
+            "_meta": META,
         }
         made.append(
             request(port, headers, {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
@@ -153,15 +151,10 @@ def task_calls(port: int, first: int, count: int) -> list[bytes]:
 def follow_ups(port: int, answers: Sequence[bytes]) -> list[bytes]:
     """Requests for the results of tasks, from the answers that began them."""
     made: list[bytes] = []
-    meta = {
-        "protocolVersion": STATELESS.version,
-        "clientCapabilities": {"extensions": {EXTENSION: {}}},
-        "clientInfo": {"name": "b", "version": "1"},
-    }
     for number, answer in enumerate(answers):
         task: str = json.loads(answer.partition(b"\r\n\r\n")[2])["result"]["taskId"]
         headers = {"MCP-Protocol-Version": STATELESS.version, "Mcp-Method": "tasks/get", "Mcp-Name": task}
-        params = {"taskId": task, "_meta": {META + name: value for name, value in meta.items()}}
+        params = {"taskId": task, "_meta": META}
         made.append(
             request(port, headers, {"jsonrpc": "2.0", "id": number, "method": "tasks/get", "params": params})
         )

@@ -9,6 +9,8 @@ fails must say whether it may be repeated, no task and no call may hang, no stat
 supervisor and store must stay flat. The exit code is 1 if anything of this was seen.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import argparse
@@ -29,7 +31,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.clients import LIMIT, ChaosClient, Tally
+from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, Tally
 from mcprev.revisions import DEFAULT, LATEST, HttpShape
 from redis_server import RedisServer
 from served_workers import ServedWorkers, free_port, served
@@ -210,7 +212,7 @@ class Chaos:
             await asyncio.sleep(self.seconds)
             self._stop.set()
             await asyncio.gather(*disturbing)
-            _, late = await asyncio.wait(calling, timeout=2 * LIMIT)
+            _, late = await asyncio.wait(calling, timeout=LIMIT + TASK_LIMIT)
             for task in late:
                 self.tally.wrong.append(f"a client hangs: {task!r}")
                 task.cancel()

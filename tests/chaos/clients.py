@@ -7,7 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import mcprev
 from mcprev.errors import ConnectionLost, McpError, RpcError, StoreError
@@ -15,7 +15,9 @@ from mcprev.revisions import Revision, TaskSupport
 from mcprev_types.latest import models as m
 
 LIMIT: Final = 30.0
-"""Seconds after which a call hangs, or a task is stuck."""
+"""Seconds after which a call hangs."""
+TASK_LIMIT: Final = 60.0
+"""Seconds after which a task is stuck. A worker that finds no lease looks again some seconds later, if it is not killed before."""
 PAUSE: Final = 1.0
 """Seconds between two calls of a client, on average."""
 CALLS: Final = 20
@@ -48,6 +50,12 @@ class Tally:
             self.wrong.append(what)
 
 
+def reason_of(error: RpcError) -> str:
+    """The reason in the data of an error; empty if it has none."""
+    data: object = error.data
+    return str(cast("dict[str, object]", data).get("reason", "")) if isinstance(data, dict) else ""
+
+
 def typed(error: McpError) -> str:
     """An error as it is counted; empty for one that does not say whether the call may be repeated."""
     if isinstance(error, ConnectionLost):
@@ -55,8 +63,7 @@ def typed(error: McpError) -> str:
     if isinstance(error, StoreError):
         return f"the tool failed: {error}"
     if isinstance(error, RpcError):
-        reason = f" {error.data['reason']}" if isinstance(error.data, dict) and "reason" in error.data else ""
-        return f"answered: {type(error).__name__}({error.message[:60]!r}){reason}"
+        return f"answered: {type(error).__name__}({error.message[:60]!r}) {reason_of(error)}".rstrip()
     return ""
 
 
@@ -68,8 +75,9 @@ class ChaosClient(mcprev.ClientHandler):
         self._random = random.Random(number)  # noqa: S311 - not for a secret
         self._calls = 0
         self._heard: defaultdict[str, list[int]] = defaultdict(list)
-        self._handle: str | None = None
-        self._visits = (0, 0)
+        self.handle: str | None = None
+        self.visits = (0, 0)
+        """How many visits the state of the handle has had: at least and at most."""
         self.tools: list[Tool] = (
             [*TOOLS] if row.tasks is not TaskSupport.NONE else [t for t in TOOLS if t is not work]
         )
@@ -157,11 +165,11 @@ class ChaosClient(mcprev.ClientHandler):
 
     def visited(self, visits: int) -> None:
         """Check the number of visits: each is counted, and none twice."""
-        least, most = self._visits
+        least, most = self.visits
         self.tally.check(
             f"visits of {self.number}: {visits}, not {least} to {most}", right=least <= visits <= most
         )
-        self._visits = visits, visits
+        self.visits = visits, visits
 
 
 Tool: TypeAlias = Callable[[ChaosClient, mcprev.Client], Awaitable[None]]
@@ -209,14 +217,14 @@ async def ask(chaos: ChaosClient, client: mcprev.Client) -> None:
 
 async def visit(chaos: ChaosClient, client: mcprev.Client) -> None:
     """State that all workers share."""
-    chaos._visits = (chaos._visits[0] + 1, chaos._visits[1] + 1)
+    chaos.visits = (chaos.visits[0] + 1, chaos.visits[1] + 1)
     try:
-        result = await chaos.call(client, "visit", handle=chaos._handle)
-        visits, chaos._handle = result.read(tuple[int, str])
+        result = await chaos.call(client, "visit", handle=chaos.handle)
+        visits, chaos.handle = result.read(tuple[int, str])
     except (McpError, StoreError):
-        chaos._visits = (chaos._visits[0] - 1, chaos._visits[1])  # it may have been counted, or not
-        if chaos._handle is None:
-            chaos._visits = (0, 0)  # of a state that nobody knows
+        chaos.visits = (chaos.visits[0] - 1, chaos.visits[1])  # it may have been counted, or not
+        if chaos.handle is None:
+            chaos.visits = (0, 0)  # of a state that nobody knows
         raise
     chaos.visited(visits)
 
@@ -225,15 +233,14 @@ async def work(chaos: ChaosClient, client: mcprev.Client) -> None:
     """A task, which ends whatever happens: with its result, or with the error that its worker is lost."""
     token, now = chaos.token(), asyncio.get_running_loop().time
     task = await client.start_tool("work", {"token": token, "seconds": 1.0}, total_timeout=LIMIT)
-    until = now() + LIMIT
+    until = now() + TASK_LIMIT
     while True:
         try:
             result = await task.result(timeout=max(until - now(), 0.1))
         except ConnectionLost:
             pass
         except RpcError as error:
-            reason = error.data.get("reason") if isinstance(error.data, dict) else None
-            if reason == LOST or error.message == STOPPED:
+            if reason_of(error) == LOST or error.message == STOPPED:
                 raise
             chaos.tally.failed[f"task {chaos.row.name}: {typed(error)}"] += 1
             chaos.tally.check(f"{token} is unknown", right="Unknown" not in error.message)

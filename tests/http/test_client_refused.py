@@ -3,6 +3,8 @@
 HTTP-3, HTTPM-7, ERR-7, TOOL-9. A server that stops, or whose store is away, refuses so.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import json

@@ -3,6 +3,8 @@
 HTTP-3, LIFE-16. The workers here are small programs, which do what a file says; `test_workers.py` has real ones.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio

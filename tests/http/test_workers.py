@@ -3,6 +3,8 @@
 HTTP-3, LIFE-16. `test_supervisor.py` has what the supervisor does in each case.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
