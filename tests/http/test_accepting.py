@@ -22,7 +22,7 @@ from typing_extensions import override
 import mcprev
 from lanes import each_loop, turns
 from mcprev.serving import accepting, running
-from mcprev.serving.accepting import BACK_OFF, BATCH, Acceptor
+from mcprev.serving.accepting import BACK_OFF, BATCH, SHARED_BATCH, Acceptor
 from mcprev.serving.running import BACKLOG, bind
 from requirements import req
 from running import pass_time, run, until
@@ -167,6 +167,21 @@ def test_a_turn_accepts_all_that_wait_up_to_a_bound() -> None:
         door.clients(3)
         await until(lambda: len(door.open) == MANY + 3)
         assert sum(door.made()) == MANY + 3
+
+    with_door(test)
+
+
+@req("SEC-6", "HTTP-3", everywhere=True)
+@each_loop
+def test_a_worker_that_shares_its_socket_takes_one_connection_in_a_turn() -> None:
+    """Others that have time can take the next one."""
+
+    async def test(door: Door) -> None:
+        door.acceptor._batch = SHARED_BATCH
+        door.clients(5)
+        door.acceptor.start()
+        await until(lambda: len(door.open) == 5)
+        assert door.made() == [1] * 5
 
     with_door(test)
 

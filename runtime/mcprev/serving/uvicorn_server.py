@@ -46,6 +46,8 @@ class HttpServer(uvicorn.Server):
         self._front = front
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
+        self.leave: float = app.settings.leave
+        """Seconds of these in which new calls are served on open connections."""
         self._limit = connection_limit(app.settings.max_connections)
         self._acceptors: list[Acceptor] = []
 
@@ -79,7 +81,7 @@ class HttpServer(uvicorn.Server):
             acceptor.stop()
         for listening in sockets or ():
             listening.close()
-        leaves, most = self.app.leave(), min(self.app.settings.leave, self.linger)
+        leaves, most = self.app.leave(), min(self.leave, self.linger)
         seconds = await self._leave(self._front, most) if leaves and most and self._front is not None else 0.0
         ending = asyncio.create_task(self.app.aclose(linger=self.linger - seconds))
         while not ending.done():
