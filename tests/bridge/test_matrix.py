@@ -30,7 +30,7 @@ from bridge.hands import (
 )
 from mcprev.bridge.pair import Rule
 from mcprev.convert import Reason
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.revisions import ALL, DEFAULT, Revision
 from requirements import req
 from running import run
 
@@ -453,7 +453,7 @@ def outcomes(row: Revision, there: Revision) -> dict[str, str]:
     async def main() -> None:
         servers = Servers(lambda: server(there))
         client = Downstream(row)
-        async with bridged(bridge_to(servers, there), client):
+        async with bridged(bridge_to(servers, there, revisions=[row.name]), client):
             cell = Cell(client, servers)
             for name, feature in FEATURES.items():
                 try:
@@ -505,6 +505,19 @@ def test_everything_passes_or_ends_by_its_rule(row: Revision, there: Revision) -
     assert set(found.values()) <= rules
     if row is there:
         assert set(found.values()) <= {YES, NONE}, "one revision passes everything"
+
+
+@req("SEAM-10")
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@pytest.mark.parametrize("draft_is_the_client", [True, False])
+def test_the_draft_passes_like_any_other(row: Revision, *, draft_is_the_client: bool) -> None:
+    draft = ALL[-1]
+    found = outcomes(draft, row) if draft_is_the_client else outcomes(row, draft)
+    newest = DEFAULT[-1].name
+    latest = _FOUND.get((newest, row.name) if draft_is_the_client else (row.name, newest))
+    assert set(found.values()) <= {YES, NONE, *Rule, *Reason, "CONV-25"}
+    if latest is not None:
+        assert {**found, "methods of vendors": ""} == {**latest, "methods of vendors": ""}
 
 
 @req("SEAM-10", everywhere=True)
