@@ -33,10 +33,10 @@ from mcprev_codegen.emit.targets import types_only
 from mcprev_codegen.emit.targets.table import LIBRARIES
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
-from mcprev_codegen.facts.names_file import NAMES_FILE
 from mcprev_codegen.facts.overlay_file import FACETS, load_overlay
 from mcprev_codegen.inputs import Pin, SchemaFolder, folder as folders
 from mcprev_codegen.inputs.folder import PINS
+from mcprev_codegen.inputs.names_file import NAMES_FILE
 from mcprev_codegen.inputs.tables import read_table
 from mcprev_codegen.ir import nodes
 from mcprev_codegen.typescript import parse
