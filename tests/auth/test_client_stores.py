@@ -141,7 +141,7 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @req("AUTH-22", "SEC-6", everywhere=True)
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777], ids=oct)
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702], ids=oct)
 def test_a_folder_in_which_others_can_put_tokens_is_not_used(tmp_path: Path, mode: int) -> None:
     store = mcprev.DiskTokens(tmp_path)
     run(store.keep_tokens(KEY, TOKENS))
