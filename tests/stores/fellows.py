@@ -23,7 +23,7 @@ from stores.unreliable import Unreliable
 
 KNOWS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
 ACCEPT: Final[Message] = {"action": "accept", "content": {"name": "bob"}}
-TOOLS: Final[dict[str, str]] = {"slow": "optional", "ask": "optional", "step": "optional"}
+TOOLS: Final[dict[str, str]] = {"slow": "optional", "ask": "optional", "step": "optional", "busy": "optional"}
 run: Final = partial(run_within, limit=10_000)
 """The clock goes on by itself, and so a test that hangs ends soon."""
 each_kind = pytest.mark.parametrize("row", [CORE, MODERN], ids=lambda row: row.name)
@@ -60,6 +60,11 @@ class Author(mcprev.ServerHandler):
             while params.name == "step" and (step := await self.steps.get()) != "end":
                 await ctx.set_status(step)
             if params.name == "slow":
+                await self.gate.wait()
+            if params.name == "busy":
+                asking = asyncio.ensure_future(ctx.ask("one", form("one")))
+                await ctx.set_status(await self.steps.get())
+                await asking
                 await self.gate.wait()
         except BaseException as end:
             self.ends.append(end)

@@ -524,6 +524,22 @@ def test_clients_of_every_worker_are_told_what_they_have_subscribed_to_and_once(
     run(main())
 
 
+def test_a_server_that_closes_stores_its_last_change_first() -> None:
+    async def main() -> None:
+        store = Unreliable()
+
+        async def slow(name: str, key: str) -> None:
+            await asyncio.sleep(0.2)
+
+        store.before = slow
+        server = make(store)
+        server.changed("tools")
+        await server.aclose()
+        assert [key.partition("/")[2] for key, _, _ in store.writes] == ["changes"]
+
+    run(main())
+
+
 def test_a_change_elsewhere_makes_a_worker_read_its_tools_again() -> None:
     listed = 0
 

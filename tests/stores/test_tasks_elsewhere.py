@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import mcprev
 from api.wire import Message, served
 from api.workers import loop_records
+from mcprev.protocol.tasks import STATUS
 from mcprev.revisions import Revision
 from mcprev.stores.tasks import LEASE
 from named import ROW_D as CORE, ROW_E as MODERN
@@ -211,6 +213,67 @@ def test_a_listen_stream_follows_the_tasks_of_other_workers_to_their_end() -> No
             before = len(made.stores[1].reads)
             await asyncio.sleep(30)
             assert len([key for key in made.stores[1].reads[before:] if "task" in key]) == 0
+
+    run(main())
+
+
+def test_an_answer_elsewhere_stays_one_though_the_runner_stores_something_else_at_that_moment() -> None:
+    async def main() -> None:
+        async with fellows(MODERN, 2) as made:
+            task = await made.start(0, "busy")
+            await made.asks(1, task, "one")
+            answered = False
+
+            async def answer(name: str, key: str) -> None:
+                nonlocal answered
+                if name == "write" and "/task/" in key and not answered:
+                    answered = True
+                    await made.update(1, task, one=ACCEPT)
+
+            made.stores[0].before = answer
+            made.author.steps.put_nowait("busy")
+            for _ in range(20):
+                await asyncio.sleep(0.2)
+                for at in range(2):
+                    assert "inputRequests" not in await made.get(at, task)
+            assert answered
+            written = [json.loads(value) for key, value, _ in made.stores[0].writes if "/task/" in key]
+            assert [list(each["asked"]) for each in written[2:]] == [[]], "nor for a moment"
+            assert (await made.get(1, task))["statusMessage"] == "busy"
+            made.author.gate.set()
+            await made.comes_to(1, task, "completed")
+
+    run(main())
+
+
+@each_kind
+def test_the_worker_of_a_task_tells_its_streams_and_its_session_what_others_did(row: Revision) -> None:
+    async def main() -> None:
+        async with fellows(row, 2) as made:
+            task = await made.start(0, "slow")
+            if row is MODERN:
+                await made.listen(0, task)
+            await made.hands[1].ask("tasks/cancel", {"taskId": task})
+            await asyncio.sleep(3)
+            if row is MODERN:
+                assert [each["status"] for each in made.told(0)] == ["working", "cancelled"]
+            else:
+                told = [each["params"] for each in made.hands[0].got if each.get("method") == STATUS]
+                assert [each["status"] for each in told] == ["cancelled"]
+
+    run(main())
+
+
+def test_the_worker_of_a_task_tells_its_streams_of_answers_elsewhere() -> None:
+    async def main() -> None:
+        async with fellows(MODERN, 2) as made:
+            task = await made.start(0, "busy")
+            made.author.steps.put_nowait("busy")
+            await made.asks(1, task, "one")
+            await made.listen(0, task)
+            await made.update(1, task, one=ACCEPT)
+            await asyncio.sleep(3)
+            assert [each["status"] for each in made.told(0)] == ["input_required", "working"]
 
     run(main())
 
