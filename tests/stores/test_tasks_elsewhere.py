@@ -69,6 +69,30 @@ def test_each_question_is_asked_once_however_many_wait_for_the_result_and_wherev
     run(main())
 
 
+def test_a_question_that_was_answered_before_it_was_claimed_is_not_asked_again() -> None:
+    """What a worker has read of the task is old by the time that it may ask."""
+
+    async def main() -> None:
+        async with fellows(CORE, 3, replies={ELICIT: ACCEPT}) as made:
+            task = await made.start(0, "ask")
+            claiming, answered = asyncio.Event(), asyncio.Event()
+
+            async def late(name: str, key: str) -> None:
+                if name == "write" and "/claim/" in key:
+                    claiming.set()
+                    await answered.wait()
+
+            made.stores[2].before = late
+            waiting = asyncio.ensure_future(made.hands[2].ask("tasks/result", {"taskId": task}))
+            await claiming.wait()
+            await made.hands[1].ask("tasks/result", {"taskId": task})
+            answered.set()
+            assert (await waiting).result["content"][0]["text"] == "['accept', 'accept']"
+            assert (made.asked(1), made.asked(2)) == (2, 0)
+
+    run(main())
+
+
 @pytest.mark.parametrize("how", ["cancel", "close", "killed"])
 def test_a_question_is_taken_over_at_another_worker_when_the_one_who_was_asked_is_gone(how: str) -> None:
     async def main() -> None:
