@@ -444,6 +444,16 @@ def test_a_record_that_holds_something_else_is_an_error_of_the_store(value: byte
     run(main())
 
 
+def test_a_task_that_has_ended_keeps_neither_questions_nor_answers() -> None:
+    task = tasks.begin(0, ttl=None, poll=None, owner=None, session=None)
+    for key in "ab":
+        task = tasks.require_input(task, key, {}, 0)
+    task = tasks.give(task, {"a": {"result": {"secret": 1}}}, 0)
+    assert (set(task.asked), set(task.given)) == ({"b"}, {"a"})
+    for ended in (tasks.complete(task, {}, 0), tasks.fail_task(task, {}, 0), tasks.cancel(task, 0)):
+        assert (ended.asked, ended.given) == ({}, {})
+
+
 def test_a_task_of_another_form_is_refused_with_both_forms() -> None:
     """Another version of the library has stored it."""
     task = tasks.begin(0, ttl=None, poll=None, owner=None, session=None)
