@@ -446,10 +446,13 @@ def test_a_record_that_holds_something_else_is_an_error_of_the_store(value: byte
 
 def test_a_task_that_has_ended_keeps_neither_questions_nor_answers() -> None:
     task = tasks.begin(0, ttl=None, poll=None, owner=None, session=None)
-    for key in "ab":
+    for key in "abc":
         task = tasks.require_input(task, key, {}, 0)
-    task = tasks.give(task, {"a": {"result": {"secret": 1}}}, 0)
-    assert (set(task.asked), set(task.given)) == ({"b"}, {"a"})
+    for key in "ab":  # the second one comes before the handler has taken the first
+        task = tasks.give(task, {key: {"result": {"secret": key}}}, 0)
+    task = tasks.give(task, {"a": {"result": {"secret": "another"}}, "x": {"result": {}}}, 0)
+    assert set(task.asked) == {"c"}
+    assert task.given == {key: {"result": {"secret": key}} for key in "ab"}
     for ended in (tasks.complete(task, {}, 0), tasks.fail_task(task, {}, 0), tasks.cancel(task, 0)):
         assert (ended.asked, ended.given) == ({}, {})
 

@@ -141,6 +141,11 @@ def test_answers_by_update_reach_the_handler_wherever_it_runs_and_none_is_droppe
                 assert list((await made.get(there, task)).get("inputRequests", ())) in ([], ["two"])
                 await made.update(there, task, one=ACCEPT)
             await made.asks(at, task, "two")
+            written = [json.loads(value) for key, value, _ in made.stores[0].writes if "/task/" in key]
+            assert (list(written[-1]["asked"]), written[-1]["given"]) == (
+                ["two"],
+                {},
+            ), "what was taken is not kept"
             await made.update(at, task, two=ACCEPT)
             found = await made.comes_to(1 - at, task, "completed")
             assert found["result"]["content"][0]["text"] == "['decline', 'accept']"
