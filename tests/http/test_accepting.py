@@ -186,6 +186,31 @@ def test_a_worker_that_shares_its_socket_takes_one_connection_in_a_turn() -> Non
     with_door(test)
 
 
+@req("SEC-6", "HTTP-3", everywhere=True)
+@each_loop
+def test_a_worker_that_has_more_connections_lets_others_be_first() -> None:
+    """Once for all that has arrived; what nobody has taken then is accepted."""
+    asked: list[float] = []
+
+    async def test(door: Door) -> None:
+        def wait() -> float:
+            asked.append(0.01)
+            return asked[-1] if len(asked) < 3 else 0.0
+
+        door.acceptor._wait, door.acceptor._batch = wait, SHARED_BATCH
+        door.acceptor.start()
+        door.clients(1)
+        await until(lambda: len(asked) == 1)
+        assert not door.made()
+        await until(lambda: len(door.open) == 1)
+        assert len(asked) == 1
+        door.clients(4)
+        await until(lambda: len(door.open) == 5)
+        assert len(asked) > 3  # it is asked anew for what comes later
+
+    with_door(test)
+
+
 @req("SEC-6", "HTTP-31", everywhere=True)
 @each_loop
 def test_a_connection_in_use_is_served_between_two_batches() -> None:

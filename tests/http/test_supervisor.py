@@ -14,8 +14,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,15 @@ import pytest
 
 from mcprev.serving import supervisor as supervising
 from mcprev.serving.supervisor import Supervisor, WorkerProcess
-from mcprev.serving.worker import ENVIRONMENT, WorkerSettings, this_worker
+from mcprev.serving.worker import (
+    ABSENT,
+    ENVIRONMENT,
+    YIELD,
+    ConnectionCounts,
+    SupervisedWorker,
+    WorkerSettings,
+    this_worker,
+)
 from requirements import req
 from running import run, until
 
@@ -296,7 +304,7 @@ def test_only_a_supervisor_makes_a_worker(monkeypatch: pytest.MonkeyPatch) -> No
         '{"number": 1}',
         "[]",
         "nonsense",
-        '{"number":1,"workers":1,"listening":-1,"link":-1}',
+        '{"number":1,"workers":1,"listening":-1,"link":-1,"counts":-1}',
     ):
         monkeypatch.setenv(ENVIRONMENT, wrong)
         with pytest.raises(ValueError, match="is for the supervisor alone"):
@@ -304,13 +312,59 @@ def test_only_a_supervisor_makes_a_worker(monkeypatch: pytest.MonkeyPatch) -> No
         assert ENVIRONMENT not in os.environ  # of what this process starts, none is a worker
 
 
-@req("HTTP-3", everywhere=True)
-def test_a_worker_reads_what_its_supervisor_says(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def worker_of(
+    number: int, counts: ConnectionCounts, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SupervisedWorker]:
+    """A worker in this process, made as by a supervisor of three."""
     one, two = socket.socketpair()
-    settings = WorkerSettings(number=2, workers=3, listening=one.detach(), link=two.detach(), reports=True)
+    settings = WorkerSettings(
+        number=number,
+        workers=3,
+        listening=one.detach(),
+        link=two.detach(),
+        counts=os.dup(counts.descriptor),
+        reports=True,
+    )
     monkeypatch.setenv(ENVIRONMENT, settings.environment()[ENVIRONMENT])
     worker = this_worker()
     assert worker is not None
     assert worker.settings == settings
+    yield worker
     worker.listening.close()
     worker._link.close()
+    worker._counts.close()
+
+
+@req("HTTP-3", everywhere=True)
+def test_a_worker_lets_those_accept_that_have_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = ConnectionCounts.made(3)
+    with worker_of(1, counts, monkeypatch) as first, worker_of(2, counts, monkeypatch) as second:
+        assert first.wait(0) == first.wait(5) == 0  # there is no other yet
+        assert second.wait(5) == 0
+        assert second.wait(6) == YIELD
+        assert first.wait(5) == 0
+        counts.set(3, 0)
+        assert first.wait(5) == YIELD
+        counts.set(3, ABSENT)  # as the supervisor does when a worker has ended
+        assert first.wait(6) == 0
+        second.accepts_no_more()
+        assert first.wait(100) == 0
+    counts.close()
+
+
+@req("HTTP-3", everywhere=True)
+def test_a_worker_that_has_ended_is_waited_for_by_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with trial(tmp_path, monkeypatch) as tried:
+            await until(ready(tried))
+            counts = tried.supervisor._counts
+            counts.set(1, 3)
+            counts.set(2, 7)
+            assert counts.fewest() == 3
+            os.kill(tried.pids()[0], signal.SIGKILL)
+            await until(lambda: counts.fewest() == 7)
+
+    run(main())

@@ -11,6 +11,8 @@ import asyncio
 import shutil
 import signal
 import socket
+from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +22,7 @@ from click.testing import CliRunner, Result
 
 import mcprev
 from mcprev.cli import main as command, workers as checking
-from mcprev.serving.worker import SupervisedWorker, WorkerSettings
+from mcprev.serving.worker import ConnectionCounts, SupervisedWorker, WorkerSettings
 from mcprev_types.latest import models as m
 from named import E
 from redis_server import RedisServer
@@ -70,6 +72,12 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
             assert "; workers: 2; store: sqlite:///" in server.said
             assert server.said.count("listening at") == 1
             before = set(server.pids.values())
+            several = [mcprev.connect(server.url, mode=E) for _ in range(8)]
+            async with AsyncExitStack() as stack:
+                clients = [await stack.enter_async_context(each) for each in several]
+                served_by = Counter([await pid(client) for client in clients])
+            assert set(served_by) == before
+            assert min(served_by.values()) >= 3  # of eight connections
             found, count = await all_pids(server, 2)
             assert found == before
             async with aiohttp.ClientSession() as http:
@@ -77,7 +85,9 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
                     async with http.get(server.url.replace("mcp", path)) as answer:
                         assert (answer.status, (await answer.json())["status"]) == (200, text)
                 counted = {await numbers(http, server) for _ in range(4)}
-            assert counted == {(count, 2.0)}  # each has a connection of its own for all stateless requests
+            assert counted == {
+                (count + 8, 2.0)
+            }  # each has a connection of its own for all stateless requests
             calls, stop = 0, False
 
             async def call_all_the_time() -> None:
@@ -180,8 +190,14 @@ def test_a_store_in_the_environment_is_shared_and_its_password_shown_nowhere(tmp
 def checked(server: mcprev.Server, workers: int = 2) -> str:
     """What the command says to several workers of a server; empty if nothing."""
     one, two = socket.socketpair()
+    counts = ConnectionCounts.made(workers)
     settings = WorkerSettings(
-        number=1, workers=workers, listening=one.detach(), link=two.detach(), reports=True
+        number=1,
+        workers=workers,
+        listening=one.detach(),
+        link=two.detach(),
+        counts=counts.descriptor,
+        reports=True,
     )
     worker = SupervisedWorker(settings)
     try:
@@ -191,6 +207,7 @@ def checked(server: mcprev.Server, workers: int = 2) -> str:
     finally:
         worker.listening.close()
         worker._link.close()
+        counts.close()
     return ""
 
 

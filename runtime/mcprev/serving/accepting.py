@@ -18,7 +18,7 @@ from typing import Final
 BATCH: Final = 32
 """The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
 SHARED_BATCH: Final = 1
-"""The same for a worker that shares the socket with others, so that one does not take what another has time for."""
+"""The same for a worker that shares the socket with others."""
 POLL: Final = 0.01
 """Seconds between two attempts to accept where the event loop cannot watch a socket, as on Windows."""
 BACK_OFF: Final = 0.1
@@ -55,15 +55,19 @@ class Acceptor:
         room: Callable[[], int],
         make_room: Callable[[], bool],
         batch: int = BATCH,
+        wait: Callable[[], float] | None = None,
     ) -> None:
         """`make` creates the protocol of a connection, and `room` returns how many more of them may be open.
 
-        `make_room` closes idle connections, and returns False if there are none.
+        `make_room` closes idle connections, and returns False if there are none. `batch` is how many connections a turn
+        accepts. `wait` returns for how many seconds to let other processes accept what has arrived.
         """
         listening.settimeout(0)
         self._listening = listening
         self._make = make
-        self._room, self._make_room, self._batch = room, make_room, batch
+        self._room, self._make_room, self._batch, self._wait = room, make_room, batch, wait
+        self._waited = False
+        """Whether others have had their time to accept what has arrived."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._logged = float("-inf")
@@ -87,7 +91,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         """Accept the connections that have arrived, up to the limit of a turn; `room` counts those of the last batch once they are open."""
-        if self._opening:
+        if self._opening or self._waits():
             return
         room = self._room()
         if room <= 0:
@@ -107,6 +111,21 @@ class Acceptor:
             task = self._loop.create_task(self._open(connection))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
+
+    def _waits(self) -> bool:
+        """Let other processes accept what has arrived, once; return whether to wait for that."""
+        seconds = 0.0 if self._wait is None or self._waited else self._wait()
+        self._waited = seconds > 0
+        if self._waited:
+            self.stop()
+            self._timer = self._loop.call_later(seconds, self._go_on)
+        return self._waited
+
+    def _go_on(self) -> None:
+        """Accept what is left, and go on as before."""
+        self.start()
+        self._accept()
+        self._waited = False
 
     async def _open(self, connection: socket.socket) -> None:
         """Let a new protocol serve a connection."""

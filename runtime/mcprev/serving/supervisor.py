@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from mcprev.serving.worker import WorkerSettings
+from mcprev.serving.worker import ABSENT, ConnectionCounts, WorkerSettings
 
 STABLE: Final = 5.0
 """Seconds after which a worker that was ready counts as having worked."""
@@ -134,6 +134,7 @@ class Supervisor:
         self._count = workers
         self._environment = environment or {}
         self._tell_end = ended
+        self._counts = ConnectionCounts.made(workers)
         self._current: dict[int, WorkerProcess] = {}
         """The worker at each place."""
         self._all: set[WorkerProcess] = set()
@@ -165,6 +166,7 @@ class Supervisor:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.remove_signal_handler(number)
+            self._counts.close()
         return self._code
 
     def _stop_signalled(self) -> None:
@@ -209,12 +211,13 @@ class Supervisor:
                 workers=self._count,
                 listening=self._listening.fileno(),
                 link=there.fileno(),
+                counts=self._counts.descriptor,
                 reports=reports,
             )
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 env={**os.environ, **self._environment, **settings.environment()},
-                pass_fds=(self._listening.fileno(), there.fileno()),
+                pass_fds=(self._listening.fileno(), there.fileno(), self._counts.descriptor),
                 start_new_session=True,  # an interrupt from the terminal is for the supervisor, which tells the workers
             )
         worker = WorkerProcess(number, process, here)
@@ -229,6 +232,8 @@ class Supervisor:
 
     def _forget(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
+        if self._current.get(worker.number) is worker:
+            self._counts.set(worker.number, ABSENT)
         self._tell_end(worker.process.pid)
 
     def _started(self, worker: WorkerProcess, ready: asyncio.Future[bool]) -> None:

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
@@ -61,6 +62,7 @@ class HttpServer(uvicorn.Server):
                 room=self._room,
                 make_room=self._make_room,
                 batch=BATCH if self.worker is None else SHARED_BATCH,
+                wait=None if self.worker is None else partial(self._wait, self.worker),
             )
             acceptor.start()
             self._acceptors.append(acceptor)
@@ -68,6 +70,9 @@ class HttpServer(uvicorn.Server):
     def _protocol(self) -> asyncio.Protocol:
         make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    def _wait(self, worker: SupervisedWorker) -> float:
+        return worker.wait(len(self.server_state.connections))
 
     def _room(self) -> int:
         return self._limit - len(self.server_state.connections)
@@ -79,6 +84,8 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
             acceptor.stop()
+        if self.worker is not None:
+            self.worker.accepts_no_more()
         for listening in sockets or ():
             listening.close()
         leaves, most = self.app.leave(), min(self.leave, self.linger)

@@ -9,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import mmap
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 ENVIRONMENT: Final = "MCPREV_WORKER"
 """The environment variable that tells a process that it is a worker."""
+YIELD: Final = 0.002
+"""Seconds for which a worker lets those accept a connection that have fewer of them."""
+ABSENT: Final = 2**31 - 1
+"""The number of connections of a worker that accepts none."""
 LOOK: Final = 0.5
 """Seconds between two looks whether a worker that is not ready has become so."""
 
@@ -34,12 +40,51 @@ class WorkerSettings:
     """The file descriptor of the listening socket."""
     link: int
     """The file descriptor of its end of the socket pair."""
+    counts: int
+    """The file descriptor of the `ConnectionCounts`."""
     reports: bool = False
     """Whether it logs where the server listens, which one worker does for all."""
 
     def environment(self) -> dict[str, str]:
         """Return the environment variable for the worker."""
         return {ENVIRONMENT: json.dumps({name: getattr(self, name) for name in self.__slots__})}
+
+
+class ConnectionCounts:
+    """How many connections each worker has, in memory that all of them share.
+
+    The system wakes all workers for a new connection, and mostly the same one is the first, also when it has most of the
+    connections already. So a worker with more than another lets that one be first.
+    """
+
+    def __init__(self, descriptor: int, workers: int) -> None:
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, 4 * workers)
+        self._counts = memoryview(self._memory).cast("i")
+
+    @classmethod
+    def made(cls, workers: int) -> ConnectionCounts:
+        """Return the counts of workers that have not started."""
+        with tempfile.TemporaryFile() as file:
+            file.truncate(4 * workers)
+            counts = cls(os.dup(file.fileno()), workers)
+        for number in range(1, workers + 1):
+            counts.set(number, ABSENT)
+        return counts
+
+    def set(self, number: int, connections: int) -> None:
+        """Set the count of a worker."""
+        self._counts[number - 1] = min(connections, ABSENT)
+
+    def fewest(self) -> int:
+        """Return the lowest count of a worker."""
+        return min(self._counts)
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._counts.release()
+        self._memory.close()
+        os.close(self.descriptor)
 
 
 class SupervisedWorker:
@@ -51,6 +96,8 @@ class SupervisedWorker:
         """The listening socket, which all workers of the supervisor accept connections of."""
         self.store: str | None = None
         """Where its store is, without credentials, for the log."""
+        self._counts = ConnectionCounts(settings.counts, settings.workers)
+        os.set_inheritable(settings.counts, False)  # noqa: FBT003 - the name of the parameter is not public
         self._link = socket.socket(fileno=settings.link)
         self._link.setblocking(False)  # noqa: FBT003 - the name of the parameter is not public
         for inherited in (self.listening, self._link):
@@ -66,6 +113,15 @@ class SupervisedWorker:
             task = asyncio.get_running_loop().create_task(work)
             self._watching.add(task)
             task.add_done_callback(self._watching.discard)
+
+    def wait(self, connections: int) -> float:
+        """Return for how many seconds to let other workers accept a connection, because this one has more of them."""
+        self._counts.set(self.settings.number, connections)
+        return YIELD if connections > self._counts.fewest() else 0.0
+
+    def accepts_no_more(self) -> None:
+        """Let other workers wait for this one no more."""
+        self._counts.set(self.settings.number, ABSENT)
 
     async def _tell(self, drain: float, answers: Callable[[], Awaitable[bool]]) -> None:
         while not await answers():  # noqa: ASYNC110 - of something outside of this process
