@@ -6,6 +6,7 @@ AUTH-8, AUTH-9, AUTH-12, AUTH-15, AUTH-19, AUTH-20, SEC-6, SEC-7.
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import logging
@@ -20,6 +21,7 @@ from authorization_server.town import (
     REDIRECT,
     RESOURCE,
     SERVER,
+    VERIFIER,
     ByHand,
     Clock,
     LikeEntra,
@@ -123,6 +125,28 @@ def test_answers_of_two_logins_in_one_browser_cannot_be_exchanged() -> None:
             assert answer.location.startswith(HONEST)
             assert answer.said["error"] == "access_denied"
             assert answer.said["iss"] == SERVER
+
+    run(main())
+
+
+@req("AUTH-20")
+def test_a_request_that_names_two_clients_is_of_neither() -> None:
+    async def main() -> None:
+        async with site_of(Honest) as site:
+            user = ByHand(site)
+            victim = (await user.register())["client_id"]
+            evil = await user.register(token_endpoint_auth_method="client_secret_basic")
+            pair = f"{evil['client_id']}:{evil['client_secret']}".encode()
+            headers = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
+            code = await user.log_in(evil["client_id"])
+            form = {
+                "grant_type": "authorization_code", "code": code, "client_id": victim, "redirect_uri": REDIRECT,
+                "code_verifier": VERIFIER,
+            }  # fmt: skip
+            answer = await user.send("POST", "/token", data=form, headers=headers)
+            assert (answer.status, answer.json["error"]) == (401, "invalid_client")
+            del form["client_id"]
+            assert (await user.send("POST", "/token", data=form, headers=headers)).status == 200
 
     run(main())
 

@@ -43,6 +43,7 @@ TITLES: Final = {
     "list_changes": "a tool that appears while the server runs, and its notification",
     "visibility": "tools that are out of service by their tag",
     "mount": "an app mounted in another app",
+    "proxy": "a server in front of another one",
     "transformed_tool": "a tool made of another one, with a renamed and a fixed argument",
     "tool_search": "a search for tools, instead of a list of all of them",
     "resources_as_tools": "resources for clients that know only tools",

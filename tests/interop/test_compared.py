@@ -193,6 +193,11 @@ async def mount(client: mcprev.Client, logs: list[object]) -> None:
 
 
 @check
+async def proxy(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "add", a=1) == "2"
+
+
+@check
 async def transformed_tool(client: mcprev.Client, logs: list[object]) -> None:
     tools = {tool.name: tool.input_schema.to_wire() async for tool in client.tools()}
     assert [*tools["find_hat"]["properties"]] == ["text"]
@@ -291,6 +296,8 @@ def test_servers_do_what_the_table_says(line: str, library: str, tmp_path: Path)
         file = f"from {MARKER[library]} import tool\n\n\n@tool\ndef add(a: int, b: int) -> int:\n    return a + b\n"
         (tmp_path / "adding.py").write_text(file, encoding="utf-8")
         more = (str(tmp_path),)
+    if line == "proxy":
+        more = command("tool", library)
     answer = m.CreateMessageResult(role="assistant", model="mini", content=m.TextContent(text="it"))
 
     async def main() -> None:
