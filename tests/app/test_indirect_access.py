@@ -163,7 +163,9 @@ def test_a_mounted_app_searches_and_reads_what_is_its_own_under_the_names_of_the
                 f"{at}search_tools",
                 f"{at}call_tool",
             ]
-            found = await client.call_tool(f"{at}search_tools", {"query": "wipe own find list"}, as_=list)
+            found = await client.call_tool(
+                f"{at}search_tools", {"query": "wipe own find list"}, as_=list[dict[str, Any]]
+            )
             names = {tool["name"] for tool in found}
             assert f"{at}wipe" in names
             assert not names & {"own", "in_own", f"{at}search_tools", f"{at}call_tool"}
@@ -173,10 +175,10 @@ def test_a_mounted_app_searches_and_reads_what_is_its_own_under_the_names_of_the
                 answer = await client.call_tool(f"{at}call_tool", {"name": wrong})
                 assert answer.is_error, wrong
                 assert "Unknown tool" in answer.text
-            told = await client.call_tool(f"{at}list_resources", as_=dict)
+            told = await client.call_tool(f"{at}list_resources", as_=dict[str, Any])
             assert [each["uri"] for each in told["resources"]] == [uri]
             assert (await client.call_tool(f"{at}read_resource", {"uri": uri})).text == "secret"
-            prompts = await client.call_tool(f"{at}list_prompts", as_=list)
+            prompts = await client.call_tool(f"{at}list_prompts", as_=list[dict[str, Any]])
             assert [each["name"] for each in prompts] == [f"{at}burn"]
             assert "secret" in (await client.call_tool(f"{at}get_prompt", {"name": f"{at}burn"})).text
             for tool, wrong_one in (("read_resource", {"uri": "h://own"}), ("get_prompt", {"name": "own"})):
@@ -208,7 +210,7 @@ def test_what_the_served_app_hides_refuses_and_runs_around_holds_for_the_tools_o
             app.disable("in_wipe")
             answer = await client.call_tool("in_call_tool", {"name": "in_wipe"})
             assert answer.is_error
-            found = await client.call_tool("in_search_tools", {"query": "wipe"}, as_=list)
+            found = await client.call_tool("in_search_tools", {"query": "wipe"}, as_=list[dict[str, Any]])
             assert found == []
 
     run(main())
@@ -225,7 +227,7 @@ def test_a_changed_call_tool_of_a_mounted_app_asks_the_served_one() -> None:
         transform_tool(outer, "in_search_tools", name="look")
         async with mcprev.connect(outer) as client:
             assert (await client.call_tool("in_do", {"name": "in_wipe"})).text == "secret"
-            assert await client.call_tool("look", {"query": "wipe"}, as_=list)
+            assert await client.call_tool("look", {"query": "wipe"}, as_=list[dict[str, Any]])
             outer.disable("in_wipe")
             assert (await client.call_tool("in_do", {"name": "in_wipe"})).is_error
             assert (await client.call_tool("in_do", {"name": "wipe"})).is_error
@@ -240,7 +242,7 @@ def test_a_search_of_the_served_app_finds_what_a_mounted_one_does_not_list() -> 
         async with mcprev.connect(app) as client:
             assert [tool.name async for tool in client.tools()] == ["in_wipe", "search_tools", "call_tool"]
             found = await client.call_tool(
-                "search_tools", {"query": "wipe tools call find", "limit": 50}, as_=list
+                "search_tools", {"query": "wipe tools call find", "limit": 50}, as_=list[dict[str, Any]]
             )
             assert {"in_wipe", "in_read_resource"} & {tool["name"] for tool in found} == {"in_wipe"}
             assert not {"in_search_tools", "in_call_tool"} & {tool["name"] for tool in found}

@@ -3,6 +3,8 @@
 AUTH-8, AUTH-9, AUTH-12, AUTH-15, AUTH-19, AUTH-20, SEC-6, SEC-7.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -10,8 +12,9 @@ import base64
 import gzip
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -72,6 +75,21 @@ class OddUser(LikeGitHub):
 
     def emails(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         return self.json(self.addresses)
+
+
+CHANGES: Final[dict[str, Callable[[str], str]]] = {
+    "case": str.swapcase,
+    "blank": lambda text: text + " ",
+    "blank before": lambda text: " " + text,
+    "nul": lambda text: text + "\x00",
+    "zero width": lambda text: text + "\u200b",
+    "full-width": lambda text: "".join(chr(ord(each) + 0xFEE0) for each in text),
+    "cyrillic": lambda text: text.replace("c", "\u0441"),
+    "encoded": lambda text: "%" + text[0].encode().hex() + text[1:],
+    "padded": lambda text: text + "=",
+    "cut": lambda text: text[:-1],
+}
+"""What makes a text look like another one."""
 
 
 def site_of(kind: Any, **options: Any) -> Any:
@@ -204,24 +222,9 @@ def test_the_consent_page_is_not_shown_in_frames_nor_kept_and_its_cookie_stays_w
 
 
 @req("AUTH-19", "AUTH-20")
-@pytest.mark.parametrize(
-    "change",
-    [
-        str.swapcase,
-        lambda text: text + " ",
-        lambda text: " " + text,
-        lambda text: text + "\x00",
-        lambda text: text + "\u200b",
-        lambda text: "".join(chr(ord(each) + 0xFEE0) for each in text),  # full-width letters
-        lambda text: text.replace("c", "\u0441"),  # Cyrillic
-        lambda text: "%" + text[0].encode().hex() + text[1:],
-        lambda text: text + "=",
-        lambda text: text[:-1],
-    ],
-    ids=["case", "blank", "blank before", "nul", "zero width", "full-width", "cyrillic", "encoded", "padded", "cut"],
-)  # fmt: skip
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("what", ["client_id", "redirect_uri", "code", "refresh_token"])
-def test_what_looks_like_it_is_not_it(what: str, change: Any) -> None:
+def test_what_looks_like_it_is_not_it(what: str, change: str) -> None:
     async def main() -> None:
         async with site_of(Honest) as site:
             user = ByHand(site)
@@ -229,15 +232,15 @@ def test_what_looks_like_it_is_not_it(what: str, change: Any) -> None:
             client = (await user.register(redirect_uris=[uri]))["client_id"]
             code = await user.log_in(client, redirect_uri=uri)
             if what == "code":
-                changed = change(code)
+                changed = CHANGES[change](code)
                 answer = await user.redeem(client, changed, redirect_uri=uri)
             elif what == "refresh_token":
                 token = (await user.redeem(client, code, redirect_uri=uri)).json["refresh_token"]
-                changed, code = change(token), token
+                changed, code = CHANGES[change](token), token
                 answer = await user.refresh(client, changed)
             else:
                 code = client if what == "client_id" else uri
-                changed = change(code)
+                changed = CHANGES[change](code)
                 asked: dict[str, str] = {"client_id": client, "redirect_uri": uri, what: changed}
                 answer = await user.ask(asked.pop("client_id"), **asked)
             if changed != code:
@@ -400,10 +403,10 @@ def test_a_store_whose_values_were_changed_lets_nobody_in_and_breaks_nothing(jun
 # -- a provider of odd types ---------------------------------------------------------------------------------
 
 
-ODD: Final[tuple[object, ...]] = (
+ODD: Final = cast("tuple[Any, ...]", (
     None, True, False, 0, -1, 1.5, float("nan"), float("inf"), 10**400, "", " ", "\ud800", "x" * 100_000, [], [[]],
     {}, {"a": 1}, "a\r\nb: c", "\u0000", ["a", None],
-)  # fmt: skip
+))  # fmt: skip
 
 
 async def ends_well(site: Any) -> Response:

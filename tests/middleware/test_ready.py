@@ -605,7 +605,10 @@ def test_a_line_of_an_audit_that_was_written_in_part_ends_before_the_next_one(
         def write(self, line: Any, /) -> int:
             return super().write(line[:20] if len(line) > 20 else line)
 
-    monkeypatch.setattr(audit, "_opened", lambda to: Full(to, "ab"))
+    def opened(to: Any) -> Full:
+        return Full(to, "ab")
+
+    monkeypatch.setattr(audit, "_opened", opened)
     app = mcprev.App("full", "1", middleware=[Audit(path, on_error="warn")])
     app.tool(lambda: "fine", name="fine")
 

@@ -13,6 +13,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
+from mcprev.json_schema.bounds import OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
 from mcprev_types.latest import models
 
@@ -66,8 +67,8 @@ def reply_of(answer: Reply) -> object:
     if isinstance(answer, Mapping):
         return {"action": "accept", "content": dict(answer)}
     if isinstance(answer, Accepted):
-        data = to_jsonable_python(answer.data)
-        return {"action": "accept", "content": data if isinstance(data, dict) else {VALUE: data}}
+        data: Json = to_jsonable_python(answer.data)
+        return {"action": "accept", "content": data if isinstance(data, OBJECT) else {VALUE: data}}
     return {"action": answer.action} if isinstance(answer, Declined | Cancelled) else answer
 
 
