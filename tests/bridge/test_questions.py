@@ -101,7 +101,7 @@ def test_many_calls_at_once_get_their_own_answers(row: Revision, there: Revision
                 for answer, letter in zip(answers, "abc", strict=True):
                     assert f" {number}{letter}" in str(answer)
             assert len(client.asked_for) == 3 * MANY
-            assert len(servers.made) <= Bounds().per_key
+            assert len(servers.made) < MANY, "a connection serves one call after the other"
             servers.check()
 
     run(main())
@@ -255,16 +255,35 @@ def test_a_call_that_gets_no_connection_in_time_is_refused() -> None:
     client, servers = ends(MODERN, SESSION)
 
     async def main() -> None:
-        bounds = Bounds(per_key=1, wait=5)
+        bounds = Bounds(upstreams=1, wait=5)
         async with bridged(bridge_to(servers, SESSION, bounds=bounds), client):
             await client.ask("tools/call", {"name": "one"})
             error = (await client.ask("tools/call", {"name": "one"})).error
             assert error["code"] == -32603
             assert "within 5 s" in error["message"]
-            client.capabilities = {}
-            assert (
-                await client.ask("tools/call", {"name": "plain"})
-            ).result, "a client of other capabilities"
+            assert (await client.ask("tools/list", {})).error[
+                "code"
+            ] == -32601, "what cannot be asked shares it"
+
+    run(main())
+
+
+@req("TIME-1", "MRTR-4", at=E)
+def test_calls_that_wait_for_a_user_make_room_after_some_time() -> None:
+    """Users who never come back do not keep a bridge from serving others."""
+    client, servers = ends(MODERN, SESSION)
+
+    async def main() -> None:
+        bounds = Bounds(upstreams=2, per_key=1, grace=3, wait=10)
+        async with bridged(bridge_to(servers, SESSION, bounds=bounds), client):
+            first, second = [(await client.ask("tools/call", {"name": "one"})).result for _ in range(2)]
+            third = await client.ask("tools/call", {"name": "one"})
+            assert third.result["inputRequests"]
+            lost = {"name": "one", "requestState": first["requestState"]}
+            assert (await client.ask("tools/call", lost)).error["code"] == -32602
+            answers = {key: {"action": "decline"} for key in second["inputRequests"]}
+            kept = {"name": "one", "requestState": second["requestState"], "inputResponses": answers}
+            assert said((await client.ask("tools/call", kept)).result)[1] == [{"action": "decline"}]
 
     run(main())
 
@@ -422,5 +441,42 @@ def test_progress_and_cancellation_of_a_question_in_sessions() -> None:
         async with bridged(bridge_to(servers, SESSION), client):
             assert said(await client.call("asks")) == "m"
             assert heard == [{"progressToken": "theirs", "progress": 1}]
+
+    run(main())
+
+
+@req("CANC-3", "MRTR-4", at=E)
+@pytest.mark.parametrize("answers_pings", [True, False])
+def test_a_question_of_a_cancelled_call_is_not_that_of_the_next(*, answers_pings: bool) -> None:
+    """What a server still says of a call that was cancelled may come when the connection serves another."""
+    reached = asyncio.Event()
+
+    async def late(up: Upstream, request: Message) -> Message:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            method, params = question(up.revision, "form", " too late")
+            up.send({"jsonrpc": "2.0", "id": "late", "method": method, "params": params})
+            raise
+        return text("never")
+
+    class Pinged(Upstream):
+        def reply(self, request: Message) -> Message | Error | None:
+            return None if request["method"] == "ping" and not answers_pings else super().reply(request)
+
+    client, servers = Downstream(MODERN), Servers(lambda: Pinged(SESSION, {**TOOLS, "late": late}))
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, SESSION), client):
+            cancelled = asyncio.ensure_future(client.ask("tools/call", {"name": "late"}, id_="late"))
+            await reached.wait()
+            client.tell("notifications/cancelled", {"requestId": "late"})
+            assert said(await client.call("plain")) == "plain"
+            assert client.asked_for == []
+            (refused,) = [m for m in servers.made[0].got if m.get("id") == "late"]
+            assert refused["error"]["code"] == -32601
+            assert len(servers.made) == (1 if answers_pings else 2)
+            cancelled.cancel()
 
     run(main())

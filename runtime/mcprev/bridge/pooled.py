@@ -39,6 +39,7 @@ from mcprev.errors import (
     InvalidParams,
     Json,
     McpError,
+    RequestTimeout,
     RpcError,
     SessionExpired,
     one_line,
@@ -65,7 +66,19 @@ _WRAPPED: Final = "server"
 """The member of a sealed state that holds the state of the server."""
 _STATELESS: Final = "stateless"
 """The key of upstreams of a server without sessions, which all clients of a revision share."""
+PING: Final = "ping"
+_SETTLE: Final = 5.0
+"""Seconds that a server has to answer a ping after a call that was cancelled."""
 _GONE: Final = "the call that this request continues is over; make the call again from its beginning"
+
+
+def _first(key: Hashable) -> object:
+    """Return what the key of an upstream begins with: whom it is for."""
+    return cast("tuple[object, ...]", key)[0]
+
+
+def _is_for_one_call(key: Hashable) -> bool:
+    return type(_first(key)) is object
 
 
 class Pooled:
@@ -170,6 +183,7 @@ class HeldCall:
         self._count = 0
         self._changed = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None
+        self._suspended_since: float | None = None
         self.task: asyncio.Task[dict[str, Json]] | None = None
         """The call to the server."""
 
@@ -180,6 +194,11 @@ class HeldCall:
         """The request of the client that waits for the call now."""
         return None if self._exchange is None else self._exchange.incoming
 
+    @property
+    def suspended_since(self) -> float | None:
+        """The time since which it waits for the client to come back; None while the client waits."""
+        return self._suspended_since
+
     def send(self, method: str, params: dict[str, Json] | None) -> None:
         """Send the client a notification if it waits; what nobody waits for is dropped."""
         if self._exchange is not None:
@@ -188,6 +207,9 @@ class HeldCall:
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Keep a question until the client has answered it, then answer the server."""
         method = asked.method
+        if self.task is None or self.task.done():
+            refuse_question(asked)
+            return
         try:
             if not self.pair.has(method):
                 raise unknown_between(method, self.pair)
@@ -228,20 +250,19 @@ class HeldCall:
         self.task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[dict[str, Json]]) -> None:
-        if not task.cancelled():
-            task.exception()
+        stray = task.cancelled() or isinstance(task.exception(), RequestTimeout)
         if self._deadline is not None:
             self._deadline.cancel()
         for _, future in self._questions.values():
             future.cancel()
         self._changed.set()
         self._clients.held.pop(self.id, None)
-        self._relay.upstreams.give(self.upstream, holder=self, keep=self._clients.keeps(self.upstream))
+        self._clients.release(self.upstream, self, stray=stray)
 
     async def serve(self, exchange: Exchange, answers: JsonObject) -> None:
         """Answer a request of the client with the result of the call, or with what the server asks."""
         found = self._converted(answers)
-        before, self._exchange = self._exchange, exchange
+        before, self._exchange, self._suspended_since = self._exchange, exchange, None
         if before is not None and before is not exchange:
             before.fail(InvalidParams("another request continues this call"), self.pair)
         if self._deadline is not None:
@@ -300,6 +321,7 @@ class HeldCall:
         )
         self._exchange = None
         loop = asyncio.get_running_loop()
+        self._suspended_since = loop.time()
         self._deadline = loop.call_later(self._relay.bounds.user, self._expire)
         exchange.answer(
             clients.completed(input_required(self._open_questions(), state), self.pair, self.upstream)
@@ -338,38 +360,57 @@ class StatelessClients:
         owner = self.owner_of(exchange)
         upstreams = self.relay.upstreams
         if upstreams.introduction is not None and not upstreams.introduction.revision.handshake:
-            return _STATELESS, client.revision.name
+            return _STATELESS, client.revision.name, None if upstreams.attributes else owner
         if owner is None and not self.relay.shared:
             owner = object()
         return owner, client.revision.name, client.digest
 
     def keeps(self, upstream: Upstream) -> bool:
         """Return whether an upstream that is returned may be used again, which is not so if it was for one call."""
-        key = cast("tuple[object, ...]", upstream.key)
-        return type(key[0]) is not object
+        return not _is_for_one_call(upstream.key)
+
+    def release(self, upstream: Upstream, holder: HeldCall | Exchange | None, *, stray: bool) -> None:
+        """Give back an upstream.
+
+        After a call that was cancelled, `stray` messages about it may still come: the next call must not be taken for it.
+        """
+        owner = _first(upstream.key)
+        if stray and holder is not None and upstream.alive and self.keeps(upstream):
+            if owner not in (None, _STATELESS) and PING in upstream.revision.methods:
+                upstream.settling = True
+                self.relay.start(self._settle(upstream, holder))
+                return
+            upstream.retired = True
+        self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
+
+    async def _settle(self, upstream: Upstream, holder: HeldCall | Exchange) -> None:
+        """Give back an upstream when its server has answered a ping, and so has read what was sent before."""
+        try:
+            await upstream.call(PING, None, total=_SETTLE)
+        except McpError:
+            upstream.retired = True
+        finally:
+            upstream.settling = False
+            self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
 
     # -- requests ------------------------------------------------------------------------------------------
 
     async def discover(self, exchange: Exchange, client: ClientIntroduction, versions: list[str]) -> None:
         """Answer `server/discover`. Raises `McpError`."""
         upstreams, relay = self.relay.upstreams, self.relay
-        known, key = upstreams.introduction, self._key(exchange, client)
-        if known is None or self.keeps_key(key):
-            upstream = await self._take(key, client)
+        known = upstreams.introduction
+        if known is None or not _is_for_one_call(self._key(exchange, client)):
+            upstream = await self._take(exchange, client)
             known = upstream.introduction
             upstreams.give(upstream, keep=self.keeps(upstream))
         pair = relay.pair(client.revision, known.revision)
         exchange.answer(known.discovered(pair, relay.own, versions))
 
-    def keeps_key(self, key: Hashable) -> bool:
-        """Return whether upstreams of a key are used again."""
-        return type(cast("tuple[object, ...]", key)[0]) is not object
-
     async def serve(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Answer any other request. Raises `McpError`."""
         upstreams, incoming = self.relay.upstreams, exchange.incoming
         if upstreams.era is None:
-            upstream = await self._take(self._key(exchange, client), client)
+            upstream = await self._take(exchange, client)
             upstreams.give(upstream, keep=self.keeps(upstream))
         assert upstreams.introduction is not None
         if upstreams.introduction.revision.handshake:
@@ -389,20 +430,16 @@ class StatelessClients:
             await self._serve_stateless(exchange, client)
 
     async def _take(
-        self, key: Hashable, client: ClientIntroduction, holder: HeldCall | Exchange | None = None
+        self, exchange: Exchange, client: ClientIntroduction, holder: HeldCall | Exchange | None = None
     ) -> Upstream:
-        upstream = await self.relay.upstreams.take(key, client, lambda: Pooled(self.relay), holder=holder)
+        upstreams, key = self.relay.upstreams, self._key(exchange, client)
+        upstream = await upstreams.take(key, client, lambda: Pooled(self.relay), holder=holder)
         receiver = upstream.receiver
         assert isinstance(receiver, Pooled)
         receiver.upstream = upstream
-        name = client.revision.name
-        if (
-            not upstream.revision.handshake
-            and upstream.key != (_STATELESS, name)
-            and upstream in self.relay.upstreams
-        ):
+        if not upstream.revision.handshake and _first(upstream.key) != _STATELESS and upstream in upstreams:
             # It was opened before anybody knew that the server keeps nothing of its clients.
-            self.relay.upstreams.rename(upstream, (_STATELESS, name))
+            upstreams.rename(upstream, self._key(exchange, client))
         return upstream
 
     # -- at a server with sessions -------------------------------------------------------------------------
@@ -434,8 +471,8 @@ class StatelessClients:
     async def _serve_session(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Serve a request that the server cannot answer with a question."""
         holder = exchange if exchange.incoming.level is not None else None
-        upstream = await self._take(self._key(exchange, client), client, holder)
-        pair = self.relay.pair(client.revision, upstream.revision)
+        upstream = await self._take(exchange, client, holder)
+        pair, stray = self.relay.pair(client.revision, upstream.revision), False
         try:
             await self._set_level(exchange, upstream)
             params = exchange.params(pair, None)
@@ -444,13 +481,17 @@ class StatelessClients:
         except SessionExpired:
             raise
         except (McpError, ConversionError) as error:
+            stray = isinstance(error, RequestTimeout)
             self._fail(exchange, pair, upstream, error)
+        except asyncio.CancelledError:
+            stray = True
+            raise
         finally:
-            self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
+            self.release(upstream, holder, stray=stray)
 
     async def _serve_asking(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Serve a request that the server may answer with questions, which hold the connection for it."""
-        upstream = await self._take(self._key(exchange, client), client, exchange)
+        upstream = await self._take(exchange, client, exchange)
         pair = self.relay.pair(client.revision, upstream.revision)
         held = HeldCall(self, upstream, exchange, pair)
         upstream.holder = held
@@ -535,7 +576,7 @@ class StatelessClients:
         asked = (exchange.incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
             raise InvalidParams("Invalid params: notifications is missing")
-        upstream = await self._take(self._key(exchange, client), client)
+        upstream = await self._take(exchange, client)
         receiver, pair = upstream.receiver, self.relay.pair(client.revision, upstream.revision)
         assert isinstance(receiver, Pooled)
         capabilities = upstream.introduction.capabilities
@@ -586,8 +627,8 @@ class StatelessClients:
     async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
         incoming, upstreams = exchange.incoming, self.relay.upstreams
         holder = exchange if incoming.level is not None and not upstreams.attributes else None
-        upstream = await self._take(self._key(exchange, client), client, holder)
-        pair = self.relay.pair(client.revision, upstream.revision)
+        upstream = await self._take(exchange, client, holder)
+        pair, stray = self.relay.pair(client.revision, upstream.revision), False
         try:
             stamp = None if pair.same else client.stamp(upstream.revision)
             params = self._unwrapped(exchange, exchange.params(pair, stamp))
@@ -598,9 +639,13 @@ class StatelessClients:
             found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(self._wrapped(exchange, found))
         except (McpError, ConversionError) as error:
+            stray = isinstance(error, RequestTimeout)
             exchange.fail(error, pair)
+        except asyncio.CancelledError:
+            stray = True
+            raise
         finally:
-            upstreams.give(upstream, holder=holder)
+            self.release(upstream, holder, stray=stray)
 
     async def _pass_stream(
         self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None

@@ -143,6 +143,11 @@ class Exchange:
         """The request of the client."""
         return self.incoming
 
+    @property
+    def suspended_since(self) -> float | None:
+        """None: the client waits."""
+        return None
+
     def send(self, method: str, params: dict[str, Json] | None) -> None:
         """Send the client a notification about its request, while that is open."""
         if self.incoming.open:

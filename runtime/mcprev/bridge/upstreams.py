@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -34,6 +35,10 @@ logger: Final = logging.getLogger("mcprev.bridge")
 NewProtocol = Callable[..., ClientProtocol]
 
 
+_LOOK: Final = 1.0
+"""Seconds between two looks of a call that waits for a connection."""
+
+
 class Busy(InternalError):
     """The bridge has reached one of its bounds."""
 
@@ -43,7 +48,7 @@ class Bounds:
     """The bounds of one bridge."""
 
     per_key: int = 4
-    """Upstreams for one key; calls that need one of their own wait for it."""
+    """Connections for one key, without those that wait for a user; calls that need one of their own wait for it."""
     upstreams: int = 64
     """Upstreams in all."""
     waiting: int = 256
@@ -56,6 +61,8 @@ class Bounds:
     """Calls that wait for a user."""
     user: float = 600.0
     """Seconds that a user has to answer."""
+    grace: float = 30.0
+    """Seconds that a user has at least; after them a call that waits for a user makes room for others if there is none."""
     call: float = 3600.0
     """Seconds that a call to the server may take."""
 
@@ -78,6 +85,11 @@ class Caller(Protocol):
     @property
     def request(self) -> IncomingRequest | None:
         """The request of the client that waits for the call now, if one does."""
+        ...
+
+    @property
+    def suspended_since(self) -> float | None:
+        """The time of the loop since which the call waits for a user while no request of the client does; None if not."""
         ...
 
     def send(self, method: str, params: dict[str, Json] | None) -> None:
@@ -127,6 +139,10 @@ class Upstream:
     closed: bool = False
     expired: bool = False
     """Whether the server has forgotten the session."""
+    settling: bool = False
+    """Whether it will be free in a moment: its server still reads that a call was cancelled."""
+    retired: bool = False
+    """Whether it ends with those who use it now."""
     opener: Opener | None = None
     link: Connection | None = None
     """Its connection; None before it is open."""
@@ -140,7 +156,9 @@ class Upstream:
     def alive(self) -> bool:
         """Whether it can be used: it is open, or being opened."""
         connection = self.link
-        return not (self.closed or self.expired) and (connection is None or connection.error is None)
+        return not (self.closed or self.expired or self.retired) and (
+            connection is None or connection.error is None
+        )
 
     @property
     def connection(self) -> Connection:
@@ -319,7 +337,10 @@ class Upstreams:
                         raise Busy("too many calls wait for a connection to the server")
                     self._waiting += not waits
                     waits = True
-                    await self._changed.wait()
+                    # A call that waits for a user makes room later, which is no change.
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK):
+                            await self._changed.wait()
             raise Busy("the bridge stops")
         finally:
             self._waiting -= waits
@@ -332,25 +353,40 @@ class Upstreams:
         holder: Caller | None,
     ) -> Upstream | None:
         """Return an upstream that can be used now, a new one if needed; None if the bounds allow none."""
+        counted, settles = 0, False
         for upstream in tuple(self._all.get(key, ())):
             if not upstream.alive:
-                self._drop(upstream)
+                if not upstream.users:
+                    self._drop(upstream)
             elif holder is None or upstream.holder is None:
                 return self._claimed(upstream, holder)
-        if len(self._all.get(key, ())) >= self.bounds.per_key:
+            else:
+                counted += upstream.holder.suspended_since is None
+                request = upstream.holder.request
+                settles = settles or upstream.settling or not (request is None or request.open)
+        if settles or counted >= self.bounds.per_key:
             return None
         if len(self) >= self.bounds.upstreams:
-            unused = next(
-                (each for upstreams in self._all.values() for each in upstreams if not each.users), None
-            )
-            if unused is None:
+            spare = self._spare()
+            if spare is None:
                 return None
-            self._drop(unused)
+            self._drop(spare)
         upstream = Upstream(key, receiver())
         upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
         upstream.opening.add_done_callback(_retrieved)
         self._all.setdefault(key, []).append(upstream)
         return self._claimed(upstream, holder)
+
+    def _spare(self) -> Upstream | None:
+        """Return an upstream that nobody uses, or else the one whose call has waited for its user the longest."""
+        now, longest = asyncio.get_running_loop().time(), None
+        for each in (each for upstreams in self._all.values() for each in upstreams):
+            if not each.users:
+                return each
+            since = None if each.holder is None else each.holder.suspended_since
+            if since is not None and now - since >= self.bounds.grace and each.users == 1:
+                longest = min(longest or (since, each), (since, each), key=lambda found: found[0])
+        return None if longest is None else longest[1]
 
     def _claimed(self, upstream: Upstream, holder: Caller | None) -> Upstream:
         upstream.users += 1
