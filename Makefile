@@ -174,7 +174,7 @@ bench: setup
 	$(BIN)/python benchmarks/over_http.py $(PEER)
 	$(BIN)/python benchmarks/connections.py $(PEER)
 	$(BIN)/python benchmarks/large.py $(PEER) $(FASTMCP)
-	$(BIN)/python benchmarks/several_workers.py $(if $(QUICK),--quick) $(FASTMCP)
+	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(FASTMCP)
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

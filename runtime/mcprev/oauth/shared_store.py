@@ -41,10 +41,10 @@ class _Known(Generic[R]):
 
     def then(self, record: R | None, *, is_stored: bool) -> _Known[R]:
         """Return the state after a record has taken the place of this one."""
-        old: tuple[R, ...] = self.old
+        old = list(self.old)
         if self.record is not None and self.record != record:
-            old = (*old, self.record)
-        return _Known(record, old[-MAX_OLD:], is_stored)
+            old.append(self.record)
+        return _Known(record, tuple(old[-MAX_OLD:]), is_stored)
 
 
 class SharedStore:
