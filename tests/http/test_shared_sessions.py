@@ -30,7 +30,7 @@ from named import A, B, C, D
 from requirements import req
 from running import run, until
 from served import QUICK, Served, who, work as served_work
-from workers import Front, memory, work as work_within
+from several_workers import Front, memory, work as work_within
 
 Make = Callable[..., Front]
 LATER = [revision_named(name) for name in (B, C, D)]

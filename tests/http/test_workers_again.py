@@ -23,7 +23,7 @@ import aiohttp
 import pytest
 
 import mcprev
-import workers
+import several_workers
 from api import test_api
 from api.transports import over, those_that_reach
 from http_in_process import InProcess
@@ -31,7 +31,7 @@ from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
 from redis_server import RedisServer
 from running import until
-from workers import fronted, memory
+from several_workers import fronted, memory
 
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
@@ -125,7 +125,7 @@ _make_store: list[Callable[[], mcprev.Store]] = []
 
 def again(test: Any, **options: Any) -> None:
     """Run a test on workers, with the store of the day."""
-    workers.work(test, _make_store[-1], **options)
+    several_workers.work(test, _make_store[-1], **options)
 
 
 def names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
@@ -172,7 +172,7 @@ def stores(request: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         make = partial(mcprev.open_store, server.url(secrets.token_hex(4)))
     else:
         make = partial(memory_store, MODES[mode])
-    workers.remember(monkeypatch)
+    several_workers.remember(monkeypatch)
     _make_store.append(make)
     with over(partial(reach, monkeypatch)):
         yield
