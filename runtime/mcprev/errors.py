@@ -162,14 +162,11 @@ class InternalError(RpcError):
 
 
 class WorkerLost(InternalError):
-    """The process that served the request has ended or was stopped before it could answer.
-
-    The session goes on: other processes of the server serve the next request.
-    """
+    """The process that served the request has ended before it could answer; its session goes on at others."""
 
     @property
     def may_have_run(self) -> bool:
-        """Whether the request may have run, in part or completely: do not repeat it unless it is safe to."""
+        """Whether the request may have run, in part or completely."""
         return _member(self.data, "mayHaveRun") is not False
 
 

@@ -31,9 +31,13 @@ class GuardedChanges:
         self._telling: set[tuple[object, str]] = set()
         """The changes that are not announced yet, because it is not known who sees them."""
 
-    def tell(self, connection: Connection, uri: str, check: Check) -> None:
-        """Notify the subscribers of a connection that see a resource of its change."""
+    def tell(self, connection: Connection, kind: Changed, uri: str | None, check: Check | None) -> None:
+        """Notify the client of a connection of a change; of one of a resource after `check`, if it sees that."""
         protocol = cast("ServerProtocol", connection.protocol)
+        if uri is None or check is None:
+            protocol.changed(kind, uri)
+            connection.process_events()
+            return
         for engine in (protocol.session, protocol.stateless):
             for incoming in tuple(engine.subscribers(uri)):
                 self._start(connection, engine, incoming, uri, check)

@@ -34,6 +34,7 @@ from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context, Observer
 from mcprev.server.dispatcher import RequestDispatcher
 from mcprev.server.guarded_changes import Check, GuardedChanges
+from mcprev.server.own_options import own_options
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
@@ -210,7 +211,7 @@ class Server:
 
             several = (lifespan,) if callable(lifespan) else lifespan
             self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_work)
-        self.http: HttpOptions = _http_options(auth, http)
+        self.http: HttpOptions = own_options(auth, http)
         """The options of serving over HTTP, `auth` included."""
         self._states = states or RequestStateSealer()
         self._state_limits = state
@@ -438,36 +439,16 @@ class Server:
 
     def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
         """Notify one client of a change, if it is to know."""
-        check = None if uri is None else self.guard(uri)
-        if uri is not None and check is not None:
-            self._guarded.tell(connection, uri, check)
-            return
-        cast("ServerProtocol", connection.protocol).changed(kind, uri)
-        connection.process_events()
+        self._guarded.tell(connection, kind, uri, None if uri is None else self.guard(uri))
 
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None
     ) -> bool:
         """Send a notification to the client of a session, whichever process serves it; return False if there is none.
 
-        For what completes after its request: `session_id` is the `ctx.session_id` of that request, `method` such as
-        `notifications/elicitation/complete`, and `params` are in the types of the latest revision that has it. It is also
-        False if the revision of the session does not have the method. Raises `StoreError` if the `store` fails.
+        For what completes after its request, whose `ctx.session_id` is `session_id`, such as an elicitation by URL. `params`
+        are those of the latest revision that has the method. It is False, too, if that of the session does not have it.
         """
         from mcprev.workers.notifying import notify_session
 
         return await notify_session(self.store, self._connections, session_id, method, dict(params or {}))
-
-
-def _http_options(auth: Bearer | None, http: HttpOptions | None) -> HttpOptions:
-    """Return the options of HTTP that a server is made with. Raises `TypeError` and `ValueError` for wrong ones."""
-    options: HttpOptions = {} if http is None else {**http}
-    if auth is not None:
-        if "auth" in options:
-            raise ValueError("`auth` is there twice: pass it as `auth=` or in `http`, not both")
-        options["auth"] = auth
-    if options:
-        from mcprev.transports.http.server.options import http_settings
-
-        http_settings(options)
-    return options
