@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
-from mcprev_codegen.facts.names_file import NAMES_FILE
 
 import mcprev_codegen
 import mini
