@@ -40,6 +40,8 @@ class Quotas:
         """`ttl` is the time to live of sessions. `evict` ends the longest idle of some sessions, unless all are in use."""
         self._store, self.name, self._ttl = store, name, ttl
         self._limit, self._per_client, self._evict = limit, per_client, evict
+        self._counting: asyncio.Lock = asyncio.Lock()
+        """Held while a count changes, so that the requests of one worker do not overtake each other."""
 
     def client_index(self, client: str) -> str:
         """Return the index of the sessions of a client, whose name nobody learns from it."""
@@ -79,6 +81,10 @@ class Quotas:
         await self._count_down(self.name)
 
     async def _count_up(self, index: str, limit: int) -> bool:
+        async with self._counting:
+            return await self._try_to_count(index, limit)
+
+    async def _try_to_count(self, index: str, limit: int) -> bool:
         for _ in range(TRIES):
             record = await self._store.read(f"count/{index}")
             number = None if record is None else int(json.loads(record.value))
@@ -96,6 +102,7 @@ class Quotas:
         raise StoreError("the number of sessions is changed by others all the time")
 
     async def _count_down(self, index: str) -> None:
+        """Count one less; `_evict` calls it while a count changes."""
         for _ in range(TRIES):
             record = await self._store.read(f"count/{index}") if index else None
             if record is None:

@@ -30,6 +30,8 @@ from mcprev.errors import (
     one_line,
 )
 from mcprev.protocol.connection_state import CallCompleted, Channel
+from mcprev.protocol.engine import CANCELLED
+from mcprev.protocol.handshake import INITIALIZED
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
@@ -56,6 +58,10 @@ STABLE: Final = 5.0
 """Seconds after which a stream counts as having worked even if it carried no event."""
 ABSENT: Final = 5
 """Failed connection attempts after which a call that resumes its stream fails: about three seconds."""
+AGAIN: Final = 0.05
+"""Seconds until a message is sent again whose connection broke; each further wait is twice as long."""
+REPEATABLE: Final = frozenset({INITIALIZED, CANCELLED})
+"""The notifications that have no effect when they come a second time."""
 REPEATS: Final = 3
 """How many times a message is sent again that the server refuses with 503 and `Retry-After`."""
 MAX_DELAY: Final = 10.0
@@ -381,13 +387,21 @@ class StreamableHttp(HttpTransport):
 
     @override
     async def send_message(self, message: bytes, channel: Channel = None) -> None:
-        """Send a message without response; again if the server refuses it for a moment. Raises `McpError`."""
+        """Send a message without response; again if the server refuses it for a moment. Raises `McpError`.
+
+        A response, and what means the same twice, is sent again too if the connection breaks: another process may be there.
+        """
+        once = isinstance(channel, Notification) and channel.method not in REPEATABLE
         for attempt in range(REPEATS + 1):
             try:
                 await self._send_message(message, channel)
                 break
             except (RpcError, HttpStatusError) as error:
                 await self._wait_to_repeat(error, attempt, safe=True)
+            except ConnectionLost:
+                if once or attempt == REPEATS:
+                    raise
+                await asyncio.sleep(AGAIN * 2**attempt)
 
     async def _send_message(self, message: bytes, channel: Channel) -> None:
         name = channel.method if isinstance(channel, Notification) else None
