@@ -44,6 +44,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "faults/test_chaos.py": "the checks of the chaos run",
     "http/test_routes.py": "what is served beside the endpoint",
     "http/test_routes_served.py": "what is served beside the endpoint",
+    "http/test_workers_again.py::test_everything_that_is_left_out_is_there": "the list of tests that are not run again",
     "runtime/test_cli.py": "what the commands print",
     "runtime/test_errors.py::test_the_module_draws_the_tree_of_its_classes": "what is documented",
     "runtime/test_inspect.py": "what the commands print",

@@ -24,7 +24,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import State
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
-from requirements import req
+from requirements import A, B, C, D, req
 
 each_session = pytest.mark.parametrize("row", HANDSHAKE, ids=lambda row: row.name)
 STEPS: dict[str, Any] = {
@@ -45,7 +45,7 @@ def copy_of(side: ServerProtocol) -> tuple[ServerProtocol, Wire]:
     return other, Wire(other)
 
 
-@req("LIFE-3", "LOG-2", "SUB-1")
+@req("LIFE-3", "LOG-2", "SUB-1", at=(A, B, C, D))
 @given(row=st.sampled_from(HANDSHAKE), steps=st.lists(st.sampled_from(sorted(STEPS)), max_size=8))
 def test_copy_is_like_the_session_at_every_step(row: Revision, steps: list[str]) -> None:
     """LIFE-3, LOG-2, SUB-1: a copy, whether made now or kept up to date, answers and tells like the session."""
@@ -87,6 +87,7 @@ def test_copy_sends_what_it_delayed_when_it_hears_of_initialized(row: Revision) 
     assert [message["method"] for message in others_wire.sent()] == ["sampling/createMessage"]
 
 
+@req("LIFE-3")
 @each_session
 def test_copy_of_a_revision_that_is_not_served_here(row: Revision) -> None:
     """A session of a revision that only other workers serve cannot be restored."""
@@ -97,6 +98,7 @@ def test_copy_of_a_revision_that_is_not_served_here(row: Revision) -> None:
     assert not other.session.agreed
 
 
+@req("LOG-2", "SUB-1", "LIFE-7")
 @each_session
 def test_what_changes_a_session_is_an_event(row: Revision) -> None:
     """Every message that changes what `record` returns says so; no other message does."""

@@ -164,7 +164,7 @@ def test_what_a_client_sets_holds_at_every_worker_when_it_is_answered(row: Revis
         work(test, partial(memory, **modes))
 
 
-@req("HTTP-22", "HTTP-28")
+@req("HTTP-22", "HTTP-28", at=D)
 def test_a_session_belongs_to_who_opened_it_at_every_worker() -> None:
     async def test(handler: Served, make: Make) -> None:
         front = make(principal=who)
@@ -187,7 +187,7 @@ def test_a_session_belongs_to_who_opened_it_at_every_worker() -> None:
     work(test, memory)
 
 
-@req("HTTP-22")
+@req("HTTP-22", at=D)
 @pytest.mark.parametrize(
     ("member", "value"),
     [("format", 2), ("principal", "forged"), ("next", 10**9), ("session", {"revision": "1999-01-01"})],
@@ -253,7 +253,7 @@ def test_a_call_is_cancelled_wherever_it_runs(row: Revision) -> None:
     work(test, partial(memory, news_delay=0.03))
 
 
-@req("HTTP-27")
+@req("HTTP-27", at=D)
 def test_a_session_that_no_worker_uses_is_over() -> None:
     async def test(handler: Served, make: Make) -> None:
         front = make(idle=60)
@@ -266,7 +266,7 @@ def test_a_session_that_no_worker_uses_is_over() -> None:
     work(test, memory)
 
 
-@req("HTTP-27", "HTTP-24")
+@req("HTTP-27", "HTTP-24", at=D)
 def test_a_worker_that_unloads_a_session_does_not_end_it() -> None:
     """Its state stays, too: only the end of a session removes it."""
 
@@ -482,7 +482,7 @@ def test_stopped_while_a_handler_runs(row: Revision) -> None:
     work(test, memory)
 
 
-@req("HTTP-15")
+@req("HTTP-15", at=D)
 def test_frozen_beyond_its_lease() -> None:
     """Its calls were ended for it: it cancels its handlers, and its answer reaches nobody."""
 
@@ -538,7 +538,7 @@ def test_killed_while_it_has_a_stream_of_the_oldest_transport() -> None:
 # -- the store ---------------------------------------------------------------------------------------------
 
 
-@req("HTTP-22")
+@req("HTTP-22", at=D)
 @pytest.mark.parametrize("how", ["away", "slow"])
 def test_store_away(how: str) -> None:
     """503 with `Retry-After` for what needs the store, never 404 and never a hang; loaded sessions go on for a lease."""
@@ -601,7 +601,7 @@ def test_store_away_for_a_moment_costs_a_stream_nothing(row: Revision) -> None:
     work(test, store)
 
 
-@req("HTTP-22", "HTTP-16")
+@req("HTTP-22", "HTTP-16", at=D)
 def test_store_restarted_with_data_loss() -> None:
     """Sessions are over: 404, and the client initializes again. Running calls finish on their own connections."""
 
@@ -718,7 +718,7 @@ def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:
         work(test, partial(memory, **modes))
 
 
-@req("BASE-5")
+@req("BASE-5", at=D)
 def test_ids_go_on_in_another_place_when_one_is_used_up() -> None:
     async def test(handler: Served, make: Make) -> None:
         front = make()
@@ -741,7 +741,7 @@ def test_ids_go_on_in_another_place_when_one_is_used_up() -> None:
     work(test, memory)
 
 
-@req("PING-2")
+@req("PING-2", at=D)
 def test_only_the_worker_with_the_get_stream_pings_and_no_answer_ends_nothing() -> None:
     async def test(handler: Served, make: Make) -> None:
         front = make()

@@ -66,8 +66,7 @@ _logger: Final = logging.getLogger("mcprev.server")
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000
 Lifespan: TypeAlias = "Callable[[Server], AbstractAsyncContextManager[object] | AsyncIterator[object]]"
-"""A function that gets the server and returns an async context manager, or an async generator function that yields
-once."""
+"""A function of the server that returns an async context manager, or an async generator function that yields once."""
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -384,10 +383,7 @@ class Server:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Server, None]:
-        """Keep the lifespan running within an `async with` block, even while no client is connected.
-
-        Every transport does so by itself. Use this to keep it over several clients, or with a transport of your own.
-        """
+        """Keep the lifespan running in an `async with` block: over several clients, or for a transport of your own."""
         owner = object()
         try:
             if self.lifespan is not None:
@@ -433,9 +429,8 @@ class Server:
             self._dispatcher.tools.forget()
         for forget in self.forget:
             forget(kind, uri)
-        for connection in tuple(self._connections):
-            if not connection.shared:
-                self.tell_change(connection, kind, uri)
+        for connection in [each for each in self._connections if not each.shared]:
+            self.tell_change(connection, kind, uri)
 
     def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
         """Notify one client of a change, if it is to know."""
