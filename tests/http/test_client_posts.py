@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import revision_named
+from mcprev.transports.http.client.streamable import REPEATS
 from raw_server import Exchange, connected, text, tool
-from requirements import E, req
-from running import run
+from requirements import D, E, req
+from running import run, until
 
 ROW = revision_named(E)
 LISTED = {"tools": [tool("t")]}
@@ -54,5 +56,48 @@ def test_many_calls_whose_connections_break_all_fail_and_the_next_is_well() -> N
             answer.replies["tools/call"] = text("hi")
             assert said(await client.call_tool("t")) == "hi"
             assert len(raw.asked(method="tools/call")) == 21
+
+    run(main())
+
+
+@req("LIFE-5", "HTTP-12", at=D)
+@pytest.mark.parametrize("times", [1, REPEATS, REPEATS + 1])
+def test_a_confirmation_and_an_answer_are_sent_again_where_their_connection_breaks(times: int) -> None:
+    """Another worker may take them; a call would wait for what is lost. What is not to come twice is sent once."""
+
+    async def main() -> None:
+        breaks: Counter[str] = Counter()
+
+        async def breaking(exchange: Exchange) -> None:
+            breaks[exchange.method] += 1
+            if breaks[exchange.method] <= times:
+                exchange.cut()
+            else:
+                await exchange.respond(202)
+
+        async def asking(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event({"jsonrpc": "2.0", "id": 9, "method": "ping"})
+            await until(lambda: breaks[""] > min(times, REPEATS))
+            await exchange.event({**exchange.response, "result": text("hi")})
+            await exchange.end()
+
+        names = ("notifications/initialized", "notifications/own")
+        replies = {
+            **dict.fromkeys(names, breaking),
+            "answer": breaking,
+            "tools/call": asking,
+            "tools/list": LISTED,
+        }
+        async with connected(revision_named(D), replies) as (client, _, raw):
+            assert said(await client.call_tool("t")) == "hi"
+            client.session.connection.protocol.notify("notifications/own", {})
+            client.session.connection.process_events()
+            await until(lambda: breaks["notifications/own"] > 0)
+            await asyncio.sleep(0.3)
+            assert breaks["notifications/initialized"] == min(times, REPEATS) + 1
+            assert breaks[""] == min(times, REPEATS) + 1
+            assert breaks["notifications/own"] == 1
+            assert raw.problems == []
 
     run(main())

@@ -347,6 +347,74 @@ def test_killed_while_a_handler_runs(row: Revision) -> None:
     work(test, memory)
 
 
+@req("HTTP-6", "HTTP-9")
+@later
+def test_killed_while_an_answer_would_be_json(row: Revision) -> None:
+    """The client sees its connection break; the session goes on elsewhere, and forgets the worker that is dead."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(defer=3600)
+        client = await Client(front).open(row)
+        running = at(front, client, 0).call("quiet", id_=1)
+        await until(lambda: handler.running == 1)
+        await kill(front.apps[0])
+        assert not running.complete
+        assert (await at(front, client, 1).call("echo").done()).text == "{}"
+        await lapse()
+        changes = at(front, client, 1).request("logging/setLevel", {"level": "debug"})
+        assert (
+            await changes.done()
+        ).result == {}  # after 250 ms, because the dead one does not acknowledge it
+        await asyncio.sleep(1)
+        (session,) = sessions_of(front.apps[1])._by_key.values()
+        dead = {1, 2, 3} - {sessions_of(app).worker.number for app in front.apps[1:]}
+        assert not dead & {int(worker) for worker in session.record.value["places"].values()}
+        handler.gate.set()
+        running.gone = True
+        await running.task
+
+    work(test, memory)
+
+
+@req("HTTP-24")
+@later
+def test_a_deletion_does_not_wait_for_a_worker_that_is_dead(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row)
+        for number in range(3):
+            await at(front, client, number).request("ping").done()
+        await kill(front.apps[0])
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        assert (await at(front, client, 1).send("DELETE").done()).status == 204
+        assert loop.time() - begun < 1
+        for number in (1, 2):
+            assert (await at(front, client, number).post(request("ping")).done()).status == 404
+
+    work(test, memory)
+
+
+@req("HTTP-22", "BASE-5")
+@later
+def test_many_requests_restore_a_session_at_several_workers_at_once(row: Revision) -> None:
+    """Each worker loads one copy, with ids of its own, and serves all of them."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row, roots={})
+        running = [at(front, client, number % 4).call("echo", {"n": number}, number) for number in range(40)]
+        assert [(await each.done()).text for each in running] == [
+            f"{{'n': {number}}}" for number in range(40)
+        ]
+        copies = [session for app in front.apps for session in sessions_of(app)._by_key.values()]
+        assert len(copies) == 4
+        assert await copies[0].record.refresh()
+        assert len(copies[0].record.value["places"]) == 4
+
+    work(test, partial(memory, news_delay=0.03), number=4)
+
+
 @req("HTTP-15")
 @later
 def test_killed_after_the_answer_was_stored(row: Revision) -> None:
