@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+import signal
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +24,7 @@ import pytest
 import mcprev
 from api.authors import text
 from asgi_bridge import Client, Exchange, initialize, notification, request
-from mcprev.errors import RpcError, StoreError, WorkerLost
+from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.workers.record import BLOCK, key_of
@@ -30,6 +34,7 @@ from named import A, B, C, D
 from requirements import req
 from running import run, until
 from served import QUICK, Served, who, work as served_work
+from served_workers import served
 from several_workers import Front, memory, work as work_within
 
 Make = Callable[..., Front]
@@ -881,3 +886,37 @@ def test_what_is_posted_to_another_worker_keeps_its_sender_and_leaves_its_creden
     ((principal, scopes, headers),) = found
     assert (principal, scopes, headers["x-place"]) == ("ann", ["read"], "here")
     assert not {"authorization", "cookie"} & headers.keys()
+
+
+@req("HTTP-22", "HTTP-9", at=D)
+def test_a_session_outlives_the_processes_that_serve_it(tmp_path: Path) -> None:
+    """Real processes on one port: each time the one that answers is killed, and the session goes on with its state."""
+    shutil.copy(Path(__file__).with_name("workers_app.py"), tmp_path / "app.py")
+
+    async def main() -> None:
+        async with (
+            served("app.py:with_sessions", 3, "--store", "sqlite:///app.db", cwd=tmp_path) as server,
+            mcprev.connect(server.url, mode=D) as client,
+        ):
+
+            async def call(tool: str, arguments: dict[str, object]) -> Any:
+                """Call a tool again until its process is not one that was killed."""
+                while True:
+                    try:
+                        return (await client.call_tool(tool, arguments)).data
+                    except ConnectionLost as error:
+                        lost.append(error.in_flight)
+
+            lost: list[bool] = []
+            await call("remember", {"text": "kept"})
+            killed: set[object] = set()
+            for _ in range(3):
+                pid = await call("pid", {})
+                assert pid not in killed
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+            assert (await call("remember", {}))[0] == "kept"
+            assert lost
+            assert client.reopened == 0
+
+    run(main(), limit=60)
