@@ -78,9 +78,8 @@ class ChaosClient(mcprev.ClientHandler):
         self.handle: str | None = None
         self.visits = (0, 0)
         """How many visits the state of the handle has had: at least and at most."""
-        self.tools: list[Tool] = (
-            [*TOOLS] if row.tasks is not TaskSupport.NONE else [t for t in TOOLS if t is not work]
-        )
+        has = {work: row.tasks is not TaskSupport.NONE, ask: bool(row.elicitation_modes)}
+        self.tools: list[Tool] = [tool for tool in TOOLS if has.get(tool, True)]
 
     async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:
         """Answer with the question, which only this client may be asked."""
@@ -122,6 +121,8 @@ class ChaosClient(mcprev.ClientHandler):
                 return
 
     async def _call_several(self, client: mcprev.Client, stop: asyncio.Event) -> None:
+        if self.row.handshake:
+            self.handle, self.visits = None, (0, 0)  # the state ends with its session
         await client.list_tools()
         if not self.row.log_level_per_request:
             await client.set_log_level("info")

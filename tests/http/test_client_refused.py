@@ -125,6 +125,43 @@ def test_a_call_waits_no_longer_than_its_timeout() -> None:
     run(main())
 
 
+@req("HTTP-5", "HTTP-9", at=D)
+@pytest.mark.parametrize("times", [1, REPEATS, REPEATS + 1])
+def test_an_answer_whose_connection_breaks_is_sent_again_within_bounds(times: int) -> None:
+    """The server may have lost the process that took it, and would wait for it for long."""
+    left = times
+
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event({"jsonrpc": "2.0", "id": 7, "method": "ping"})
+            await until(lambda: len(answers()) == min(times, REPEATS) + 1)
+            await exchange.event({**exchange.response, "result": text("done")})
+            await exchange.end()
+
+        def answers() -> list[Exchange]:
+            return [seen for seen in raw.asked() if not seen.method]
+
+        async with connected(ROW_D, {"tools/call": called}) as (client, _, raw):
+            answer = raw._answer
+
+            async def flaky(exchange: Exchange) -> None:
+                nonlocal left
+                if exchange.body and not exchange.method and left:
+                    left -= 1
+                    exchange.cut()
+                else:
+                    await answer(exchange)
+
+            raw._answer = flaky
+            assert (await client.call_tool("t")).text == "done"
+            assert {json.dumps(each.message) for each in answers()} == {
+                '{"jsonrpc": "2.0", "id": 7, "result": {}}'
+            }
+
+    run(main())
+
+
 @req("HTTP-3", at=D)
 def test_a_session_opens_and_is_told_things_although_the_server_refuses_at_first() -> None:
     """`initialize`, a notification and the server's own stream."""

@@ -398,8 +398,8 @@ class StreamableHttp(HttpTransport):
                 break
             except (RpcError, HttpStatusError) as error:
                 await self._wait_to_repeat(error, attempt, safe=True)
-            except ConnectionLost:
-                if once or attempt == REPEATS:
+            except ConnectionLost as error:
+                if once or attempt == REPEATS or isinstance(error, SessionExpired):
                     raise
                 await asyncio.sleep(AGAIN * 2**attempt)
 
