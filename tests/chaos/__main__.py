@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, Tally
-from mcprev.revisions import DEFAULT, LATEST, HttpShape
+from mcprev.revisions import DEFAULT, LATEST
 from redis_server import RedisServer
 from served_workers import ServedWorkers, free_port, served
 
@@ -48,9 +48,7 @@ PAUSE: Final = 5.0
 """Seconds for which Redis is paused."""
 SHARED: Final = find_spec("mcprev.workers") is not None
 """Whether sessions are shared by workers, so that clients of all revisions take part."""
-ROWS: Final = tuple(
-    row for row in DEFAULT if not row.handshake or (SHARED and row.http is HttpShape.STREAMABLE)
-)
+ROWS: Final = tuple(row for row in DEFAULT if not row.handshake or SHARED)
 KEPT: Final = 300.0
 """Seconds for which the store keeps a stream after its end."""
 MESSAGE: Final = 1024
@@ -71,10 +69,9 @@ class Memory:
         """Keep a sample, at a part of the run."""
         self.samples.append((at, size))
 
-    def third(self, number: int) -> float:
-        """The average of a third of the run."""
-        found = [size for at, size in self.samples if number / 3 <= at < (number + 1) / 3]
-        return sum(found) / len(found) if found else 0.0
+    def third(self, number: int) -> int:
+        """The most in a third of the run: workers that have just started have little."""
+        return max((size for at, size in self.samples if number / 3 <= at < (number + 1) / 3), default=0)
 
 
 def resident(pid: int) -> int:
@@ -113,7 +110,7 @@ class Chaos:
         """Start the server at its port."""
         target = f"{APP}:{'with_sessions' if SHARED else 'app'}"
         environment = {"CHAOS_JOURNAL": str(self._journal), "MCPREV_STORE": self.url}
-        options = ("--health", "--log-level", "warning")
+        options = ("--health", "--sse", "--log-level", "warning")
         self.server = await self._stack.enter_async_context(
             served(target, WORKERS, *options, port=self._port, environment=environment, wait=False)
         )
@@ -283,7 +280,7 @@ class Chaos:
             print(f"    {number:>6} {what}")
         for name, memory in self.memory.items():
             thirds = ", ".join(f"{memory.third(number) / MEGABYTE:.1f}" for number in range(3))
-            print(f"  memory of the {name}, MiB in each third: {thirds}")
+            print(f"  memory of the {name}, at most, MiB in each third: {thirds}")
         print(f"  wrong: {len(tally.wrong)}")
         for text in tally.wrong[:20]:
             print(f"    {text[:2000]}")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 import mcprev
-from mcprev.errors import ConnectionLost, McpError, RpcError, StoreError
-from mcprev.revisions import Revision, TaskSupport
+from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RpcError, StoreError
+from mcprev.revisions import HttpShape, Revision, TaskSupport
 from mcprev_types.latest import models as m
 
 LIMIT: Final = 30.0
@@ -25,6 +25,8 @@ CALLS: Final = 20
 NUMBERS: Final = 50
 """Messages of a call of `count`."""
 LOST: Final = "worker_lost"
+NOT_SERVED: Final = frozenset({404, 503})
+"""Statuses that say that a request was not served."""
 NEED_STORE: Final = frozenset({"ask", "visit"})
 """Tools that fail while the store is away."""
 
@@ -60,6 +62,8 @@ def typed(error: McpError) -> str:
     """An error as it is counted; empty for one that does not say whether the call may be repeated."""
     if isinstance(error, ConnectionLost):
         return f"ConnectionLost(in_flight={error.in_flight}, retry_safe={error.retry_safe})"
+    if isinstance(error, HttpStatusError) and error.status in NOT_SERVED:
+        return f"HTTP {error.status}: not served"
     if isinstance(error, StoreError):
         return f"the tool failed: {error}"
     if isinstance(error, RpcError):
@@ -71,7 +75,8 @@ class ChaosClient(mcprev.ClientHandler):
     """One client, which calls until it is told to stop."""
 
     def __init__(self, number: int, row: Revision, url: str, tally: Tally) -> None:
-        self.number, self.row, self.url, self.tally = number, row, url, tally
+        self.number, self.row, self.tally = number, row, tally
+        self.url = f"{url.removesuffix('mcp')}sse" if row.http is HttpShape.SSE else url
         self._random = random.Random(number)  # noqa: S311 - not for a secret
         self._calls = 0
         self._heard: defaultdict[str, list[int]] = defaultdict(list)
@@ -224,7 +229,7 @@ async def visit(chaos: ChaosClient, client: mcprev.Client) -> None:
         visits, chaos.handle = result.read(tuple[int, str])
     except (McpError, StoreError):
         chaos.visits = (chaos.visits[0] - 1, chaos.visits[1])  # it may have been counted, or not
-        if chaos.handle is None:
+        if chaos.handle is None and not chaos.row.handshake:
             chaos.visits = (0, 0)  # of a state that nobody knows
         raise
     chaos.visited(visits)

@@ -188,6 +188,25 @@ def test_a_worker_that_shares_its_socket_takes_one_connection_in_a_turn() -> Non
 
 @req("SEC-6", "HTTP-3", everywhere=True)
 @each_loop
+@pytest.mark.parametrize(("limit", "taken"), [(2, 2), (MANY, 3)])
+def test_what_has_arrived_when_a_server_stops_is_accepted_within_the_limit(limit: int, taken: int) -> None:
+    """Its clients may have sent requests already, which closing the socket would lose."""
+
+    async def test(door: Door) -> None:
+        door.clients(3)
+        door.acceptor.finish()
+        await until(lambda: len(door.open) == taken)
+        with failing(
+            door, *([] if limit == taken else [ConnectionAbortedError(), OSError(errno.EMFILE, "none")])
+        ):
+            door.acceptor.finish()
+        assert len(door.open) == taken
+
+    with_door(test, limit=limit)
+
+
+@req("SEC-6", "HTTP-3", everywhere=True)
+@each_loop
 def test_a_worker_that_has_more_connections_lets_others_be_first() -> None:
     """Once for all that has arrived; what nobody has taken then is accepted."""
     asked: list[float] = []

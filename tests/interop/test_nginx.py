@@ -137,7 +137,7 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
             (process,) = pids_in(began)
             (number,) = (n for n, each in enumerate(front.servers) if each.process.pid == process)
             front.servers[number].send(signal.SIGKILL)
-            with pytest.raises((HttpStatusError, mcprev.ConnectionLost)):
+            with pytest.raises((HttpStatusError, mcprev.ConnectionLost, mcprev.WorkerLost)):
                 await lost
             assert pids_in(began) == [process]
             await front.servers[number].ended()

@@ -108,9 +108,24 @@ class Acceptor:
                     f"no connection can be accepted: {error.strerror}", makes_room=error.errno in _EXHAUSTED
                 )
                 return
-            task = self._loop.create_task(self._open(connection))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._take(connection)
+
+    def finish(self) -> None:
+        """Accept what has arrived, because closing the socket would reset it with the requests in it, and then no more."""
+        self.stop()
+        for _ in range(self._room() - len(self._opening)):
+            try:
+                connection, _ = self._listening.accept()
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                return
+            self._take(connection)
+
+    def _take(self, connection: socket.socket) -> None:
+        task = self._loop.create_task(self._open(connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
 
     def _waits(self) -> bool:
         """Let other processes accept what has arrived, once; return whether to wait for that."""

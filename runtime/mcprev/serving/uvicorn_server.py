@@ -83,9 +83,9 @@ class HttpServer(uvicorn.Server):
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
-            acceptor.stop()
+            acceptor.stop() if self.worker is not None else acceptor.finish()
         if self.worker is not None:
-            self.worker.accepts_no_more()
+            self.worker.accepts_no_more()  # the queue of the socket goes on for the others
         for listening in sockets or ():
             listening.close()
         leaves, most = self.app.leave(), min(self.leave, self.linger)
