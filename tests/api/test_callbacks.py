@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -60,6 +61,11 @@ async def filled(params: m.ElicitRequestParams) -> dict[str, Any]:
     return {"name": "bob"}
 
 
+def answering(answer: object) -> Callable[[m.ElicitRequestParams], object]:
+    """A user who gives this answer to every question."""
+    return lambda params: answer
+
+
 def declined(params: m.ElicitRequestParams) -> None:
     """The user does not answer."""
 
@@ -83,13 +89,13 @@ GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     "content": ("elicitation", filled, {"action": "accept", "content": {"name": "bob"}}),
     "declined": ("elicitation", declined, {"action": "decline"}),
     "cancelled": ("elicitation", cancelled, {"action": "cancel"}),
-    "Accepted": ("elicitation", lambda _: mcprev.Accepted({"name": "bob"}), {"action": "accept", "content": {"name": "bob"}}),
+    "Accepted": ("elicitation", answering(mcprev.Accepted({"name": "bob"})), {"action": "accept", "content": {"name": "bob"}}),
     "Accepted, of a model": (
-        "elicitation", lambda _: mcprev.Accepted(Filled(name="bob")), {"action": "accept", "content": {"name": "bob"}}
+        "elicitation", answering(mcprev.Accepted(Filled(name="bob"))), {"action": "accept", "content": {"name": "bob"}}
     ),
-    "Accepted, of a value": ("elicitation", lambda _: mcprev.Accepted(3), {"action": "accept", "content": {"value": 3}}),
-    "Declined": ("elicitation", lambda _: mcprev.Declined(), {"action": "decline"}),
-    "Cancelled": ("elicitation", lambda _: mcprev.Cancelled(), {"action": "cancel"}),
+    "Accepted, of a value": ("elicitation", answering(mcprev.Accepted(3)), {"action": "accept", "content": {"value": 3}}),
+    "Declined": ("elicitation", answering(mcprev.Declined()), {"action": "decline"}),
+    "Cancelled": ("elicitation", answering(mcprev.Cancelled()), {"action": "cancel"}),
 }  # fmt: skip
 
 

@@ -179,7 +179,7 @@ def test_what_an_installed_library_protects_is_not_the_program(
     (tmp_path / "lib").mkdir()
     library = f"{BARE}def protected(): app.run_http(auth=object())\n"
     (tmp_path / "lib" / "library.py").write_text(library, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path / "lib")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "lib"), *sys.path])
     Path("plain.py").write_text(f"import library\n{BARE}", encoding="utf-8")
     assert "library.py:5 sets some up" in serve(monkeypatch, "plain.py:app")[1]
     monkeypatch.setattr(protection, "INSTALLED", (str(tmp_path / "lib"),))
