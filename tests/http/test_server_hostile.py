@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -275,7 +275,8 @@ def test_names_of_no_tool_are_not_remembered_whatever_their_length() -> None:
         client = await Client(app).open(revision_named(E))
         for length in (MAX_NAME, MAX_NAME + 1, 100_000):
             await client.call("x" * length).done()
-        (known,) = server_of(app).request_handler.tools.lists.values()
+        tools = cast("Any", server_of(app).request_handler).tools
+        [known] = cast("dict[Any, dict[str, Any]]", tools.lists).values()
         assert [len(name) for name in known if name != "region"] == [MAX_NAME]
 
     for validate in (True, False):
