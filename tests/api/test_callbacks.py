@@ -63,7 +63,11 @@ async def filled(params: m.ElicitRequestParams) -> dict[str, Any]:
 
 def answering(answer: object) -> Callable[[m.ElicitRequestParams], object]:
     """A user who gives this answer to every question."""
-    return lambda params: answer
+
+    def callback(_params: m.ElicitRequestParams) -> object:
+        return answer
+
+    return callback
 
 
 def declined(params: m.ElicitRequestParams) -> None:
