@@ -21,9 +21,9 @@ from mcprev.bridge.introduction import (
     versions_of,
 )
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.pooled import StatelessClients
 from mcprev.bridge.relay import Exchange, Outlet, Relay, wire_error
 from mcprev.bridge.sessions import SessionPeer
+from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.connection import Connection

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from mcprev.bridge.pair import Pair, Policy, Rule
-from mcprev.bridge.upstreams import Bounds, Upstream, Upstreams
+from mcprev.bridge.upstream import Upstream
+from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import as_object, without
 from mcprev.core.connection import Connection

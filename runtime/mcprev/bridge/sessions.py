@@ -8,11 +8,11 @@ takes the place of subscriptions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
+from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     LATER,
@@ -23,9 +23,10 @@ from mcprev.bridge.relay import (
     wire_error,
     without_token,
 )
-from mcprev.bridge.upstreams import Upstream, logger
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
 from mcprev.core.input_requests import check_askable, unmet
 from mcprev.errors import (
@@ -46,10 +47,8 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import DEFAULT_LEVEL, SEVERITY, declares
 from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
 from mcprev.protocol.subscriptions import (
-    ACKNOWLEDGED,
     BY_METHOD,
     CHANGES,
-    LISTEN,
     Changed,
     resource_error,
 )
@@ -60,10 +59,6 @@ SET_LEVEL: Final = "logging/setLevel"
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 CALL: Final = "tools/call"
-_AGAIN: Final = 1.0
-"""Seconds before a listen stream that ended is opened again; twice as many each time, up to `_MOST`."""
-_MOST: Final = 60.0
-_LISTS: Final = (Changed.TOOLS, Changed.PROMPTS, Changed.RESOURCES)
 
 
 class SessionPeer:
@@ -84,7 +79,7 @@ class SessionPeer:
         self._lock = asyncio.Lock()
         self._level: str | None = None
         self._subscribed: dict[str, None] = {}
-        self._watching: asyncio.Task[None] | None = None
+        self._watcher = Watcher(relay, client, self._tell, self._all_changed)
         self._early: list[tuple[str, Json]] = []
         """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
@@ -111,7 +106,7 @@ class SessionPeer:
             if self._asked_before:
                 await self._restore(upstream)
             elif not upstream.revision.handshake:
-                self._watch(upstream)
+                self._watcher.watch(upstream, self._subscribed)
             self._asked_before = True
             return upstream
 
@@ -130,12 +125,12 @@ class SessionPeer:
                 with suppress(RpcError):
                     await upstream.call(SUBSCRIBE, {"uri": uri}, total=total)
         else:
-            self._watch(upstream)
+            self._watcher.watch(upstream, self._subscribed)
         self._all_changed(upstream)
 
     def _all_changed(self, upstream: Upstream) -> None:
         """Tell the client that everything may have changed which it is told of."""
-        for kind in _LISTS:
+        for kind in LISTS:
             if declares(upstream.introduction.capabilities, CHANGES[kind].capability):
                 self._tell(CHANGES[kind].method, None)
         for uri in self._subscribed:
@@ -143,8 +138,7 @@ class SessionPeer:
 
     def _ended(self) -> None:
         upstream, self._upstream = self._upstream, None
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watcher.cancel()
         if upstream is not None:
             self._relay.upstreams.give(upstream, keep=False)
 
@@ -335,7 +329,7 @@ class SessionPeer:
             if wrong is not None:
                 raise wrong
             self._remember(incoming)
-            confirmed = self._watch(upstream)
+            confirmed = self._watcher.watch(upstream, self._subscribed)
             await asyncio.wait({confirmed}, timeout=self._relay.bounds.wait)
             if not confirmed.done():
                 raise InternalError("the server behind the bridge did not confirm the subscription")
@@ -396,65 +390,6 @@ class SessionPeer:
             raise InvalidParams(text)
         return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
 
-    # -- subscriptions at a stateless server ---------------------------------------------------------------
-
-    def _watch(self, upstream: Upstream) -> asyncio.Future[None]:
-        """Listen for what the session would be notified of; the future is done when the server has confirmed it.
-
-        The stream before it is cancelled after that.
-        """
-        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        before = self._watching
-        filter_ = _filter(upstream.introduction, list(self._subscribed))
-        if not filter_:
-            if before is not None:
-                before.cancel()
-            confirmed.set_result(None)
-            return confirmed
-        self._watching = self._relay.start(self._listen(upstream, filter_, confirmed, before))
-        return confirmed
-
-    async def _listen(
-        self,
-        upstream: Upstream,
-        filter_: JsonObject,
-        confirmed: asyncio.Future[None],
-        before: asyncio.Task[None] | None,
-    ) -> None:
-        """Keep a listen stream open; one that ends is opened again, and everything counts as changed."""  # SUB-5, AMB-1
-        params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(upstream.revision)}
-        wait = _AGAIN
-
-        def take(method: str, params: Mapping[str, Json]) -> None:
-            if method == ACKNOWLEDGED:
-                settle()
-            elif method in BY_METHOD:
-                kept = without(dict(params), "_meta")
-                self._tell(method, kept or None)
-
-        def settle() -> None:
-            if before is not None:
-                before.cancel()
-            if not confirmed.done():
-                confirmed.set_result(None)
-
-        try:
-            while upstream.alive:
-                try:
-                    await upstream.call(LISTEN, params, total=None, listener=take)
-                except RpcError as error:
-                    logger.debug("the server does not send changes: %s", one_line(error))
-                    return
-                except McpError as error:
-                    logger.debug("the stream of changes was lost: %s", one_line(error))
-                settle()
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _MOST)
-                if upstream.alive:
-                    self._all_changed(upstream)
-        finally:
-            settle()
-
 
 async def _outcome(question: Awaitable[dict[str, Json]]) -> dict[str, Json] | McpError:
     """Return the answer to a question, or its error, so that others that are asked at the same time go on."""
@@ -462,14 +397,3 @@ async def _outcome(question: Awaitable[dict[str, Json]]) -> dict[str, Json] | Mc
         return await question
     except McpError as error:
         return error
-
-
-def _filter(server: ServerIntroduction, uris: list[str]) -> JsonObject:
-    """Return the filter of the listen stream of a session."""
-    capabilities = server.capabilities
-    found: JsonObject = {
-        CHANGES[kind].member: True for kind in _LISTS if declares(capabilities, CHANGES[kind].capability)
-    }
-    if uris:
-        found[CHANGES[Changed.RESOURCE].member] = uris
-    return found

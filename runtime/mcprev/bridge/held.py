@@ -1,0 +1,238 @@
+"""Calls that stay open at a server with sessions while the client of a stateless revision is asked (MRTR-1..7, SEC-5).
+
+When the server asks, the client gets a result that asks; the repetition of its request finds the call by a sealed state,
+which is bound to the principal, the method and the params.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable
+from secrets import token_urlsafe
+from typing import Final, Protocol, cast
+
+from mcprev.bridge.pair import Pair
+from mcprev.bridge.relay import (
+    Exchange,
+    Relay,
+    progress_to,
+    refuse_question,
+    unknown_between,
+    wire_error,
+    without_token,
+)
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.upstreams import Busy
+from mcprev.convert import PayloadKind
+from mcprev.convert.rules import JsonObject
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import (
+    ConversionError,
+    InvalidParams,
+    Json,
+    McpError,
+    RequestTimeout,
+)
+from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.mrtr import input_required
+
+HELD: Final = "bridge"
+"""The member of a sealed state that names a held call."""
+
+
+class Keeper(Protocol):
+    """Keeps the calls that wait for a user, and answers for those that are over."""
+
+    relay: Relay
+    held: dict[str, HeldCall]
+
+    def owner_of(self, exchange: Exchange) -> Hashable:
+        """Return whom a request is from, where nothing authenticates clients."""
+        ...
+
+    def release(self, upstream: Upstream, holder: HeldCall | Exchange | None, *, stray: bool) -> None:
+        """Give back an upstream."""
+        ...
+
+    def finish(
+        self, exchange: Exchange, pair: Pair, upstream: Upstream, task: asyncio.Task[dict[str, Json]]
+    ) -> None:
+        """Answer a request with the outcome of its call."""
+        ...
+
+    def completed(self, result: JsonObject, pair: Pair, upstream: Upstream) -> JsonObject:
+        """Return a result with what every result has."""
+        ...
+
+
+class HeldCall:
+    """A call at a server with sessions, which stays open while the client of a stateless revision is asked."""
+
+    def __init__(self, clients: Keeper, upstream: Upstream, exchange: Exchange, pair: Pair) -> None:
+        self._clients = clients
+        self._relay = clients.relay
+        self.upstream = upstream
+        self.pair = pair
+        self.id: str = token_urlsafe(16)
+        self.origin: object = clients.owner_of(exchange)
+        """Who made the call, where nothing authenticates clients."""
+        self._exchange: Exchange | None = exchange
+        self._questions: dict[str, tuple[IncomingRequest, asyncio.Future[JsonObject]]] = {}
+        self._count = 0
+        self._changed = asyncio.Event()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._suspended_since: float | None = None
+        self.task: asyncio.Task[dict[str, Json]] | None = None
+        """The call to the server."""
+
+    # -- for the upstream -------------------------------------------------------------------------------------
+
+    @property
+    def request(self) -> IncomingRequest | None:
+        """The request of the client that waits for the call now."""
+        return None if self._exchange is None else self._exchange.incoming
+
+    @property
+    def suspended_since(self) -> float | None:
+        """The time since which it waits for the client to come back; None while the client waits."""
+        return self._suspended_since
+
+    def send(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send the client a notification if it waits; what nobody waits for is dropped."""
+        if self._exchange is not None:
+            self._exchange.send(method, params)
+
+    async def asked(self, asked: IncomingRequest, /) -> None:
+        """Keep a question until the client has answered it, then answer the server."""
+        method = asked.method
+        if self.task is None or self.task.done():
+            refuse_question(asked)
+            return
+        try:
+            if not self.pair.has(method):
+                raise unknown_between(method, self.pair)
+            params = self.pair.to_client(without_token(asked), method, PayloadKind.PARAMS)
+            self._count += 1
+            key = f"question-{self._count}"
+            future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+            request: JsonObject = {"method": method} | ({} if params is None else {"params": params})
+            self._questions[key] = asked, future
+            self._asked[key] = request
+            self._changed.set()
+            try:
+                answer = await future
+            finally:
+                self._questions.pop(key, None)
+                self._asked.pop(key, None)
+            asked.respond(answer)
+        except ConversionError as error:
+            asked.fail(InvalidParams(f"Invalid params: {error}"))
+        except McpError as error:
+            asked.fail(wire_error(error, method, self.pair, to_client=False))
+
+    # -- for the client's requests -------------------------------------------------------------------------
+
+    def start(self, params: dict[str, Json] | None, *, progress: bool) -> None:
+        """Send the call."""
+        assert self._exchange is not None
+        self._asked: dict[str, JsonObject] = {}
+        call = self.upstream.call(
+            self._exchange.incoming.method,
+            params,
+            total=self._relay.bounds.call,
+            listener=progress_to(lambda: self._exchange, self.pair),
+            progress=progress,
+            caller=self,
+        )
+        self.task = asyncio.get_running_loop().create_task(call)
+        self.task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[dict[str, Json]]) -> None:
+        stray = task.cancelled() or isinstance(task.exception(), RequestTimeout)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        for _, future in self._questions.values():
+            future.cancel()
+        self._changed.set()
+        self._clients.held.pop(self.id, None)
+        self._clients.release(self.upstream, self, stray=stray)
+
+    async def serve(self, exchange: Exchange, answers: JsonObject) -> None:
+        """Answer a request of the client with the result of the call, or with what the server asks."""
+        found = self._converted(answers)
+        before, self._exchange, self._suspended_since = self._exchange, exchange, None
+        if before is not None and before is not exchange:
+            before.fail(InvalidParams("another request continues this call"), self.pair)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        task = self.task
+        assert task is not None
+        self._changed.set()
+        try:
+            for key, answer in found.items():
+                self._questions[key][1].set_result(answer)
+            while not task.done() and not self._open_questions() and self._exchange is exchange:
+                self._changed.clear()
+                await self._changed.wait()
+        except asyncio.CancelledError:
+            if self._exchange is exchange:
+                await self.cancel()
+            raise
+        if self._exchange is not exchange:
+            return
+        if task.done():
+            self._exchange = None
+            self._clients.finish(exchange, self.pair, self.upstream, task)
+        else:
+            self._suspend(exchange)
+
+    def _converted(self, answers: JsonObject) -> dict[str, JsonObject]:
+        """Return the answers to open questions at the server's revision; others are ignored. Raises `InvalidParams`."""
+        found: dict[str, JsonObject] = {}
+        for key, (asked, future) in self._questions.items():
+            if key in answers and not future.done():
+                try:
+                    answer = self.pair.to_server(answers[key], asked.method, PayloadKind.RESULT)
+                except ConversionError as error:
+                    raise InvalidParams(f"Invalid params: the input response '{key}': {error}") from None
+                found[key] = cast("JsonObject", answer)
+        return found
+
+    def _open_questions(self) -> dict[str, JsonObject]:
+        return {key: self._asked[key] for key, (_, future) in self._questions.items() if not future.done()}
+
+    def _suspend(self, exchange: Exchange) -> None:
+        """Answer with what the server asks; the client has some time to repeat its request with the answers."""
+        clients = self._clients
+        if self.id not in clients.held and len(clients.held) >= self._relay.bounds.held:
+            self._relay.start(self.cancel())
+            exchange.fail(Busy("too many calls wait for an answer of their user"), self.pair)
+            return
+        clients.held[self.id] = self
+        incoming = exchange.incoming
+        state = self._relay.states.seal(
+            {HELD: self.id, "round": self._count},
+            method=incoming.method,
+            params=incoming.params,
+            principal=principal_of(incoming),
+            now=time.time(),
+        )
+        self._exchange = None
+        loop = asyncio.get_running_loop()
+        self._suspended_since = loop.time()
+        self._deadline = loop.call_later(self._relay.bounds.user, self._expire)
+        exchange.answer(
+            clients.completed(input_required(self._open_questions(), state), self.pair, self.upstream)
+        )
+
+    def _expire(self) -> None:
+        logger.warning("a call is cancelled: its client did not come back with an answer")
+        self._relay.start(self.cancel())
+
+    async def cancel(self) -> None:
+        """Cancel the call at the server."""
+        task = self.task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})

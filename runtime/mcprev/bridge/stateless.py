@@ -1,0 +1,425 @@
+"""Stateless clients: their calls at a stateless server, and what they share at one with sessions (MRTR-1..7, SUB-2..6).
+
+At a server with sessions, a call that may be answered by a question holds an upstream exclusively. When the server asks, the
+upstream call stays open as a `HeldCall`, and the client gets a result that asks; the repetition of its request finds the
+call by a sealed state, which is bound to the principal, the method and the params.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable
+from typing import Final, cast
+
+from mcprev.bridge.held import HELD, HeldCall
+from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.pair import Pair, Rule
+from mcprev.bridge.pooled import Listen, Pooled
+from mcprev.bridge.relay import (
+    Exchange,
+    Relay,
+)
+from mcprev.bridge.sessions import SET_LEVEL
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.convert import PayloadKind
+from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import (
+    INTERNAL_ERROR,
+    URL_ELICITATION_REQUIRED,
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    RequestTimeout,
+    RpcError,
+    SessionExpired,
+    one_line,
+)
+from mcprev.protocol.engine import declares
+from mcprev.protocol.mrtr import RESPONSES, STATE, input_required, is_input_required
+from mcprev.protocol.subscriptions import (
+    CHANGES,
+    LISTEN,
+    Changed,
+    accepted_filter,
+)
+from mcprev.wire.meta_keys import SERVER_INFO, SUBSCRIPTION_ID
+
+_ANSWERERS: Final = ("elicitation", "sampling", "roots")
+_ALTERNATE: Final = "InputRequiredResult"
+_WRAPPED: Final = "server"
+"""The member of a sealed state that holds the state of the server."""
+_STATELESS: Final = "stateless"
+"""The key of upstreams of a server without sessions, which all clients of a revision share."""
+PING: Final = "ping"
+_SETTLE: Final = 5.0
+"""Seconds that a server has to answer a ping after a call that was cancelled."""
+_GONE: Final = "the call that this request continues is over; make the call again from its beginning"
+
+
+def _first(key: Hashable) -> object:
+    """Return what the key of an upstream begins with: whom it is for."""
+    return cast("tuple[object, ...]", key)[0]
+
+
+def _is_for_one_call(key: Hashable) -> bool:
+    return type(_first(key)) is object
+
+
+class StatelessClients:
+    """Serves the requests of stateless clients."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.held: dict[str, HeldCall] = {}
+        """The calls that wait for a user, by id."""
+
+    # -- owners --------------------------------------------------------------------------------------------
+
+    def owner_of(self, exchange: Exchange) -> Hashable:
+        """Return whom an upstream is for: a principal, the client of a pipe, or nobody in particular."""
+        principal = principal_of(exchange.incoming)
+        if principal is not None:
+            return "principal", principal
+        return exchange.connection if exchange.connection.lasting else None
+
+    def _key(self, exchange: Exchange, client: ClientIntroduction) -> Hashable:
+        owner = self.owner_of(exchange)
+        upstreams = self.relay.upstreams
+        if upstreams.introduction is not None and not upstreams.introduction.revision.handshake:
+            return _STATELESS, client.revision.name, None if upstreams.attributes else owner
+        if owner is None and not self.relay.shared:
+            owner = object()
+        return owner, client.revision.name, client.digest
+
+    def keeps(self, upstream: Upstream) -> bool:
+        """Return whether an upstream that is returned may be used again, which is not so if it was for one call."""
+        return not _is_for_one_call(upstream.key)
+
+    def release(self, upstream: Upstream, holder: HeldCall | Exchange | None, *, stray: bool) -> None:
+        """Give back an upstream.
+
+        After a call that was cancelled, `stray` messages about it may still come: the next call must not be taken for it.
+        """
+        owner = _first(upstream.key)
+        if stray and holder is not None and upstream.alive and self.keeps(upstream):
+            if owner not in (None, _STATELESS) and PING in upstream.revision.methods:
+                upstream.settling = True
+                self.relay.start(self._settle(upstream, holder))
+                return
+            upstream.retired = True
+        self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
+
+    async def _settle(self, upstream: Upstream, holder: HeldCall | Exchange) -> None:
+        """Give back an upstream when its server has answered a ping, and so has read what was sent before."""
+        try:
+            await upstream.call(PING, None, total=_SETTLE)
+        except McpError:
+            upstream.retired = True
+        finally:
+            upstream.settling = False
+            self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def discover(self, exchange: Exchange, client: ClientIntroduction, versions: list[str]) -> None:
+        """Answer `server/discover`. Raises `McpError`."""
+        upstreams, relay = self.relay.upstreams, self.relay
+        known = upstreams.introduction
+        if known is None or not _is_for_one_call(self._key(exchange, client)):
+            upstream = await self._take(exchange, client)
+            known = upstream.introduction
+            upstreams.give(upstream, keep=self.keeps(upstream))
+        pair = relay.pair(client.revision, known.revision)
+        exchange.answer(known.discovered(pair, relay.own, versions))
+
+    async def serve(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Answer any other request. Raises `McpError`."""
+        upstreams, incoming = self.relay.upstreams, exchange.incoming
+        if upstreams.era is None:
+            upstream = await self._take(exchange, client)
+            upstreams.give(upstream, keep=self.keeps(upstream))
+        assert upstreams.introduction is not None
+        if upstreams.introduction.revision.handshake:
+            held = self._held_by(exchange)
+            if held is not None:
+                await held.serve(exchange, as_object((incoming.params or {}).get(RESPONSES)))
+            elif incoming.method == LISTEN:
+                await self._listen(exchange, client)
+            elif self._may_be_asked(exchange):
+                await self._serve_asking(exchange, client)
+            else:
+                try:
+                    await self._serve_session(exchange, client)
+                except SessionExpired:
+                    await self._serve_session(exchange, client)  # the server has not executed it
+        else:
+            await self._serve_stateless(exchange, client)
+
+    async def _take(
+        self, exchange: Exchange, client: ClientIntroduction, holder: HeldCall | Exchange | None = None
+    ) -> Upstream:
+        upstreams, key = self.relay.upstreams, self._key(exchange, client)
+        upstream = await upstreams.take(key, client, lambda: Pooled(self.relay), holder=holder)
+        receiver = upstream.receiver
+        assert isinstance(receiver, Pooled)
+        receiver.upstream = upstream
+        if not upstream.revision.handshake and _first(upstream.key) != _STATELESS and upstream in upstreams:
+            # It was opened before anybody knew that the server keeps nothing of its clients.
+            upstreams.rename(upstream, self._key(exchange, client))
+        return upstream
+
+    # -- at a server with sessions -------------------------------------------------------------------------
+
+    def _held_by(self, exchange: Exchange) -> HeldCall | None:
+        """Return the call that a request continues, or None for a first request. Raises `InvalidParams`."""
+        incoming = exchange.incoming
+        token = (incoming.params or {}).get(STATE)
+        if token is None:
+            return None
+        payload = self.relay.states.open(
+            token,
+            method=incoming.method,
+            params=incoming.params,
+            principal=principal_of(incoming),
+            now=time.time(),
+        )
+        held = self.held.get(str(as_object(payload).get(HELD)))
+        if held is None or held.origin != self.owner_of(exchange):
+            raise InvalidParams(_GONE)
+        return held
+
+    def _may_be_asked(self, exchange: Exchange) -> bool:
+        incoming = exchange.incoming
+        spec = incoming.revision.methods.get(incoming.method)
+        asks = spec is not None and _ALTERNATE in spec.alternate_results
+        return asks and any(name in incoming.capabilities for name in _ANSWERERS)
+
+    async def _serve_session(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Serve a request that the server cannot answer with a question."""
+        holder = exchange if exchange.incoming.level is not None else None
+        upstream = await self._take(exchange, client, holder)
+        pair, stray = self.relay.pair(client.revision, upstream.revision), False
+        try:
+            await self._set_level(exchange, upstream)
+            params = exchange.params(pair, None)
+            result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
+            exchange.answer(self._converted(exchange, pair, upstream, result))
+        except SessionExpired:
+            raise
+        except (McpError, ConversionError) as error:
+            stray = isinstance(error, RequestTimeout)
+            self._fail(exchange, pair, upstream, error)
+        except asyncio.CancelledError:
+            stray = True
+            raise
+        finally:
+            self.release(upstream, holder, stray=stray)
+
+    async def _serve_asking(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Serve a request that the server may answer with questions, which hold the connection for it."""
+        upstream = await self._take(exchange, client, exchange)
+        pair = self.relay.pair(client.revision, upstream.revision)
+        held = HeldCall(self, upstream, exchange, pair)
+        upstream.holder = held
+        try:
+            await self._set_level(exchange, upstream)
+            params = exchange.params(pair, None)
+        except BaseException as error:
+            self.relay.upstreams.give(upstream, holder=held, keep=self.keeps(upstream))
+            if isinstance(error, (McpError, ConversionError)):
+                self._fail(exchange, pair, upstream, error)
+                return
+            raise
+        held.start(params, progress=exchange.incoming.token is not None)
+        await held.serve(exchange, {})
+
+    async def _set_level(self, exchange: Exchange, upstream: Upstream) -> None:
+        """Set the level of a request at a server that has one for the session."""
+        level = exchange.incoming.level
+        if (
+            level is None
+            or level == upstream.level
+            or not declares(upstream.introduction.capabilities, "logging")
+        ):
+            return
+        await upstream.call(SET_LEVEL, {"level": level}, total=self.relay.bounds.wait)
+        upstream.level = level
+
+    def finish(
+        self, exchange: Exchange, pair: Pair, upstream: Upstream, task: asyncio.Task[dict[str, Json]]
+    ) -> None:
+        """Answer a request with the outcome of its call."""
+        try:
+            if task.cancelled():
+                raise InternalError("the call was cancelled")
+            exchange.answer(self._converted(exchange, pair, upstream, task.result()))
+        except (McpError, ConversionError) as error:
+            self._fail(exchange, pair, upstream, error)
+
+    def _fail(self, exchange: Exchange, pair: Pair, upstream: Upstream, error: McpError) -> None:
+        """Answer with an error; one that asks for a visit of a URL becomes a result that asks for it."""
+        found = self._visits(exchange, pair, error) if isinstance(error, RpcError) else None
+        if found is None:
+            exchange.fail(error, pair)
+        else:
+            exchange.answer(self.completed(found, pair, upstream))
+
+    def _visits(self, exchange: Exchange, pair: Pair, error: RpcError) -> JsonObject | None:
+        """Return the result that asks for what an error says that a user has to do first, if the client can be asked."""
+        raw = error.raw
+        asked = as_list(as_object(None if raw is None else raw.get("data")).get("elicitations")) or []
+        modes = as_object(exchange.incoming.capabilities.get("elicitation"))
+        if error.code != URL_ELICITATION_REQUIRED or raw is None:
+            return None
+        if not asked or "url" not in modes or not self._may_be_asked(exchange):
+            text = " ".join([error.message, *(str(as_object(item).get("url")) for item in asked)])
+            error.raw = {"code": INTERNAL_ERROR, "message": f"{text} ({Rule.URL_ERROR})"}
+            return None
+        method, questions = "elicitation/create", dict[str, JsonObject]()
+        for number, item in enumerate(asked, 1):
+            try:
+                params = pair.to_client(item, method, PayloadKind.PARAMS)
+            except ConversionError as wrong:
+                logger.warning("an elicitation of the server cannot be converted: %s", one_line(wrong))
+                return None
+            questions[f"visit-{number}"] = {"method": method, "params": params}
+        return input_required(questions, None)
+
+    def _converted(
+        self, exchange: Exchange, pair: Pair, upstream: Upstream, result: dict[str, Json]
+    ) -> JsonObject:
+        method = exchange.incoming.method
+        found = cast("JsonObject", pair.to_client(result, method, PayloadKind.RESULT))
+        return self.completed(found, pair, upstream)
+
+    def completed(self, result: JsonObject, pair: Pair, upstream: Upstream) -> JsonObject:
+        """Return a result with the name of the server, which every stateless result has."""  # MOD-7
+        info = {SERVER_INFO: upstream.introduction.info_for(pair, self.relay.own)}
+        return {**result, "_meta": {**info, **as_object(result.get("_meta"))}}
+
+    async def _listen(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Serve a listen stream: subscribe to its resources, and send the changes that it carries."""  # SUB-2, SUB-3
+        asked = (exchange.incoming.params or {}).get("notifications")
+        if not isinstance(asked, dict):
+            raise InvalidParams("Invalid params: notifications is missing")
+        upstream = await self._take(exchange, client)
+        receiver, pair = upstream.receiver, self.relay.pair(client.revision, upstream.revision)
+        assert isinstance(receiver, Pooled)
+        capabilities = upstream.introduction.capabilities
+        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
+        accepted = accepted_filter(cast("JsonObject", asked), capable)
+        member, subscribed = CHANGES[Changed.RESOURCE].member, list[str]()
+        listen = Listen(exchange, pair, accepted)
+        try:
+            for uri in accepted.get(member) or ():
+                try:
+                    await receiver.subscribe(upstream, uri, more=1)
+                except RpcError as error:
+                    logger.debug(
+                        "the server does not let clients subscribe to '%s': %s",
+                        one_line(uri),
+                        one_line(error),
+                    )
+                else:
+                    subscribed.append(uri)
+            if member in accepted:
+                accepted[member] = subscribed
+            receiver.listens.append(listen)
+            listen.begin()
+            await asyncio.wait({upstream.connection.closed})
+            exchange.answer(
+                self.completed(
+                    {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}},
+                    pair,
+                    upstream,
+                )
+            )
+        finally:
+            if listen in receiver.listens:
+                receiver.listens.remove(listen)
+            self.relay.start(self._unlisten(receiver, upstream, subscribed))
+
+    async def _unlisten(self, receiver: Pooled, upstream: Upstream, subscribed: list[str]) -> None:
+        try:
+            for uri in subscribed if upstream.alive else ():
+                await receiver.subscribe(upstream, uri, more=-1)
+        except McpError as error:
+            logger.debug("a subscription could not be ended: %s", one_line(error))
+        finally:
+            self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
+
+    # -- at a stateless server -----------------------------------------------------------------------------
+
+    async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        incoming, upstreams = exchange.incoming, self.relay.upstreams
+        holder = exchange if incoming.level is not None and not upstreams.attributes else None
+        upstream = await self._take(exchange, client, holder)
+        pair, stray = self.relay.pair(client.revision, upstream.revision), False
+        try:
+            stamp = None if pair.same else client.stamp(upstream.revision)
+            params = self._unwrapped(exchange, exchange.params(pair, stamp))
+            if incoming.method == LISTEN:
+                result = await self._pass_stream(exchange, upstream, pair, params)
+            else:
+                result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
+            found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            exchange.answer(self._wrapped(exchange, found))
+        except (McpError, ConversionError) as error:
+            stray = isinstance(error, RequestTimeout)
+            exchange.fail(error, pair)
+        except asyncio.CancelledError:
+            stray = True
+            raise
+        finally:
+            self.release(upstream, holder, stray=stray)
+
+    async def _pass_stream(
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
+    ) -> dict[str, Json]:
+        """Pass the notifications of a listen stream, and return its result, under the id of the client's request."""
+
+        def named(found: JsonObject) -> JsonObject:
+            meta = as_object(found.get("_meta"))
+            if SUBSCRIPTION_ID not in meta:
+                return found
+            return {**found, "_meta": {**meta, SUBSCRIPTION_ID: exchange.incoming.id}}
+
+        def take(method: str, found: dict[str, Json]) -> None:
+            if pair.has(method):
+                exchange.send(
+                    method, named(cast("JsonObject", pair.to_client(found, method, PayloadKind.PARAMS)))
+                )
+
+        return named(await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange))
+
+    def _wrapped(self, exchange: Exchange, result: JsonObject) -> JsonObject:
+        """Return a result whose state only this principal can send back; without principals, the result itself."""
+        incoming, principal = exchange.incoming, principal_of(exchange.incoming)
+        if principal is None or not is_input_required(result) or result.get(STATE) is None:
+            return result
+        sealed = self.relay.states.seal(
+            {_WRAPPED: result[STATE]},
+            method=incoming.method,
+            params=incoming.params,
+            principal=principal,
+            now=time.time(),
+        )
+        return {**result, STATE: sealed}
+
+    def _unwrapped(self, exchange: Exchange, params: dict[str, Json] | None) -> dict[str, Json] | None:
+        """Return params with the state as the server gave it. Raises `InvalidParams` for that of another principal."""
+        incoming, principal = exchange.incoming, principal_of(exchange.incoming)
+        if principal is None or params is None or params.get(STATE) is None:
+            return params
+        payload = self.relay.states.open(
+            params[STATE],
+            method=incoming.method,
+            params=incoming.params,
+            principal=principal,
+            now=time.time(),
+        )
+        return {**params, STATE: as_object(payload).get(_WRAPPED)}
