@@ -720,6 +720,7 @@ def test_a_session_is_notified_from_any_process() -> None:
         client = await Client(front).open(NEWEST)
         await client.call("identifies").done()
         (session_id,) = ids
+        assert session_id is not None
         assert session_id == client.session["mcp-session-id"]
         stream = await at(front, client, 0).send("GET").begun()
         method, params = "notifications/elicitation/complete", {"elicitationId": "e"}

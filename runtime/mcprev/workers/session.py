@@ -270,7 +270,11 @@ class SharedSession(SharedCopy):
         end = GetStream(self)
         response_stream.replay, response_stream.started = end, True
         self._get_streams.append(response_stream)
-        await self._begin_reading(place)
+        try:
+            await self._begin_reading(place)
+        except StoreError:
+            response_stream.disconnect()
+            raise
         first = place is None and self.resumable and self.revision.sse_priming
         response_stream.write(encode_event(Event(id=f"0-{self._read}")) if first else b"")
         return response_stream
