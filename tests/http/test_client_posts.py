@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_a_confirmation_and_an_answer_are_sent_again_where_their_connection_brea
             await exchange.end()
 
         names = ("notifications/initialized", "notifications/own")
-        replies = {
+        replies: dict[str, Any] = {
             **dict.fromkeys(names, breaking),
             "answer": breaking,
             "tools/call": asking,

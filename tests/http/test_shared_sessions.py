@@ -296,6 +296,28 @@ async def client_ends(client: Client) -> None:
     assert (await client.send("DELETE").done()).status == 204
 
 
+@req("HTTP-22")
+@later
+def test_a_copy_that_ends_is_loaded_again_at_once(row: Revision) -> None:
+    """As when its client has not answered a ping: the next request is not refused while the old copy ends."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = at(front, await Client(front).open(row), 0)
+        await client.request("ping").done()
+        for wait in (0, 1, 2, 3, 5):
+            (session,) = sessions_of(front.apps[0])._by_key.values()
+            ending = asyncio.ensure_future(session.aclose(linger=0))
+            for _ in range(wait):
+                await asyncio.sleep(0)
+            assert (await client.request("ping").done()).result == {}
+            await ending
+            assert (await client.request("ping").done()).result == {}
+            assert len(sessions_of(front.apps[0])) == 1
+
+    work(test, memory)
+
+
 @req("BASE-5", "HTTP-12")
 @later
 def test_questions_of_two_workers_have_different_ids_and_answers_find_theirs(row: Revision) -> None:

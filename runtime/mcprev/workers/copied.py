@@ -68,6 +68,10 @@ class SessionOwner(Protocol):
         """Return the record of a session that is not in the store yet."""
         ...
 
+    def forget(self, session: SharedCopy) -> None:
+        """Load a session again if it is needed, because this copy of it ends."""
+        ...
+
     def end(self, session: Session, why: str) -> None:
         """End a session here."""
         ...

@@ -408,6 +408,7 @@ class SharedSession(SharedCopy):
     @override
     def ended(self, error: ConnectionLost | None) -> None:
         first = self.error is None
+        self._sessions.forget(self)
         super().ended(error)
         self._stop_reading()
         for response_stream in tuple(self._get_streams):

@@ -25,6 +25,7 @@ from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.wire.jsonrpc import RequestId
+from mcprev.workers.copied import SharedCopy
 from mcprev.workers.legacy_sse import SSE, TTL, SharedSseSessions
 from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import (
@@ -179,7 +180,7 @@ class SharedSessions(Sessions):
         while key in self._restoring:
             await asyncio.wait({self._restoring[key]})
         loaded = self._by_key.get(key)
-        if loaded is not None:
+        if loaded is not None and loaded.error is None:
             if not await loaded.record.refresh():
                 loaded.conclude("the session was idle for too long")
             elif loaded.principal == principal:
@@ -243,10 +244,15 @@ class SharedSessions(Sessions):
     def _load(self, session: SharedSession) -> None:
         key = session.record.key
         self._by_key[key] = session
-        session.closed.add_done_callback(lambda _: self._by_key.pop(key, None))
         self.add(session, None)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="sessions")
+
+    def forget(self, session: SharedCopy) -> None:
+        """Load a session again if it is needed, because this copy of it ends."""
+        self._forget(session)
+        if self._by_key.get(session.record.key) is session:
+            del self._by_key[session.record.key]
 
     @override
     async def delete(self, session: Session) -> None:
@@ -276,7 +282,12 @@ class SharedSessions(Sessions):
         workers = {int(worker) for each in records.values() for worker in each.value["places"].values()}
         answers = await self.worker.ask(workers, {"kind": "idle", "keys": list(records)})
         own = self._idle_times(list(records)) if self.worker.number in workers else {}
-        idle = dict.fromkeys(records, float("inf"))
+        silent = workers - answers.keys() - {self.worker.number}
+        alive = {worker for worker in silent if await self.worker.is_alive(worker)}
+        idle = {
+            key: -1.0 if alive & {int(worker) for worker in record.value["places"].values()} else float("inf")
+            for key, record in records.items()
+        }  # what nobody can say counts as in use
         for times in (own, *answers.values()):
             for key, seconds in cast("dict[str, float]", times or {}).items():
                 idle[key] = min(idle[key], seconds)
@@ -345,8 +356,7 @@ class SharedSessions(Sessions):
         for session in tuple(self._by_key.values()):
             session.drop()
             if lost:
-                self._forget(session)
-                del self._by_key[session.record.key]
+                self.forget(session)
                 self.start(self._let_finish(session))
             else:
                 self.end(session, "the worker has lost its lease")
