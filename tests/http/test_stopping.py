@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import os
 import signal
 import socket
 import sys
@@ -24,6 +25,7 @@ import pytest
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
+from mcprev.routes.health import health_routes
 from mcprev.serving.accepting import Acceptor
 from mcprev.serving.running import bind
 from requirements import D, E, req
@@ -342,6 +344,27 @@ def test_uvicorn_ends_while_a_question_is_pending(row: Revision, how: str) -> No
             await server.ended(SOON, -signal.SIGTERM)
 
     run(test())
+
+
+@req("HTTP-3", at=E)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_is_answered_that_comes_with_the_signal_before_the_first_is_accepted(number: int) -> None:
+    """From when anybody can know that the server listens, a signal stops it in order."""
+    clients: list[socket.socket] = []
+
+    def ready(port: int) -> None:
+        clients.append(socket.create_connection(("127.0.0.1", port)))
+        clients[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        os.kill(os.getpid(), number)
+
+    async def test() -> None:
+        server = mcprev.Server(mcprev.ServerHandler(), "early", "1")
+        await server.serve_http(port=0, ready=ready, routes=health_routes())
+
+    run(test())
+    with clients[0] as client:
+        said = client.recv(1000)
+    assert said.startswith(b"HTTP/1.1 200 OK")
 
 
 @req("HTTP-3", at=E)

@@ -133,7 +133,7 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
             file = tmp_path / "two"
             lost = asyncio.create_task(client.call_tool("wait_for", {"file": str(file)}))
             began = tmp_path / "two.begun"
-            await until(began.exists)
+            await until(lambda: began.exists() and bool(pids_in(began)))
             (process,) = pids_in(began)
             (number,) = (n for n, each in enumerate(front.servers) if each.process.pid == process)
             front.servers[number].send(signal.SIGKILL)

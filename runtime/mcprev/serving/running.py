@@ -90,10 +90,11 @@ async def _serve(
 ) -> None:
     try:
         await server.app.start()
-        report(server.app, listening, alone=alone, worker=server.worker)
-        if ready is not None:
-            at_once(ready(listening.getsockname()[1]), "`ready`")
-        await _until_stopped(server, listening)
+        with server.capture_signals():  # from before anybody can know that it listens
+            report(server.app, listening, alone=alone, worker=server.worker)
+            if ready is not None:
+                at_once(ready(listening.getsockname()[1]), "`ready`")
+            await _until_stopped(server, listening)
     finally:
         await server.app.stop()
 

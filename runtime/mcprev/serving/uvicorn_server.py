@@ -66,6 +66,10 @@ class HttpServer(uvicorn.Server):
             )
             acceptor.start()
             self._acceptors.append(acceptor)
+        if self.should_exit:
+            # A signal has come already: uvicorn would return without `shutdown`.
+            self.should_exit = False
+            asyncio.get_running_loop().call_soon(setattr, self, "should_exit", True)  # noqa: FBT003
 
     def _protocol(self) -> asyncio.Protocol:
         make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
