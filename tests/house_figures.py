@@ -49,10 +49,10 @@ class Limit:
 
 LIMITS: Final = (
     Limit("import circles", 0, 0),
-    Limit("modules on the top level", 5, 6),
+    Limit("modules on the top level", 6, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 35_384, 15_500),
-    Limit("code lines of the runtime proper", 14_549, 14_000),
+    Limit("code lines of the runtime", 35_444, 15_500),
+    Limit("code lines of the runtime proper", 14_559, 14_000),
     Limit("generator: layers", 8, 8),
     Limit("generator: modules side by side", 8, 8),
     Limit("generator: names in more than one module", 0, 0),

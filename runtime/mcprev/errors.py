@@ -51,7 +51,7 @@ Local failures (a timeout, a lost connection) never become an `RpcError`: its co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 Json: TypeAlias = Any
@@ -72,17 +72,7 @@ WORKER_LOST: Final = "worker_lost"
 """The `reason` in the data of the error of a request whose process has ended."""
 INTERNAL_MESSAGE: Final = "Internal error"
 """The message that a peer gets for an exception that it did not cause."""  # ERR-1
-
-
 _MOST: Final = 500
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about a wrong name that resembles a known one; an empty text for any other name."""
-    from difflib import get_close_matches  # imported late: only mistakes need it
-
-    meant = get_close_matches(name, known, 1)
-    return f"; did you mean '{meant[0]}'?" if meant else ""
 
 
 class McpError(Exception):
@@ -458,14 +448,3 @@ _BY_CODE: Final[Mapping[int, type[RpcError]]] = {
 def one_line(text: object) -> str:
     """Return what a peer wrote, or an error about it, as one line for a log: printable, of at most 500 characters."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:_MOST])
-
-
-def raised_at(error: BaseException) -> str:
-    """Return the type of an exception and the line that raised it, for errors that must not show its text."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    name = type(error).__name__
-    if trace is None:
-        return name
-    return f"{name} in {trace.tb_frame.f_code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{trace.tb_lineno}"

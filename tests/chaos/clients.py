@@ -83,7 +83,7 @@ class ChaosClient(mcprev.ClientHandler):
         self.handle: str | None = None
         self.visits = (0, 0)
         """How many visits the state of the handle has had: at least and at most."""
-        has = {work: row.tasks is not TaskSupport.NONE, ask: bool(row.elicitation_modes)}
+        has: dict[Tool, bool] = {work: row.tasks is not TaskSupport.NONE, ask: bool(row.elicitation_modes)}
         self.tools: list[Tool] = [tool for tool in TOOLS if has.get(tool, True)]
 
     async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:

@@ -22,7 +22,8 @@ from mcprev.app.entries import (
 )
 from mcprev.app.names import check_versions, prefixed, versions_among, with_own_names
 from mcprev.app.signatures import Function
-from mcprev.errors import LocalProtocolError, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import LocalProtocolError
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context

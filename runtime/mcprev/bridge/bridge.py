@@ -26,7 +26,9 @@ from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
@@ -90,7 +92,7 @@ class Bridge(Server):
             http=http,
         )
         known = self.identity
-        self.identity = RelayCapabilities(
+        self.identity: ServerCapabilities = RelayCapabilities(
             handler=known.handler,
             info=known.info,
             revisions=known.revisions,
@@ -107,7 +109,7 @@ class Bridge(Server):
         self._record = record
         self._bounds = bounds or Bounds()
         self._clients = _Clients(self)
-        self.request_handler = self._clients
+        self.request_handler: RequestHandler[Connection] = self._clients
 
     def begin(self, files: ExitStack) -> Relay:
         """Return what the parts of the bridge share while it runs. Raises `OSError` for the file of the recording."""

@@ -60,7 +60,7 @@ def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[
     for entry in entries:
         if entry[key] == wanted:
             return entry
-    from mcprev.errors import did_you_mean
+    from mcprev.error_text import did_you_mean
 
     hint = did_you_mean(wanted, [entry[key] for entry in entries])
     what = "method" if key == "method" else "type"

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
 from mcprev.core.capabilities import Capabilities
-from mcprev.errors import Json, LocalProtocolError, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json, LocalProtocolError
 from mcprev.protocol.meta import caller_meta_error
 from mcprev.protocol.stateless import STAMPED
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.client.targets import HasServer, Target, target_of
-from mcprev.errors import Json, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json
 
 if TYPE_CHECKING:
     from mcprev.transports.memory import PipeServer

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack, override
 
 from mcprev.callbacks import finished
-from mcprev.errors import AuthError, LocalProtocolError, TokenRejected, raised_at
+from mcprev.error_text import raised_at
+from mcprev.errors import AuthError, LocalProtocolError, TokenRejected
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar, cast
 
 from mcprev.callbacks import finished
-from mcprev.errors import AuthError, raised_at
+from mcprev.error_text import raised_at
+from mcprev.errors import AuthError
 from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.transports.http.urls import printable
 

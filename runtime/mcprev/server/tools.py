@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from mcprev.core.method_binding import HandlerTable, call_stub
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
-from mcprev.errors import Json, LocalProtocolError, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json, LocalProtocolError
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from mcprev.app.app import App
 from mcprev.app.registry import Registry
-from mcprev.errors import Json, ToolError, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context

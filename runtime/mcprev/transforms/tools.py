@@ -18,7 +18,8 @@ from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.callbacks import finished, title_of
 from mcprev.core.tool_schemas import refusal
-from mcprev.errors import Json, LocalProtocolError, did_you_mean
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json, LocalProtocolError
 from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue
 from mcprev.json_schema.validation import describe
 from mcprev.revisions import LATEST

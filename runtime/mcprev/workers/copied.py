@@ -7,7 +7,7 @@ know. A response, or a cancellation, of which no request here knows, goes to the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Protocol, cast
 
 from typing_extensions import override
@@ -81,14 +81,14 @@ class SharedCopy(Session):
     """A copy of a session over HTTP."""
 
     shared = True
-    lives_on = True
+    lives_on: bool = True
     stop_data: Json = LOST["data"]
 
     def attach(self, sessions: SessionOwner) -> None:
         """Belong to the sessions of a worker, as the first copy of a session that nobody knows yet."""
         self._sessions, self._store, self._worker = sessions, sessions.store, sessions.worker
         self._unsettled: set[asyncio.Task[None]] = set()
-        self.unsettled = self._unsettled
+        self.unsettled: Collection[asyncio.Task[None]] = self._unsettled
         self.renewed: float = self.seen
         """The time at which the record was last renewed."""
         self.stored: bool = False
@@ -100,7 +100,8 @@ class SharedCopy(Session):
 
     def bind(self, session_id: str, record: SharedRecord, place: int) -> None:
         """Become the copy of a session, at a place of its record."""
-        self.id = self.session_id = session_id
+        self.id = session_id
+        self.session_id: str | None = session_id
         self.record: SharedRecord = record
         self.stored = True
         self._connection_state.key = record.key  # of the tasks of the session

@@ -44,7 +44,9 @@ class PassedRequest(HttpRequest):
     verb = "POST"
 
     def __init__(self, headers: Headers, principal: str | None, access: Access | None) -> None:
-        self.headers, self.principal, self.access = headers, principal, access
+        self.headers: Headers = headers
+        self.principal: str | None = principal
+        self.access: Access | None = access
 
     @property
     @override

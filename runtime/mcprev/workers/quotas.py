@@ -38,7 +38,8 @@ class Quotas:
         evict: Callable[[Sequence[str]], Awaitable[bool]] | None = None,
     ) -> None:
         """`ttl` is the time to live of sessions. `evict` ends the longest idle of some sessions, unless all are in use."""
-        self._store, self.name, self._ttl = store, name, ttl
+        self._store, self._ttl = store, ttl
+        self.name: str = name
         self._limit, self._per_client, self._evict = limit, per_client, evict
         self._counting: asyncio.Lock = asyncio.Lock()
         """Held while a count changes, so that the requests of one worker do not overtake each other."""

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 import mcprev
 from mcprev.callbacks import decision, finished, is_cancelled
+from mcprev.error_text import raised_at
 from mcprev.errors import (
     AuthError,
     ConnectionLost,
@@ -31,7 +32,6 @@ from mcprev.errors import (
     RpcError,
     TokenRejected,
     one_line,
-    raised_at,
 )
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
