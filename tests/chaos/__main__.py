@@ -31,6 +31,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
+
 from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, Tally
 from mcprev.revisions import DEFAULT, LATEST
 from redis_server import RedisServer
@@ -97,6 +99,7 @@ class Chaos:
         self._random = random.Random(seed)  # noqa: S311 - not for a secret
         self._stack = AsyncExitStack()
         self._stop = asyncio.Event()
+        self._up = False
         self._port = free_port()
         self._journal = folder / "journal"
         self._journal.touch()
@@ -117,13 +120,13 @@ class Chaos:
         await self.answers()
 
     async def answers(self) -> None:
-        """Wait until the server accepts connections."""
-        async with asyncio.timeout(LIMIT):
-            while True:
-                with suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-                    writer.close()
-                    return
+        """Wait until a worker answers; the first one is left in peace until then."""
+        self._up = False
+        async with asyncio.timeout(2 * LIMIT), aiohttp.ClientSession() as http:
+            while not self._up:
+                with suppress(aiohttp.ClientError):
+                    async with http.get(f"http://127.0.0.1:{self._port}/healthz") as answer:
+                        self._up = answer.status == 200
                 await asyncio.sleep(0.1)
 
     def workers(self) -> list[int]:
@@ -137,7 +140,7 @@ class Chaos:
 
     async def signal_one(self, number: signal.Signals) -> None:
         """Send a signal to one worker."""
-        found = self.workers()
+        found = self.workers() if self._up else []
         if found:
             with suppress(ProcessLookupError):
                 os.kill(self._random.choice(found), number)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 import mcprev
-from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RpcError, StoreError
+from mcprev.errors import ConnectionLost, HttpStatusError, McpError, NegotiationError, RpcError, StoreError
 from mcprev.revisions import HttpShape, Revision, TaskSupport
 from mcprev_types.latest import models as m
 
@@ -62,6 +62,8 @@ def typed(error: McpError) -> str:
     """An error as it is counted; empty for one that does not say whether the call may be repeated."""
     if isinstance(error, ConnectionLost):
         return f"ConnectionLost(in_flight={error.in_flight}, retry_safe={error.retry_safe})"
+    if isinstance(error, NegotiationError):
+        return "not connected"  # over HTTP+SSE: its session was over before it was open
     if isinstance(error, HttpStatusError) and error.status in NOT_SERVED:
         return f"HTTP {error.status}: not served"
     if isinstance(error, StoreError):
