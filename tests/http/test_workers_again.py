@@ -73,6 +73,8 @@ NOT_AGAIN: Final[dict[str, str]] = {
     "test_a_cancelled_request_still_ends_its_exchange": "an answer becomes a stream after 0.2 s, which it may take until "
     "another worker knows; `test_shared_sessions` cancels without that limit",
     "test_a_session_serves_no_more_requests_at_a_time_than_allowed": LIMIT,
+    "test_idle_sessions_end_and_busy_ones_do_not": "it sets the clock of one process, and shared sessions end by that of the "
+    "store; `test_shared_sessions` has that",
     "test_two_clients_with_one_session_id_do_not_disturb_each_other": IDS,
     # streams
     "test_a_gap_is_refused_instead_of_being_passed_over": OWN_EVENTS,
