@@ -412,6 +412,36 @@ def test_what_a_server_returns_leads_back_to_it(row: Revision) -> None:
     run(main())
 
 
+class Newer(mcprev.ServerHandler):
+    """Returns content of a type that no revision here has."""
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        return m.ListToolsResult(tools=[m.Tool(name="t", input_schema=m.ToolInputSchema())])
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        unknown: Any = {
+            "type": "future", "uri": FOREIGN, "text": FOREIGN, "uris": 1, "kind": {"uri": {"uri": FOREIGN}},
+            "resource": {"uri": [FOREIGN], "uriTemplate": FOREIGN, "n": [{"uri": FOREIGN, "a": None}]},
+        }  # fmt: skip
+        return m.CallToolResult.from_wire({"content": [unknown, unknown]})
+
+
+@req("PAGE-1", "SEAM-1")
+@each_row
+def test_a_link_in_content_of_an_unknown_type_leads_back_too(row: Revision) -> None:
+    async def main() -> None:
+        config = {name: mcprev.Server(Newer(), name, "1") for name in ("evil", "bank")}
+        async with mcprev.connect_all(config, mode=row.name, validate="off") as clients:
+            for block in (await clients.call_tool("evil__t")).content:
+                led = "evil__" + FOREIGN
+                assert block.to_wire() == {
+                    "type": "future", "uri": led, "text": FOREIGN, "uris": 1, "kind": {"uri": {"uri": led}},
+                    "resource": {"uri": [led], "uriTemplate": led, "n": [{"uri": led, "a": None}]},
+                }  # fmt: skip
+
+    run(main())
+
+
 @req("PAGE-1", everywhere=True)
 @pytest.mark.parametrize("cursor", ["bank__1", "bank", "bank:1", "none__:1", "", ":"])
 def test_no_other_cursor_leads_to_a_server(cursor: str) -> None:

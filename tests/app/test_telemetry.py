@@ -213,6 +213,20 @@ def test_a_resource_is_an_attribute_and_no_part_of_the_name(row: Revision) -> No
     assert "mcp.resource.uri" not in (point.attributes or {})
 
 
+def test_the_secret_in_a_uri_is_not_exported() -> None:
+    recorded = Recorded()
+    uri = "notes://all?access_token=hunter2"
+
+    async def read(client: mcprev.Client) -> None:
+        with suppress(mcprev.McpError):
+            await client.read_resource(uri)
+
+    run(server_with(recorded.telemetry), read, telemetry=recorded.telemetry)
+    for span in recorded.pair():
+        assert (span.attributes or {})["mcp.resource.uri"] == "notes://all?access_token=[...]"
+        assert "hunter2" not in span.to_json()
+
+
 @every_revision
 def test_raw_calls_and_pings_are_recorded_and_carry_the_trace(row: Revision) -> None:
     recorded, seen = Recorded(), list[dict[str, Any]]()

@@ -368,6 +368,9 @@ def test_the_authorization_server_is_asked_about_a_token_with_our_credentials() 
         ({"active": False}, {}), ({}, {}), ({**ACTIVE, "active": "true"}, {}), ({**ACTIVE, "sub": 4}, {}),
         ({**ACTIVE, "iss": "https://other.example"}, {"issuer": ISSUER}),
         ({**ACTIVE, "typ": "Refresh"}, {}), ({**ACTIVE, "typ": "ID"}, {}), ({**ACTIVE, "at_hash": "x"}, {}),
+        ({**ACTIVE, "scope": {"admin": False}}, {}), ({**ACTIVE, "scp": {"admin": False}}, {}),
+        ({**ACTIVE, "aud": {HERE: False}}, {}), ({**ACTIVE, "aud": {HERE: False}}, {"audience": HERE}),
+        ({**ACTIVE, "aud": [[HERE]]}, {}), ({**ACTIVE, "exp": "5"}, {}), ({**ACTIVE, "client_id": {"c": 1}}, {}),
     ],
 )  # fmt: skip
 def test_a_token_that_is_not_active_is_invalid(answer: object, options: Any) -> None:

@@ -257,6 +257,37 @@ def test_a_value_beside_the_name_of_a_secret_is_masked(form: Any, name: str, val
         assert Redactor().message(masked) == masked, "what is masked stays as it is"
 
 
+AMONG_OTHERS: Final[dict[str, Any]] = {
+    "an option in a list with a number": ["run", "--password", SECRET, 5],
+    "an option with a number": ["--password", 4711471147],
+    "an option with an object": ["--api-key", {"a": SECRET}, None],
+    "a pair beside what is none": [["password", SECRET], ["a", 1, 2]],
+    "a pair whose name holds it": [[f"password={SECRET}", 1], ["b", 2]],
+    "the name of a member": {f"https://h/?token={SECRET}": 1},
+    "the user in the name of a member": {"urls": {f"https://ann:{SECRET}@h/": True}},
+    "a key as the name of a member": {"ghp_" + "hunter2s3cr3t" * 3: 1},
+    "a name in a schema": {"inputSchema": {"properties": {f"https://h/?token={SECRET}": {"type": "string"}}}},
+}
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("case", AMONG_OTHERS)
+def test_a_secret_is_masked_among_values_of_other_kinds_and_in_names(case: str) -> None:
+    for value in (AMONG_OTHERS[case], {"params": {"arguments": {"x": AMONG_OTHERS[case]}}}):
+        masked = Redactor().json(value)
+        assert not is_shown(json.dumps(masked))
+        assert "hunter2" not in json.dumps(masked)
+        assert Redactor().json(masked) == masked, "what is masked stays as it is"
+
+
+@req("SEC-6", everywhere=True)
+def test_no_member_is_lost_whose_name_is_masked() -> None:
+    keys = {f"https://h/?token={each}": each for each in range(3)}
+    for found in (Redactor().json({"result": keys}), Redactor().json({"inputSchema": {"properties": keys}})):
+        text = json.dumps(found)
+        assert text.count("https://h/?token=") == 3
+
+
 @req("SEC-6", everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_is_seen_by_its_form(form: str) -> None:

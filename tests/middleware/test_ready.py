@@ -248,6 +248,32 @@ def test_an_audit_says_who_called_what_before_it_runs_and_how_it_ended(tmp_path:
     assert "hunter2" not in path.read_text()
 
 
+@pytest.mark.parametrize("how", ["audit", "log", "times"])
+def test_no_record_holds_the_secret_in_a_uri(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, timing = tmp_path / "audit.jsonl", Timing(slow=0.0)
+    ready: dict[str, Any] = {"audit": Audit(path), "log": Logging(payloads=True), "times": timing}
+
+    async def test() -> None:
+        app = mcprev.App("files", "1", middleware=[ready[how]])
+
+        @app.resource("https://files.example/{+rest}")
+        async def files(rest: str) -> str:
+            return "text"
+
+        async with mcprev.connect(app) as client:
+            for secret in ("?access_token=hunter2", "?X-Amz-Signature=hunter2", "#token=hunter2"):
+                await client.read_resource(f"https://files.example/a{secret}")
+
+    with caplog.at_level(logging.INFO, "mcprev.calls"):
+        run(test())
+    told = path.read_text() if how == "audit" else caplog.text + str(timing.times)
+    assert told.count("https://files.example/a") >= 3
+    assert "hunter2" not in told
+    caplog.clear()
+
+
 def test_the_file_of_an_audit_is_its_owners(tmp_path: Path) -> None:
     Audit(tmp_path / "audit.jsonl")
     assert stat.S_IMODE((tmp_path / "audit.jsonl").stat().st_mode) == 0o600

@@ -21,6 +21,10 @@ from mcprev_codegen.inputs.files import LIMIT
 TIMEOUT: Final = 60.0
 """Maximum time of a download in seconds, from the look-up of the name to the last byte."""
 _CHUNK: Final = 64 * 1024
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
+"""Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 
 
 def is_url(source: str) -> bool:
@@ -188,11 +192,23 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
     def _check(self, url: str, target: str) -> None:
         _check_scheme(target)
         host = urllib.parse.urlsplit(target).hostname or ""
-        if host != self._named and not all(a.is_global for a in _addresses(host)):
+        if host != self._named and not all(map(_is_public, _addresses(host))):
             raise InputError(
                 f"{without_secrets(url)}: redirected to {without_secrets(target)}, a private address; "
                 "to allow it, give that URL itself"
             )
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether an address is of the public internet, also the IPv4 address that an IPv6 address leads to."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast and address not in _PROTOCOLS
+    if address.ipv4_mapped is not None:
+        return _is_public(address.ipv4_mapped)
+    if address in _NAT64:
+        return _is_public(ipaddress.IPv4Address(address.packed[-4:]))
+    inner = address.sixtofour or (address.teredo or (None, None))[1]
+    return address in _GLOBAL_UNICAST and address.is_global and (inner is None or _is_public(inner))
 
 
 def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

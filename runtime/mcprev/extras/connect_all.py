@@ -25,7 +25,7 @@ from functools import partial as with_arguments
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import Unpack, override
 
 from mcprev.callbacks import at_once
@@ -38,7 +38,7 @@ from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.extras.host_config import SEPARATOR, Config, targets_of
-from mcprev_types import Model
+from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
     from mcprev.client.request_handler import ClientHandler
@@ -290,7 +290,14 @@ async def _within(seconds: float | None, entries: AsyncIterator[Any], text: str)
 
 
 def prefixed_links(value: T, prefix: str) -> T:
-    """Return a value with a prefix at the URIs of the models in it, however deep; JSON values stay as they are."""
+    """Return a value with a prefix at the URIs of the models in it, however deep; JSON values stay as they are.
+
+    Content of a type that is not known here is no JSON value of a user: what it calls a URI leads somewhere, too.
+    """
+    if isinstance(value, UnknownContent):
+        unknown = value.model_extra or {}
+        changes = {name: _prefixed_member(name, item, prefix) for name, item in unknown.items()}
+        return cast("T", value.model_copy(update=changes))
     if not isinstance(value, Model):
         found: object = value
         items = cast("list[object]", found if isinstance(found, list) else ())
@@ -303,6 +310,19 @@ def prefixed_links(value: T, prefix: str) -> T:
         if new is not item:
             changed[name] = new
     return value.model_copy(update=changed) if changed else value
+
+
+def _prefixed_member(name: str, value: Json, prefix: str) -> Json:
+    """Return a member of JSON with a prefix at the URIs in it."""
+    if isinstance(value, str):
+        return prefix + value if to_snake(name) in _LINKS else value
+    found: object = value
+    if isinstance(found, dict):
+        members = cast("dict[str, Json]", found)
+        return {each: _prefixed_member(each, item, prefix) for each, item in members.items()}
+    if isinstance(found, list):
+        return [_prefixed_member(name, item, prefix) for item in cast("list[Json]", found)]
+    return value
 
 
 def _with_page(entry: Model, prefix: str) -> Model:

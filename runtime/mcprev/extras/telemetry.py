@@ -33,6 +33,7 @@ from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
 from mcprev.server.context import Context, SendRequest
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext
@@ -166,6 +167,7 @@ class Telemetry:
         ctx: BaseContext[Any] | None = None,
     ) -> T:
         """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls."""
+        uri = params.get("uri")
         common = {
             "mcp.method.name": method,
             "mcp.protocol.version": revision.version,
@@ -174,7 +176,7 @@ class Telemetry:
         details = {
             "jsonrpc.request.id": None if ctx is None else ctx.request_id,
             "mcp.session.id": connection.session_id if revision.handshake else None,
-            "mcp.resource.uri": params.get("uri") if "resources/" in method else None,
+            "mcp.resource.uri": mask_text(str(uri)) if uri is not None and "resources/" in method else None,
         }
         alone = {key: _text(value) for key, value in details.items() if value is not None}
         target = {TARGETS[method]: _text(params.get("name"))} if method in TARGETS else {}

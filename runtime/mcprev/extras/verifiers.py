@@ -154,14 +154,14 @@ class JwtVerifier:
         try:
             parsed = self._jws.extract_compact(token.encode())
             head, unproved = parsed.headers(), json.loads(parsed.payload)
-            issuer = unproved.get("iss")
+            issuer, algorithm, kid = unproved.get("iss"), head.get("alg"), head.get("kid")
         except (self._errors, ValueError, TypeError, AttributeError, RecursionError):
             raise TokenRefused("it is no JSON Web Token") from None
         if issuer != self._issuer:
             raise TokenRefused(f"its issuer is {_shown(issuer)}, not {self._issuer!r}")
-        if head.get("alg") not in self._algorithms:
+        if algorithm not in self._algorithms:
             raise TokenRefused(
-                f"its algorithm is {_shown(head.get('alg'))}, not one of {', '.join(self._algorithms)}"
+                f"its algorithm is {_shown(algorithm)}, not one of {', '.join(self._algorithms)}"
             )
         if wrong_type(head, self._types):
             raise TokenRefused(f"its type is {_shown(head.get('typ'))}, which is not that of an access token")
@@ -171,9 +171,9 @@ class JwtVerifier:
             raise TokenRefused(
                 f"it is no access token, because of its claim {kind!r}; `id_tokens` accepts ID tokens"
             )
-        keys = await self._keys_for(head.get("kid"))
+        keys = await self._keys_for(kid)
         if not keys:
-            raise TokenRefused(f"the issuer has no key with the id {_shown(head.get('kid'))}")
+            raise TokenRefused(f"the issuer has no key with the id {_shown(kid)}")
         for key in keys:
             try:
                 return self._accepted(self._jwt.decode(token, key, algorithms=self._algorithms).claims)
@@ -355,7 +355,7 @@ def _access(
             scope
             for name in scope_claims
             for scope in (
-                claims[name].split() if isinstance(claims.get(name), str) else claims.get(name) or ()
+                claims[name].split() if isinstance(claims.get(name), str) else as_texts(claims.get(name) or ())
             )
         ]
         found = Access(

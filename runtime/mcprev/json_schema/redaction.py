@@ -54,24 +54,29 @@ class Redactor:
             if isinstance(item, str) and name.lower() in VALUES_OF and is_secret(item)
             for each in VALUES_OF[name.lower()]
         }
-        return {
-            name: _hidden(item) if name.lower() in named else self._member(name, item, is_free=is_free)
-            for name, item in value.items()
-        }
+        shown: dict[str, Json] = {}
+        for name, item in value.items():
+            hides = name.lower() in named
+            _put(shown, name, _hidden(item) if hides else self._member(name, item, is_free=is_free))
+        return shown
 
     def _list(self, items: list[Json], *, is_free: bool) -> Json:
         """Return a list, which may hold the words of a command, or pairs of names and values."""
-        words = [item for item in items if isinstance(item, str)]
-        if len(words) == len(items):
-            return [*mask_arguments(words)]
-        pairs = [
-            (item[0], item[1])
-            for item in items
-            if isinstance(item, LIST) and len(item) == 2 and isinstance(item[0], str)
+        words = mask_arguments([item if isinstance(item, str) else "" for item in items])
+        return [
+            word
+            if isinstance(item, str)
+            else _hidden(item)
+            if word == MASK
+            else self._item(item, is_free=is_free)
+            for word, item in zip(words, items, strict=True)
         ]
-        if len(pairs) == len(items):
-            return [[name, self._member(name, item, is_free=is_free)] for name, item in pairs]
-        return [self._mask(item, is_free=is_free) for item in items]
+
+    def _item(self, item: Json, *, is_free: bool) -> Json:
+        """Return an item of a list, which may be a pair of a name and a value."""
+        if isinstance(item, LIST) and len(item) == 2 and isinstance(item[0], str):
+            return [mask_text(item[0]), self._member(item[0], item[1], is_free=is_free)]
+        return self._mask(item, is_free=is_free)
 
     def _member(self, name: str, value: Json, *, is_free: bool) -> Json:
         if not is_free and name in _SCHEMAS:
@@ -90,15 +95,16 @@ class Redactor:
         shown: dict[str, Json] = {}
         for name, item in cast("dict[str, Json]", found).items():
             if name in _PROPERTIES and isinstance(item, dict):
-                shown[name] = {
-                    each: self._property(each, item[each]) for each in cast("dict[str, Json]", item)
-                }
+                properties: dict[str, Json] = {}
+                for each in cast("dict[str, Json]", item):
+                    _put(properties, each, self._property(each, item[each]))
+                _put(shown, name, properties)
             elif name in _EXAMPLES:
-                shown[name] = _hidden(item) if is_hidden else self._mask(item, is_free=True)
+                _put(shown, name, _hidden(item) if is_hidden else self._mask(item, is_free=True))
             elif isinstance(item, dict | list):
-                shown[name] = self._schema(cast("Json", item), is_hidden=is_hidden)
+                _put(shown, name, self._schema(cast("Json", item), is_hidden=is_hidden))
             else:
-                shown[name] = self._member(name, item, is_free=True)
+                _put(shown, name, self._member(name, item, is_free=True))
         return shown
 
     def _property(self, name: str, schema: Json) -> Json:
@@ -112,6 +118,15 @@ class Redactor:
 
 def _is_write_only(schema: Mapping[str, Json]) -> bool:
     return schema.get("format") == "password" or schema.get("writeOnly") is True
+
+
+def _put(members: dict[str, Json], name: str, value: Json) -> None:
+    """Add a member whose name may be or hold a secret itself; names that become equal are numbered."""
+    shown = masked = mask_text(name)
+    number = 2
+    while shown in members:
+        shown, number = f"{masked} {number}", number + 1
+    members[shown] = value
 
 
 def _hidden(value: Json) -> Json:

@@ -13,6 +13,7 @@ from mcprev.protocol.mrtr import input_requests_of
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 from mcprev.wire.meta_keys import CLIENT_INFO
+from mcprev.wire.payloads import mask_text
 from mcprev_types import Model
 
 MOST: Final = 256
@@ -50,9 +51,9 @@ def recordable(text: str) -> str:
 
 
 def entry_name(call: HandlerCall) -> str | None:
-    """Return `entry_key` as it is recorded."""
+    """Return `entry_key` as it is recorded: without the secrets that a URI may have in its query."""
     found = entry_key(call)
-    return None if found is None else recordable(found)
+    return None if found is None else recordable(mask_text(found))
 
 
 def recorded_id(ctx: Context) -> Json:

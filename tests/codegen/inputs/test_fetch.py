@@ -1,7 +1,10 @@
 """Downloads end in time, whatever a server sends and however slowly, and errors show no secret of a URL."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+import ipaddress
 import socket
 import threading
 import time
@@ -132,6 +135,33 @@ def test_a_name_that_is_looked_up_for_ever_ends_too(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match="not fetched within"):
         fetch.fetch("http://example.org/schema.ts")
     asked.set()
+
+
+# -- redirects ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.0.8",  # noqa: S104
+        "::", "::1", "fe80::1", "fc00::1", "fec0::1", "ff02::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1",
+        "64:ff9b:1::10.0.0.1", "2002:0a00:0001::", "2001:0:1::f5ff:fffe", "4000::1", "2130706433", "0x7f.1",
+    ],
+)  # fmt: skip
+def test_no_redirect_leads_into_a_private_network_in_any_spelling(address: str) -> None:
+    """Also where IPv6 stands for an IPv4 address: mapped, NAT64, 6to4, Teredo."""
+    host = f"[{address}]" if ":" in address else address
+
+    def pieces(_address: str) -> Iterator[bytes]:
+        yield f"HTTP/1.1 302 Found\r\nLocation: https://{host}/\r\nContent-Length: 0\r\n\r\n".encode()
+
+    with dripping(pieces) as site, pytest.raises(InputError, match="a private address"):
+        fetch.fetch(f"{site.replace('127.0.0.1', 'localhost')}/schema.ts")
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1", "64:ff9b::8.8.8.8"])
+def test_the_public_internet_is_none(address: str) -> None:
+    assert fetch._is_public(ipaddress.ip_address(address))
 
 
 # -- secrets -----------------------------------------------------------------------------------------------
