@@ -221,10 +221,11 @@ class TaskExecution:
         own = cast("Task", self.task)
         if stored is None:
             stored = tasks.fail_task(own, InternalError(LOST).to_wire(), time.time())
-        if stored.version == self._version or (self._saved is not None and self._saved.ended):
+        version = stored.version
+        if version == self._version or (self._saved is not None and self._saved.ended):
             return
         # A store that has lost its last writes gets them again.
-        was_stored, self._version = own is self._saved and stored.version > self._version, stored.version
+        was_stored, self._version = own is self._saved and version > self._version, version
         self._saved = replace(stored, given={})
         if stored.ended or was_stored:
             self.task = self._saved
