@@ -83,9 +83,13 @@ class SharedRecord:
         found = await self._store.read(f"session/{self.key}")
         if found is None:
             self.gone = True
-        elif found.version > self.version:
+        elif self._is_older_than(found.version):
             self.value, self.version = decode(found), found.version
         return not self.gone
+
+    def _is_older_than(self, version: int) -> bool:
+        known = self.version
+        return version > known
 
     async def remove(self) -> bool:
         """End the session; return False if it is over already. Raises `StoreError`.
@@ -112,7 +116,7 @@ class SharedRecord:
                     return True
                 version = await write_record(self._store, self.key, value, self.version, self._ttl)
                 if version is not None:
-                    if version > self.version:
+                    if self._is_older_than(version):
                         self.value, self.version = value, version
                     return True
                 await self.refresh()
