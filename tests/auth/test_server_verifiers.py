@@ -157,7 +157,11 @@ REASONS: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
     "scopes": (token(roles=4), {"scope_claims": ["roles"]}, "not valid"),
     "scopes of a wrong type": (token(roles=[4]), {"scope_claims": ["roles"]}, "not valid"),
     "scopes that are an object": (token(scope={"admin": False}), {}, "cannot be an object"),
-    "an audience that is an object": (token(aud={"api://y": False}), {"audience": "api://y"}, "'aud' must be"),
+    "an audience that is an object": (
+        token(aud={"api://y": False}),
+        {"audience": "api://y"},
+        "'aud' must be",
+    ),
     "a list as header": (f"{encoded(b'[1]')}.{token().split('.')[1]}.AAAA", {}, "no JSON Web Token"),
     "an endless exp": (token(exp=10**400), {"leeway": 0.5}, "int too large"),
 }

@@ -355,7 +355,9 @@ def _access(
             scope
             for name in scope_claims
             for scope in (
-                claims[name].split() if isinstance(claims.get(name), str) else as_texts(claims.get(name) or ())
+                claims[name].split()
+                if isinstance(claims.get(name), str)
+                else as_texts(claims.get(name) or ())
             )
         ]
         found = Access(

@@ -64,11 +64,11 @@ class Redactor:
         """Return a list, which may hold the words of a command, or pairs of names and values."""
         words = mask_arguments([item if isinstance(item, str) else "" for item in items])
         return [
-            word
-            if isinstance(item, str)
-            else _hidden(item)
-            if word == MASK
-            else self._item(item, is_free=is_free)
+            (
+                word
+                if isinstance(item, str)
+                else _hidden(item) if word == MASK else self._item(item, is_free=is_free)
+            )
             for word, item in zip(words, items, strict=True)
         ]
 

@@ -26,6 +26,7 @@ from mcprev.transports.http.server.request import HttpRequest
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.media import is_json
+from mcprev.wire.payloads import is_secret
 from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import key_of, owner_of
 from mcprev.workers.worker import Worker
@@ -34,8 +35,6 @@ TTL: Final = 86_400.0
 """Seconds after which the record of a session ends; it is renewed while the session lasts."""
 SSE: Final = "sse"
 """The index of all sessions of HTTP+SSE."""
-SECRET: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
-"""The headers that are not passed on."""
 
 
 class PassedRequest(HttpRequest):
@@ -113,7 +112,9 @@ class SharedSseSessions:
         worker = int(found[0])
         if not is_json(http_request.headers.get(b"content-type")):
             return _refuse(415, "the body has to be application/json")
-        headers = {name: text for name, text in http_request.headers.texts().items() if name not in SECRET}
+        headers = {
+            name: text for name, text in http_request.headers.texts().items() if not is_secret(name)
+        }  # credentials are not stored
         message: dict[str, Json] = {
             "kind": "sse",
             "key": key,
