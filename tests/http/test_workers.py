@@ -11,6 +11,7 @@ import asyncio
 import shutil
 import signal
 import socket
+import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -283,7 +284,7 @@ def test_the_store_of_the_command_replaces_that_of_the_server(tmp_path: Path) ->
 
     async def main() -> None:
         target = mcprev.stdio(
-            "python", "-m", "mcprev", "serve", "app.py", "--store", "sqlite:///here.db", cwd=tmp_path
+            sys.executable, "-m", "mcprev", "serve", "app.py", "--store", "sqlite:///here.db", cwd=tmp_path
         )
         async with mcprev.connect(target) as client:
             assert (await client.call_tool("where")).text == "SqliteStore"
