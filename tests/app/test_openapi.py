@@ -25,7 +25,7 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from linear import Text, assert_linear
-from mcprev.app import openapi_calls, openapi_secrets
+from mcprev.app import openapi, openapi_calls, openapi_document, openapi_secrets
 from mcprev.app.openapi import Select
 from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
 from mcprev.app.openapi_secrets import Secrets
@@ -920,6 +920,93 @@ def test_an_api_that_cannot_be_reached_is_an_error_without_secrets() -> None:
     run(main())
 
 
+BACKTRACKS: Final = {"type": "string", "pattern": r"^(?=a)(a+)+$"}
+"""A pattern that takes Python's `re` twice as long for each further letter."""
+NOT_CHECKED: Final[dict[str, tuple[Any, Any]]] = {
+    "an argument": ({"parameters": [parameter("q", schema=BACKTRACKS)]}, {"q": "aaa!"}),
+    "in a list of choices": ({"parameters": [parameter("q", schema={"anyOf": [BACKTRACKS]})]}, {"q": "aaa!"}),
+    "names of members": (
+        {"requestBody": body({"type": "object", "propertyNames": BACKTRACKS})}, {"body": {"aaa!": 1}},
+    ),
+    "members by pattern": (
+        {"requestBody": body({"type": "object", "patternProperties": {"^(a+)+$": TEXT}, "additionalProperties": False})},
+        {"body": {"aaa!": 1}},
+    ),
+    "an answer": ({"responses": {"200": body({"type": "object", "properties": {"target": BACKTRACKS}})}}, {}),
+    "members of an answer by pattern": (
+        {"responses": {"200": body({"type": "object", "patternProperties": {"^(t+a)+$": NUMBER}})}}, {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_CHECKED)
+def test_no_pattern_of_a_document_is_matched_by_backtracking(case: str) -> None:
+    """A client, or the API, would stop the server with a text of 40 letters. The API checks its arguments itself."""
+    operation, arguments = NOT_CHECKED[case]
+    assert answer_of(call(operation, arguments))["method"] == "POST"
+    assert "outputSchema" not in tool_of(operation)
+    listed = json.dumps(tool_of(operation)["inputSchema"])
+    assert ("a+" in listed) == bool(arguments), "the model still reads it"
+
+
+def test_patterns_that_take_linear_time_are_checked() -> None:
+    for expression in ("^(a+)+$", "^[a-z]{3}$"):
+        result = call({"parameters": [parameter("q", schema={**TEXT, "pattern": expression})]}, {"q": "aaa!"})
+        assert "arguments.q does not match" in text_of(result)
+
+
+def test_what_an_api_answers_writes_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return web.json_response({"a\nINFO forged\x1b[2J": "x\r\n\x1b[2J", "b": "\u202e\n"})
+
+        output = {"type": "object", "additionalProperties": {"type": "string", "enum": ["\x1b]0;y\x07"]}}
+        async with served(answer) as url:
+            app = mcprev.App.from_openapi(with_operation({"responses": {"200": body(output)}}), base_url=url)
+            async with mcprev.connect(app) as client:
+                assert (await client.call_tool("get_a", {})).is_error
+
+    run(main())
+    (record,) = [each for each in caplog.records if each.name == "mcprev.server"]
+    assert "forged" in record.getMessage()
+    assert record.getMessage().isprintable()
+    caplog.clear()
+
+
+def test_schemas_of_one_name_in_different_places_get_names_of_their_own() -> None:
+    """Whatever the names are that they would get."""
+    kinds = ["string", "number", "boolean", "integer", "null"]
+    refs = ["schemas/A_2", "schemas/A", "x/A", "x/A_2", "y/A_1"]
+    components: dict[str, Any] = {"schemas": {}, "x": {}, "y": {}}
+    for ref, kind in zip(refs, kinds, strict=True):
+        place, _, name = ref.partition("/")
+        components[place][name] = {"type": kind}
+    parameters = [
+        parameter(f"p{at}", schema={"$ref": f"#/components/{ref}"}) for at, ref in enumerate(refs)
+    ]
+    found = tool_of({"parameters": parameters}, components=components)["inputSchema"]
+    for at, kind in enumerate(kinds):
+        name = found["properties"][f"p{at}"]["$ref"].removeprefix("#/$defs/")
+        assert found["$defs"][name] == {"type": kind}
+
+
+def test_the_steps_of_naming_grow_with_the_document() -> None:
+    def document_of(size: int) -> Any:
+        schemas = {f"{at}/A": TEXT for at in range(size)}
+        refs = [{"$ref": f"#/components/schemas/{at}~1A"} for at in range(size)]
+        one = {"parameters": [parameter(f"p{at}", schema=ref) for at, ref in enumerate(refs)]}
+        same = {f"/x{at}": {"get": {"operationId": "a" * 200 + str(at)}} for at in range(size)}
+        return document({"/all": {"get": one}, **same}, components={"schemas": schemas})
+
+    def work(given: Any) -> None:
+        names = [name for _, name, _ in openapi.Api(given, BASE).entries()]
+        assert len(set(names)) == len(names) > 15
+        assert max(map(len, names)) <= 128
+
+    for module in (openapi, openapi_document):
+        assert_linear(work, document_of, module, sizes=(32, 64, 128))
+
+
 # -- documents that cannot be used -------------------------------------------------------------------------
 
 
@@ -971,6 +1058,11 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
         "#/paths/~1a/get: has a schema that cannot be used: the pattern '([' is not a valid regular expression",
     ),
     "servers": (with_operation({"servers": [{"url": "http://other"}]}), "#/paths/~1a/get: has servers of its own"),
+    "a path with lines": (with_operation({}, "/a\r\n\x1b[2J"), "#/paths/~1a   [2J: is no path of a URL"),
+    "a reference with lines": (
+        with_operation({"parameters": [{"$ref": "#/a\n\x1b[2J"}]}), "refers to '#/a  [2J', which is not there",
+    ),
+    "a long place": (with_operation(3, "/" + "a" * 9000), "#/paths/~1aa"),
     "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is no JSON"),
 }  # fmt: skip
 
@@ -978,8 +1070,10 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_document_that_cannot_be_used_is_refused_with_its_place(name: str) -> None:
     given, why = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(why)):
+    with pytest.raises(ValueError, match=re.escape(why)) as caught:
         mcprev.App.from_openapi({"servers": [{"url": BASE}], **given})
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 500
 
 
 @pytest.mark.parametrize("url", ["", "/v1", "ftp://x", "http://x?a=b", "https://{host}/v1"])

@@ -31,6 +31,7 @@ from mcprev.app.openapi_document import (
     Schemas,
     array_at,
     below,
+    checkable,
     load_document,
     object_at,
     refuse,
@@ -156,6 +157,7 @@ class Api:
         found = list(self._operations())
         ids = Counter(str(operation.get("operationId")) for _, _, operation, _, _ in found)
         used: set[str] = set()
+        numbers: Counter[str] = Counter()
         for method, path, operation, item, at in found:
             if self._select is not None and not decision(
                 at_once(self._select(method.upper(), path, operation), "`select`"), "`select`"
@@ -168,9 +170,10 @@ class Api:
                 else f"{method}{path}"
             )
             base = name = re.sub(r"[^A-Za-z0-9_.-]+", "_", base).strip("_")[:MAX_TOOL_NAME] or method
-            number = 2
+            short = base[: MAX_TOOL_NAME - 8]
             while name in used:
-                name, number = f"{base[: MAX_TOOL_NAME - 5]}_{number}", number + 1
+                numbers[short] += 1  # no number is tried twice
+                name = f"{short}_{numbers[short] + 1}"
             used.add(name)
             try:
                 found_entry = self._entry(name, method, path, operation, item, at)
@@ -229,7 +232,7 @@ class Api:
         if sum(argument.more for argument in named.values()) > 1:  # whose members would meet
             named = {key: replace(argument, more=False) for key, argument in named.items()}
         called = Operation(self._backend, method, path, named, body=body, keys=self._keys())
-        check = _compiled(schema, at)
+        check = _compiled(checkable(schema), at)
         to = self._route(method, path, tags, readable=is_readable(method, named))
         if to == "exclude":
             return None
@@ -383,6 +386,8 @@ class Api:
         """Return the schema of the successful answers, and its check; None for both if it cannot be used."""
         try:
             output = self._output(operation, at)
+            if checkable(output) != output:
+                refuse(below(at, "responses"), "has patterns whose check may take too long")
             return output, None if output is None else _compiled(output, below(at, "responses"))
         except ValueError as error:  # the tool works without it
             _logger.warning("a tool has no output schema: %s", error)
@@ -417,7 +422,7 @@ def _refuse_content(at: str) -> NoReturn:
     refuse(below(at, "content"), "has no application/json; add it, or leave the operation out with `select`")
 
 
-def _compiled(schema: dict[str, Json], at: str) -> Validator:
+def _compiled(schema: Json, at: str) -> Validator:
     try:
         return compile_schema(schema, trusted=True)
     except SchemaError as error:

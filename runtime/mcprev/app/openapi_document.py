@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
-from mcprev.errors import Json
-from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.errors import Json, one_line
+from mcprev.json_schema.bounds import LIST, OBJECT, pattern
 from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
 
+MAX_PLACE: Final = 200
+"""The maximum number of characters of a place in an error."""
 MAX_OBJECTS: Final = 2_000
 """The maximum number of subschemas of one tool."""
 _DROPPED: Final = frozenset(
@@ -26,8 +30,8 @@ _DROPPED: Final = frozenset(
 
 
 def refuse(at: str, why: str) -> NoReturn:
-    """Raise `ValueError` for a place in the document."""
-    raise ValueError(f"{at}: {why}")
+    """Raise `ValueError` for a place in the document, in one printable line."""
+    raise ValueError(one_line(f"{at[:MAX_PLACE]}: {why}"))
 
 
 def object_at(value: Json, at: str) -> dict[str, Json]:
@@ -133,6 +137,7 @@ class Schemas:
     """The keyword of members that do not exist in this direction: `readOnly` or `writeOnly`."""
     names: dict[str, str] = field(default_factory=dict[str, str])
     defs: dict[str, Json] = field(default_factory=dict[str, Json])
+    numbers: Counter[str] = field(default_factory=Counter[str])
     count: int = 0
 
     def finish(self, schema: dict[str, Json]) -> dict[str, Json]:
@@ -181,11 +186,51 @@ class Schemas:
         target = self.document.target(ref, at)
         if ref not in self.names:
             base = name = re.sub(r"[^\w.-]", "_", unquote(ref.rpartition("/")[2]), flags=re.ASCII) or "root"
-            while name in self.names.values():
-                name = f"{base}_{len(self.names)}"
+            while name in self.defs:
+                self.numbers[base] += 1  # no number is tried twice
+                name = f"{base}_{self.numbers[base]}"
             self.names[ref] = name
+            self.defs[name] = {}
             self.defs[name] = self.convert(target, ref)
         return self.names[ref]
+
+
+def checkable(schema: Json) -> Json:
+    """Return a schema whose check takes a time that grows with the value, for those of a document that others wrote.
+
+    It has no `pattern` that needs backtracking, and no `patternProperties`; the API checks these itself.
+    """
+    if not isinstance(schema, OBJECT):
+        return schema
+    found: dict[str, Json] = {}
+    for keyword, value in schema.items():
+        if keyword in BY_NAME and isinstance(value, OBJECT):
+            if keyword != "patternProperties":
+                found[keyword] = {name: checkable(item) for name, item in value.items()}
+        elif keyword in IN_LIST and isinstance(value, LIST):
+            found[keyword] = [checkable(item) for item in value]
+        elif keyword in IN_MEMBER:
+            found[keyword] = checkable(value)
+        elif keyword != "pattern" or _is_linear(value):
+            found[keyword] = value
+    if "patternProperties" in schema:
+        for keyword in ("additionalProperties", "unevaluatedProperties"):
+            found.pop(keyword, None)  # which are about the other names
+    return found
+
+
+def _is_linear(expression: Json) -> bool:
+    """Return whether an expression takes linear time; what is no expression is refused where the schema is compiled."""
+    if not isinstance(expression, str):
+        return True
+    with suppress(ValueError):
+        pattern(expression)
+        return True
+    try:
+        re.compile(expression)
+    except re.error:
+        return True
+    return False
 
 
 def _as_3_1(found: dict[str, Json], node: Mapping[str, Json]) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from mcprev.client.options import Options
 from mcprev.core.tool_schemas import LIST, MAX_TOOLS
-from mcprev.errors import Json, RemoteProtocolError, SchemaError
+from mcprev.errors import Json, RemoteProtocolError, SchemaError, one_line
 from mcprev.json_schema.bounds import Validator
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.mrtr import is_input_required
@@ -150,7 +150,7 @@ class ServerCache:
                 wrong = output.unusable = f"its outputSchema cannot be used: {error}"
         if not wrong:
             return
-        text = f"the result of the tool '{name}' cannot be relied on: {wrong}"
+        text = f"the result of the tool '{one_line(name)}' cannot be relied on: {wrong}"
         if self._policy == "strict":
             raise RemoteProtocolError(text, raw=result.to_wire())
         # Once for each tool: who calls it again knows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from mcprev.errors import Json
@@ -54,11 +54,10 @@ class Redactor:
             if isinstance(item, str) and name.lower() in VALUES_OF and is_secret(item)
             for each in VALUES_OF[name.lower()]
         }
-        shown: dict[str, Json] = {}
-        for name, item in value.items():
-            hides = name.lower() in named
-            _put(shown, name, _hidden(item) if hides else self._member(name, item, is_free=is_free))
-        return shown
+        return _members(
+            (name, _hidden(item) if name.lower() in named else self._member(name, item, is_free=is_free))
+            for name, item in value.items()
+        )
 
     def _list(self, items: list[Json], *, is_free: bool) -> Json:
         """Return a list, which may hold the words of a command, or pairs of names and values."""
@@ -92,20 +91,20 @@ class Redactor:
             return [self._schema(item, is_hidden=is_hidden) for item in cast("list[object]", found)]
         if not isinstance(found, dict):
             return self._mask(value, is_free=True)
-        shown: dict[str, Json] = {}
-        for name, item in cast("dict[str, Json]", found).items():
-            if name in _PROPERTIES and isinstance(item, dict):
-                properties: dict[str, Json] = {}
-                for each in cast("dict[str, Json]", item):
-                    _put(properties, each, self._property(each, item[each]))
-                _put(shown, name, properties)
-            elif name in _EXAMPLES:
-                _put(shown, name, _hidden(item) if is_hidden else self._mask(item, is_free=True))
-            elif isinstance(item, dict | list):
-                _put(shown, name, self._schema(cast("Json", item), is_hidden=is_hidden))
-            else:
-                _put(shown, name, self._member(name, item, is_free=True))
-        return shown
+        return _members(
+            (name, self._in_schema(name, item, is_hidden=is_hidden))
+            for name, item in cast("dict[str, Json]", found).items()
+        )
+
+    def _in_schema(self, name: str, item: Json, *, is_hidden: bool) -> Json:
+        if name in _PROPERTIES and isinstance(item, dict):
+            properties = cast("dict[str, Json]", item)
+            return _members((each, self._property(each, inner)) for each, inner in properties.items())
+        if name in _EXAMPLES:
+            return _hidden(item) if is_hidden else self._mask(item, is_free=True)
+        if isinstance(item, dict | list):
+            return self._schema(cast("Json", item), is_hidden=is_hidden)
+        return self._member(name, item, is_free=True)
 
     def _property(self, name: str, schema: Json) -> Json:
         if not isinstance(schema, dict):
@@ -120,13 +119,17 @@ def _is_write_only(schema: Mapping[str, Json]) -> bool:
     return schema.get("format") == "password" or schema.get("writeOnly") is True
 
 
-def _put(members: dict[str, Json], name: str, value: Json) -> None:
-    """Add a member whose name may be or hold a secret itself; names that become equal are numbered."""
-    shown = masked = mask_text(name)
-    number = 2
-    while shown in members:
-        shown, number = f"{masked} {number}", number + 1
-    members[shown] = value
+def _members(members: Iterable[tuple[str, Json]]) -> dict[str, Json]:
+    """Return an object; its names may be or hold secrets themselves, and those that become equal are numbered."""
+    shown: dict[str, Json] = {}
+    numbers: dict[str, int] = {}
+    for name, value in members:
+        masked = unique = mask_text(name)
+        while unique in shown:
+            numbers[masked] = numbers.get(masked, 1) + 1
+            unique = f"{masked} {numbers[masked]}"
+        shown[unique] = value
+    return shown
 
 
 def _hidden(value: Json) -> Json:

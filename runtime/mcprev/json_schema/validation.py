@@ -24,7 +24,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Final, cast
 
-from mcprev.errors import Json, SchemaError
+from mcprev.errors import Json, SchemaError, one_line
 from mcprev.json_schema.bounds import (
     LIST,
     MAX_SECONDS,
@@ -89,9 +89,9 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
 
 
 def describe(issues: list[ValidationIssue], root: str) -> str:
-    """Format the first few issues as one text for the author of the value. `root` names the value."""
+    """Format the first few issues as one printable text for the author of the value. `root` names the value."""
     shown = [
-        f"{'.'.join([root, *(str(part) for part in path)])[:200]} {text[:300]}"
+        one_line(f"{'.'.join([root, *(str(part) for part in path)])[:200]} {text[:300]}")
         for path, text in issues[:SHOWN]
     ]
     more = len(issues) - SHOWN
