@@ -1,7 +1,10 @@
 """Token stores that outlive the process: the next client needs no login, and nobody else can read them."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -64,6 +67,50 @@ def test_the_next_process_needs_no_login(row: Revision, again: Callable[[], mcpr
                 async with mcprev.connect(target, revisions=[row.name]):
                     pass
             assert at.log == ["register", "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-22", everywhere=True)
+def test_waiting_for_a_lock_leaves_no_file_open_and_asks_often_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def next_descriptor() -> int:
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    path, waits = tmp_path / "lock", list[float]()
+    held = token_stores._try_lock(path)
+    assert held is not None
+    before = next_descriptor()
+    assert [token_stores._try_lock(path) for _ in range(5)] == [None] * 5
+    assert next_descriptor() == before
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 12:
+            token_stores._unlock(held)
+
+    monkeypatch.setattr(token_stores, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    token_stores._unlock(run(token_stores._locked(path)))
+    assert len(waits) == 12
+    assert max(waits) <= token_stores.MAX_WAIT
+    assert waits == sorted(waits)
+
+
+@req("AUTH-22", everywhere=True)
+def test_records_whose_keys_meet_when_they_are_joined_are_two(again: Callable[[], mcprev.TokenStore]) -> None:
+    async def main() -> None:
+        keys = [
+            mcprev.TokenKey("https://as.example", "https://mcp.example/a", "me"),
+            mcprev.TokenKey("https://as.example", "https://mcp.example/", "ame"),
+            mcprev.TokenKey("https://as.examplehttps", "://mcp.example/a", "me"),
+        ]
+        for key in keys:
+            await again().keep_tokens(key, mcprev.Tokens(key.client_id + key.issuer))
+        for key in keys:
+            assert await again().tokens(key) == mcprev.Tokens(key.client_id + key.issuer)
 
     run(main())
 

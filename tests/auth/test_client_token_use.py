@@ -1,10 +1,14 @@
 """When a client uses, refreshes and gives up tokens: decisions at their bounds, and with clocks that are set."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from math import inf, nan
 from typing import Any, Final
 
@@ -24,7 +28,7 @@ from mcprev.revisions import DEFAULT
 from named import ROW_D
 from raw_server import Exchange
 from requirements import E, req
-from running import run
+from running import run, until
 
 ROW: Final = DEFAULT[-1]
 NOW: Final = 1_000_000.0
@@ -204,6 +208,184 @@ def test_a_request_that_asks_nobody_is_sent_again_only_with_another_token() -> N
             authorizer.active = ActiveToken(mcprev.Tokens("new"), Source.STORED, PLACE, CLIENT)
             assert authorizer.retry(request, 401, none)
             assert await authorizer.headers(request) == {"Authorization": "Bearer new"}
+
+    run(main())
+
+
+class Login:
+    """A login that a user begins and does not end, and requests of the client beside it."""
+
+    def __init__(self, at: World) -> None:
+        self.at, self.pages = at, 0
+        self.answered, self.released = asyncio.Event(), asyncio.Event()
+        self.released.set()
+        at.browser = self.browse
+        self.authorizer = at.oauth().bind(at.mcp.url, None)
+
+    async def browse(self, url: str) -> str:
+        self.pages += 1
+        try:
+            await self.answered.wait()
+        except asyncio.CancelledError:
+            await self.released.wait()
+            raise
+        return await self.at.browse(url)
+
+    async def refused(self, method: str, status: int = 401, **said: str) -> asyncio.Task[Mapping[str, str]]:
+        """A request that is refused, and then sent again with the headers that the task returns."""
+        request = mcprev.AuthorizedRequest(method, self.at.mcp.url, None, ROW_D, [ROW_D])
+        await self.authorizer.headers(request)
+        told = ", ".join(f'{name}="{value}"' for name, value in {**self.at.challenge, **said}.items())
+        wants = CIMultiDictProxy(CIMultiDict({"WWW-Authenticate": f"Bearer {told}"}))
+        assert self.authorizer.retry(request, status, wants)
+        again = asyncio.create_task(self.authorizer.headers(request))
+        await asyncio.sleep(0)
+        return again
+
+
+@req("AUTH-18", "AUTH-22", at=E)
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_end_of_a_session_waits_for_a_login_and_keeps_none_alive(ends: bool) -> None:
+    async def main() -> None:
+        async with world(ROW_D) as at, asyncio.timeout(20):
+            login = Login(at)
+            call = await login.refused("GET")
+            await until(lambda: login.pages == 1)
+            end = await login.refused("DELETE")
+            if ends:
+                login.answered.set()
+                assert await end == await call == {"Authorization": "Bearer token-1"}
+            else:
+                call.cancel()
+                assert await end == {}
+                await asyncio.wait({call})
+            assert login.pages == 1
+
+    run(main())
+
+
+@req("AUTH-18", at=E)
+def test_who_waits_for_the_login_of_another_is_not_refused_for_what_it_lacks_itself() -> None:
+    async def main() -> None:
+        async with world(ROW_D) as at, asyncio.timeout(20):
+            login = Login(at)
+            before = mcprev.Tokens("old", scopes=("a",))
+            login.authorizer.active = ActiveToken(before, Source.STORED, PLACE, CLIENT)
+            first = await login.refused("GET", 403, error="insufficient_scope", scope="a b")
+            await until(lambda: login.pages == 1)
+            other = await login.refused("GET", 403, error="insufficient_scope", scope="a")
+            login.answered.set()
+            assert await first == await other == {"Authorization": "Bearer token-1"}
+            assert login.pages == 1
+
+    run(main())
+
+
+@req("AUTH-18", at=E)
+def test_who_comes_while_a_login_is_cancelled_begins_another() -> None:
+    async def main() -> None:
+        async with world(ROW_D) as at, asyncio.timeout(20):
+            login = Login(at)
+            first = await login.refused("GET")
+            await until(lambda: login.pages == 1)
+            login.released.clear()
+            first.cancel()
+            await asyncio.sleep(0)
+            other = await login.refused("GET")
+            assert not first.done(), "what it has begun has not ended"
+            login.answered.set()
+            login.released.set()
+            assert await other == {"Authorization": "Bearer token-1"}
+            assert login.pages == 2
+            await asyncio.wait({first})
+
+    run(main())
+
+
+@req("AUTH-18", "AUTH-22", at=E)
+def test_a_caller_who_is_cancelled_does_not_wait_for_the_refresh_that_goes_on() -> None:
+    async def main() -> None:
+        async with world(ROW_D) as at, asyncio.timeout(20):
+            at.refreshes = True
+            login = Login(at)
+            login.answered.set()
+            await (await login.refused("GET"))
+            asked, answered = asyncio.Event(), asyncio.Event()
+
+            async def slow(exchange: Exchange) -> None:
+                asked.set()
+                await answered.wait()
+                await at.token(exchange)
+
+            at.tokens, authorizer = slow, login.authorizer
+            assert authorizer.active is not None
+            authorizer.active.refresh_at = 0
+            request = mcprev.AuthorizedRequest("GET", at.mcp.url, None, ROW_D, [ROW_D])
+            call = asyncio.create_task(authorizer.headers(request))
+            await asked.wait()
+            call.cancel()
+            await asyncio.wait({call}, timeout=5)
+            assert call.cancelled()
+            answered.set()
+            await authorizer.drain()
+            assert authorizer.active.tokens.access_token == "token-2"
+
+    run(main())
+
+
+@req("AUTH-18", at=E)
+def test_a_flow_that_ends_late_does_not_end_the_next_one() -> None:
+    async def main() -> None:
+        async with world(ROW_D) as at, asyncio.timeout(20):
+            login = Login(at)
+            call = await login.refused("GET")
+            await until(lambda: login.pages == 1)
+            running, earlier = login.authorizer._running, asyncio.create_task(asyncio.sleep(0))
+            await earlier
+            login.authorizer._done(earlier)
+            assert login.authorizer._running is running is not None
+            login.answered.set()
+            await call
+            assert login.authorizer._running is None
+
+    run(main())
+
+
+class Meanwhile(mcprev.MemoryTokens):
+    """Another process refreshes what is refused while this one waits for the lock."""
+
+    def __init__(self, at: World) -> None:
+        super().__init__()
+        self.at = at
+        self.keys: list[mcprev.TokenKey] = []
+
+    async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+        self.keys.append(key)
+        await super().keep_tokens(key, tokens)
+
+    @asynccontextmanager
+    async def lock(self, issuer: str, /) -> AsyncGenerator[None, None]:
+        del issuer
+        for key in self.keys[:1]:
+            found = await self.tokens(key)
+            if found is not None and found.access_token not in self.at.good:
+                await super().keep_tokens(key, mcprev.Tokens(self.at.issue(), "refresh-of-another"))
+        yield
+
+
+@req("AUTH-18", "AUTH-22", at=E)
+def test_what_another_process_refreshed_before_the_lock_was_free_is_used() -> None:
+    """Using the refresh token that it has used up would look like a theft."""
+
+    async def main() -> None:
+        async with world(ROW, REPLIES) as at:
+            at.refreshes = at.revokes = True
+            store = Meanwhile(at)
+            for _ in range(2):
+                async with connecting(at, at.oauth(store=store)) as client:
+                    await client.call_tool("any", {})
+                assert "refresh_token" not in at.log
+                at.good.clear()
 
     run(main())
 

@@ -280,7 +280,7 @@ class Authorizer(Authorization):
                     raise
                 logger.debug("a refresh token is good no more: %s", error)
                 newer = await self._tokens(key, used)
-                if newer is not None and newer != found and is_good(newer, used):
+                if newer is not None and is_good(newer, used):
                     return ActiveToken(newer, Source.STORED, place, client)  # of a process without the lock
                 await records.forget_tokens(key, found)
                 if error.error in FORGET:
