@@ -981,9 +981,7 @@ def test_schemas_of_one_name_in_different_places_get_names_of_their_own() -> Non
     for ref, kind in zip(refs, kinds, strict=True):
         place, _, name = ref.partition("/")
         components[place][name] = {"type": kind}
-    parameters = [
-        parameter(f"p{at}", schema={"$ref": f"#/components/{ref}"}) for at, ref in enumerate(refs)
-    ]
+    parameters = [parameter(f"p{at}", schema={"$ref": f"#/components/{ref}"}) for at, ref in enumerate(refs)]
     found = tool_of({"parameters": parameters}, components=components)["inputSchema"]
     for at, kind in enumerate(kinds):
         name = found["properties"][f"p{at}"]["$ref"].removeprefix("#/$defs/")

@@ -364,7 +364,9 @@ class Meanwhile(mcprev.MemoryTokens):
         await super().keep_tokens(key, tokens)
 
     @asynccontextmanager
-    async def lock(self, issuer: str, /) -> AsyncGenerator[None, None]:
+    async def lock(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, issuer: str, /
+    ) -> AsyncGenerator[None, None]:
         del issuer
         for key in self.keys[:1]:
             found = await self.tokens(key)

@@ -156,7 +156,7 @@ REASONS: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
     "no clock tolerance": (token(exp=NOW - 1), {"leeway": 0}, "expired"),
     "scopes": (token(roles=4), {"scope_claims": ["roles"]}, "not valid"),
     "scopes of a wrong type": (token(roles=[4]), {"scope_claims": ["roles"]}, "not valid"),
-    "scopes that are an object": (token(scope={"admin": False}), {}, "cannot be an object"),
+    "scopes that are an object": (token(scope={"admin": False}), {}, "must be strings"),
     "an audience that is an object": (
         token(aud={"api://y": False}),
         {"audience": "api://y"},

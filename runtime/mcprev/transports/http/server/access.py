@@ -85,11 +85,7 @@ class Access:
 
 def as_texts(found: Iterable[str]) -> tuple[str, ...]:
     """Return strings as a tuple. Raises `TypeError` for an object, and if any member is not a string."""
-    if isinstance(found, Mapping):
-        raise TypeError(
-            "scopes and audiences cannot be an object, whose values may say that they are not granted"
-        )
     texts = tuple(found)
-    if not all(isinstance(cast("object", text), str) for text in texts):
+    if isinstance(found, Mapping) or not all(isinstance(cast("object", text), str) for text in texts):
         raise TypeError("scopes and audiences must be strings")
     return texts
