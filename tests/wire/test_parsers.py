@@ -93,7 +93,7 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "a lifetime": (tokens.seconds, (tokens,)),
     "words of another": (urls.printable, (urls,)),
     "a Host": (expression(security, "_HOST"), (security,)),
-    "the id of an event": (expression(sessions, "_EVENT_ID"), (sessions,)),
+    "the id of an event": (expression(sessions, "EVENT_ID"), (sessions,)),
     "a URI": (uris.is_uri, (uris,)),
     "the repetitions of a pattern": (lambda text: schemabounds._repetitions("{" + text), (schemabounds,)),
     "the type of an answer of an API": (
