@@ -87,7 +87,13 @@ def generate(
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
     job = _Job(target, custom, pinned, [name for name in dated(folder) if name not in status.pending])
-    plans = [planned_changes(_tree(job, out, wanted, status.pending, report, whole=not only))]
+    kind = TARGETS[target]
+    purpose = f" for the target {target}"
+    place = Tree(
+        out, {}, whole=False, is_generated=kind.is_generated, known_by=kind.known_by, purpose=purpose
+    )
+    planned_changes(place)  # refuses a folder before the packages are made, which takes long
+    plans = [planned_changes(_tree(job, place, wanted, status.pending, report, whole=not only))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
         pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
@@ -169,20 +175,19 @@ class _Job:
 
 def _tree(
     job: _Job,
-    out: Path,
+    place: Tree,
     names: Sequence[str],
     pending: Collection[str],
     report: ReportProgress,
     *,
     whole: bool,
 ) -> Tree:
-    """Return the files of the folder `out`; those beside the packages only if they are `whole` or have no index yet."""
+    """Return a folder with its files; those beside the packages only if they are `whole` or have no index yet."""
     made = dict(_packages(job, names, report))
     files = {path: text for name in names for path, text in made[name].items()}
-    if whole or not (out / "index.py").is_file():
-        files |= _shared(job, names, pending, out.name)
-    target = TARGETS[job.target]
-    return Tree(out, files, whole, target.is_generated, target.known_by, f" for the target {target.name}")
+    if whole or not (place.target / "index.py").is_file():
+        files |= _shared(job, names, pending, place.target.name)
+    return replace(place, files=files, whole=whole)
 
 
 def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:

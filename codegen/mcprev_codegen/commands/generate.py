@@ -124,7 +124,7 @@ def generate_command(
 
 def _fail_check(others: Sequence[str]) -> None:
     """Exit with 1, and say why files are out of date: other versions of what writes them, or a missing run."""
-    for line in others or ["run `mcprev generate` and commit what it writes"]:
+    for line in others or ["run the same command without --check, and commit what it writes"]:
         echo(line, err=True)
     sys.exit(1)
 

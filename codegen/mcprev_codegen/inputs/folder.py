@@ -84,8 +84,9 @@ def schema_folder(*, to_write: bool = False) -> SchemaFolder:
         return SchemaFolder(checkout)
     if to_write:
         raise InputError(
-            "the schema folder of an installed mcprev is read-only: pass --out (generate), "
-            "or set MCPREV_SCHEMA to a schema folder of your own (import)"
+            "this mcprev is installed, and its schema folder is read-only: in a clone, run `.venv/bin/mcprev`, which "
+            "`make generate` installs, or set MCPREV_SCHEMA=schema; elsewhere, set MCPREV_SCHEMA to a schema folder of "
+            "your own, or pass --out to generate"
         )
     if (installed / PINS).is_file():
         return SchemaFolder(installed)

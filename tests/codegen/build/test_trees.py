@@ -305,6 +305,20 @@ def test_out_on_a_folder_of_somebody_elses_is_refused_and_nothing_is_changed(tmp
         assert snapshot(tmp_path) == before
 
 
+def test_a_folder_of_somebody_elses_is_refused_before_packages_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(*_: object) -> None:
+        pytest.fail("a package is made for a folder that is refused")
+
+    schema, out = write_folder(tmp_path), tmp_path / "project"
+    monkeypatch.setattr("mcprev_codegen.build.packages._packages", made)
+    out.mkdir()
+    (out / "notes.txt").write_text("theirs\n", encoding="utf-8")
+    result = invoke(schema, "generate", "--out", str(out))
+    assert (result.exit_code, "(it holds notes.txt); nothing was changed" in result.stderr) == (3, True)
+
+
 def test_a_file_of_somebody_elses_is_named(tmp_path: Path) -> None:
     schema, out = write_folder(tmp_path), tmp_path / "types"
     invoke(schema, "generate", "--out", str(out))

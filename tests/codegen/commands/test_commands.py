@@ -17,7 +17,8 @@ import pytest
 
 from mcprev_codegen import ir
 from mcprev_codegen.checkout.pinning import import_schema
-from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.inputs import SchemaFolder, schema_folder
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript import reader as typescript
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
@@ -50,7 +51,19 @@ def test_check_exits_with_1_and_writes_nothing(tmp_path: Path) -> None:
     stale = invoke(schema, "generate", "--out", str(out), "--check")
     assert stale.exit_code == 1
     assert "v2099_01_01/models/things.py" in stale.output
+    assert "run the same command without --check, and commit what it writes" in stale.output
     assert snapshot(out) == before
+
+
+def test_an_installed_generator_says_how_to_write_into_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MCPREV_SCHEMA", raising=False)
+    monkeypatch.setattr("mcprev_codegen.inputs.folder.__file__", str(tmp_path / "a/b/c/d/e.py"))
+    with pytest.raises(
+        InputError, match=r"in a clone, run `\.venv/bin/mcprev`, .* or set MCPREV_SCHEMA=schema;"
+    ):
+        schema_folder(to_write=True)
 
 
 @pytest.mark.parametrize(
