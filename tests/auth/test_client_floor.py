@@ -319,6 +319,14 @@ def test_the_resource_above_is_a_url() -> None:
             mcprev.OAuth(resource=bad)
 
 
+def test_a_path_is_no_store_of_tokens() -> None:
+    path: Any = "tokens"
+    with pytest.raises(
+        TypeError, match=r"`store` must be a store of tokens, such as mcprev.DiskTokens\('tokens'\)"
+    ):
+        mcprev.OAuth(store=path)
+
+
 # -- bounds and logs ---------------------------------------------------------------------------------------
 
 

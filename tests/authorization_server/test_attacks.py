@@ -701,6 +701,20 @@ def test_apps_are_redirected_to_if_the_operator_lists_their_scheme() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    "resource", ["mcp.example", "ftp://mcp.example/mcp", "https://mcp.example/mcp#a", ""]
+)
+def test_what_is_no_url_of_an_endpoint_is_refused(resource: str) -> None:
+    with pytest.raises(ValueError, match="`resource` must be the URL of the endpoint, such as https://"):
+        Login(LikeGitHub(Clock()).provider(), resource=resource)
+
+
+def test_the_url_of_a_store_is_no_store() -> None:
+    url: Any = "sqlite:///logins.db"
+    with pytest.raises(TypeError, match="`store` must not be a str; pass a store"):
+        Login(LikeGitHub(Clock()).provider(), resource=RESOURCE, store=url)
+
+
 # -- users without passwords ----------------------------------------------------------------------------------
 
 

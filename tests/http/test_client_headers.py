@@ -339,6 +339,16 @@ def test_what_is_no_url_of_a_server_is_told_at_once(url: str) -> None:
         mcprev.http(url)
 
 
+@pytest.mark.parametrize("auth", ["oauth", "a-secret-token", {"token": "a-secret-token"}, mcprev.OAuth])
+@req("SEC-1", everywhere=True)
+def test_what_authorizes_nothing_is_refused_at_once_and_not_shown(auth: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"^`auth` .*; pass mcprev.OAuth\(\) for a login, or a token as headers="
+    ) as caught:
+        mcprev.http("http://localhost/mcp", auth=auth)
+    assert "secret" not in str(caught.value)
+
+
 @req("ERR-5", everywhere=True)
 def test_a_function_that_gives_no_headers_fails_the_call_alone() -> None:
     broken = False

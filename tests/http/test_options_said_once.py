@@ -121,6 +121,18 @@ def test_options_hold_in_every_way_and_each_can_be_replaced(
             "`auth` is there twice: pass it as `auth=` or in",
         ),
         ({"auth": True, "http": {"principal": len}}, ValueError, "`principal` and `auth` exclude each other"),
+        ({"auth": "ann-token"}, TypeError, "`auth` must not be a str; pass mcprev.StaticTokens("),
+        ({"http": {"auth": "ann-token"}}, TypeError, "`auth` must not be a str; pass mcprev.StaticTokens("),
+        (
+            {"auth": mcprev.Bearer},
+            TypeError,
+            "`auth` is the class Bearer, not an object; pass mcprev.StaticTokens(",
+        ),
+        (
+            {"store": "sqlite:///app.db"},
+            TypeError,
+            "`store` must not be a str; pass a store, such as mcprev.open_store(",
+        ),
     ],
 )
 def test_wrong_options_are_refused_when_they_are_said(
@@ -129,6 +141,7 @@ def test_wrong_options_are_refused_when_they_are_said(
     with pytest.raises(error) as caught:
         getattr(make(**options), "server", None)
     assert says in str(caught.value)
+    assert "ann-token" not in str(caught.value)  # it may be a secret
 
 
 @req("HTTP-3", everywhere=True)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack
 
 from mcprev.auth.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
+from mcprev.auth.urls import split_resource
 from mcprev.authorization_server import upstream
 from mcprev.authorization_server.grants import Grant, Grants, User
 from mcprev.authorization_server.options import LoginOptions, LoginSettings
@@ -152,6 +153,8 @@ class Login(Bearer):
         Raises `ValueError` for an invalid URL, secret or scope.
         """
         parts = urlsplit(resource)
+        if split_resource(resource) is None:
+            raise ValueError("`resource` must be the URL of the endpoint, such as https://mcp.example/mcp")
         at = f"{parts.scheme}://{parts.netloc}" if issuer is None else issuer
         settings = LoginSettings(**options)
         self._provider = ProviderLogin(provider, settings) if isinstance(provider, Provider) else None

@@ -47,6 +47,7 @@ from mcprev.authorization_server.web import (
     shared_route,
 )
 from mcprev.callbacks import allows
+from mcprev.core.options import check_store
 from mcprev.errors import AuthError, Json
 from mcprev.oauth.discovery import OAUTH, OPENID
 from mcprev.transports.http.security import is_loopback
@@ -124,6 +125,7 @@ class AuthorizationServer:
         Raises `ValueError` for an invalid issuer, secret or lifetime.
         """
         check_issuer(issuer)
+        check_store(options.get("store"))
         if users.users and not is_loopback(urlsplit(issuer).hostname or ""):
             raise ValueError(
                 f"{issuer} is not on this machine: users without passwords are for trying things out only"

@@ -68,6 +68,8 @@ class Credentials:
             raise ValueError("`resource` must be the URL of the server or a parent of it")
         if isinstance(scopes, str):
             raise TypeError("`scopes` must be a list of strings")
+        if isinstance(store, str):
+            raise TypeError("`store` must be a store of tokens, such as mcprev.DiskTokens('tokens')")
         self._id, self._secret = client_id, client_secret
         self.scopes: Scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer

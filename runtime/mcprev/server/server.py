@@ -151,7 +151,7 @@ class Server:
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
         Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of
-        `ServerHandler`, and for an unknown name in `http`. Raises `ValueError` for an unknown revision, for invalid
+        `ServerHandler`, for an unknown name in `http`, and for an `auth` or `store` of another type. Raises `ValueError` for an unknown revision, for invalid
         options of HTTP, and for a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves
         itself.
         """

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from typing_extensions import override
 
+from mcprev.core.options import check_store
 from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store
 from mcprev.errors import StoreError
 from mcprev.stores.bounded import BoundedStore
@@ -100,7 +101,8 @@ class ServiceStore(ServiceRecords):
 
 
 def of_service(records: Records, service: str) -> ServiceRecords:
-    """Return the records of one service; a `ServiceStore` if they are a whole store."""
+    """Return the records of one service; a `ServiceStore` if they are a whole store. Raises `TypeError` for what is no store."""
+    check_store(records)
     if hasattr(records, "append"):
         return ServiceStore(BoundedStore(cast("Store", records)), service)
     return ServiceRecords(records, service)

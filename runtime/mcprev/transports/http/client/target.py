@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
+from mcprev.core.options import check_option
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan, ProbeCache, ProbeResult
@@ -66,8 +67,14 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         - `connect_timeout` is the time in seconds to establish a TCP and TLS connection: 10 by default.
         - `max_message` is the maximum size of a server's message in bytes: 16 MiB by default.
 
-        Raises `ValueError` for an invalid URL.
+        Raises `ValueError` for an invalid URL, and `TypeError` for an `auth` of another type.
         """
+        check_option(
+            "auth",
+            auth,
+            "bind",
+            "mcprev.OAuth() for a login, or a token as headers={'Authorization': 'Bearer ...'}",
+        )
         self.url: str = check_server_url(url)
         self._new_session = partial(
             HttpSession,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from mcprev.core.options import check_option
 from mcprev.transports.http.security import MAX_HEADERS
 from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY
 from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
@@ -168,9 +169,16 @@ class HttpSettings:
 
 
 def http_settings(options: HttpOptions) -> HttpSettings:
-    """Return options with their defaults. Raises `TypeError` for unknown names and `ValueError` for wrong values."""
+    """Return options with their defaults. Raises `TypeError` for unknown names and another `auth`, `ValueError` for wrong values."""
     unknown = sorted(options.keys() - HttpOptions.__annotations__.keys())
     if unknown:
         names = ", ".join(HttpOptions.__annotations__)
         raise TypeError(f"no option '{unknown[0]}' of HTTP; the options are {names}")
-    return HttpSettings(**options)
+    settings = HttpSettings(**options)
+    check_option(
+        "auth",
+        settings.auth,
+        "routes",
+        "mcprev.StaticTokens({'token': 'ann'}), mcprev.Bearer(...) or mcprev.Login(...)",
+    )
+    return settings
