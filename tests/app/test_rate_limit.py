@@ -137,7 +137,7 @@ def test_who_calls_no_more_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_rate_or_a_storage_that_cannot_be_used_is_refused() -> None:
-    with pytest.raises(ValueError, match="parse"):
+    with pytest.raises(ValueError, match="'often' is not a rate; write one such as '100/minute'"):
         mcprev.RateLimit("often")
     for rate in ("2/minute;10/hour", "0/minute"):
         with pytest.raises(

@@ -129,6 +129,13 @@ def test_failures_are_one_message(arguments: tuple[str, ...], text: str) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("url", ["ftp://mcp.example/mcp", "ws://127.0.0.1:8000"])
+def test_another_kind_of_url_is_not_taken_for_a_command(url: str) -> None:
+    done = invoke(url)
+    assert done.exit_code == 2
+    assert "Invalid value for URL: write a URL that begins with http:// or https://" in done.stderr
+
+
 @each_row
 @pytest.mark.parametrize("mode", ["stuck", "endless"])
 def test_list_that_does_not_end_costs_itself_only(

@@ -25,6 +25,8 @@ def command_target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bo
     import mcprev
 
     if not is_url(argv):
+        if len(argv) == 1 and "://" in argv[0]:
+            raise click.BadParameter("write a URL that begins with http:// or https://", param_hint="URL")
         if headers:
             raise click.BadParameter("headers require a server at a URL", param_hint="--header")
         if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:

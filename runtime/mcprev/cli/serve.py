@@ -208,7 +208,7 @@ def _store(url: str) -> Store:
     try:
         return open_store(url)
     except (ValueError, MissingExtra) as error:
-        raise click.BadParameter(str(error), param_hint=f"--store, or {STORE},") from None
+        raise click.BadParameter(str(error), param_hint=f"--store or {STORE}") from None
 
 
 @contextmanager

@@ -81,7 +81,12 @@ class RateLimit:
             from limits.storage import storage_from_string
         except ImportError as error:
             raise MissingExtra("limiting rates", "limits", "limits") from error
-        self._rate, *others = parse_many(rate)
+        try:
+            self._rate, *others = parse_many(rate)
+        except ValueError:
+            raise ValueError(
+                f"{rate!r:.100} is not a rate; write one such as '100/minute' or '5 per second'"
+            ) from None
         self._methods, self._key = frozenset(methods), key
         if others or self._rate.amount < 1:
             raise ValueError(f"'{rate}' is not one rate of at least one call; use a RateLimit for each rate")
