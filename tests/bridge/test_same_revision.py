@@ -70,7 +70,9 @@ def test_what_no_schema_has_passes_in_both_directions(row: Revision) -> None:
 @each
 def test_client_and_server_see_each_others_introduction(row: Revision) -> None:
     client, servers = ends(row)
-    client.capabilities = {**client.capabilities, "experimental": {"com.example/x": ODD}}
+    # Upstream's JSON Schema has neither null nor fractions in JSON of capabilities, which its TypeScript has.
+    odd = {name: value for name, value in ODD.items() if name not in {"null", "float"}}
+    client.capabilities = {**client.capabilities, "experimental": {"com.example/x": odd}}
 
     async def main() -> None:
         async with bridged(bridge_to(servers, row, revisions=[row.name]), client):
