@@ -319,6 +319,7 @@ def test_the_resource_above_is_a_url() -> None:
             mcprev.OAuth(resource=bad)
 
 
+@req("AUTH-4", everywhere=True)
 def test_a_path_is_no_store_of_tokens() -> None:
     path: Any = "tokens"
     with pytest.raises(
