@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance bench nginx chaos clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench nginx chaos clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -157,7 +157,11 @@ inputs: setup .inputs/.ready
 
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
 conformance: setup tests/conformance/node_modules/.ready
-	$(BIN)/python tests/conformance/run.py
+	PYTHONPATH=tests $(BIN)/python -m conformance.run
+
+# Its server role once more on three processes that share a Redis, each request at another one.
+conformance-workers: setup tests/conformance/node_modules/.ready
+	PYTHONPATH=tests $(BIN)/python -m conformance.run --leg server --workers 3
 
 tests/conformance/node_modules/.ready: tests/conformance/package-lock.json
 	cd tests/conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -1,9 +1,11 @@
 """Runs the official conformance suite against the fixtures and judges by what it wrote, not by what it prints.
 
-    python tests/conformance/run.py [--leg server|client] [--only SCENARIO] [--keep DIR]
+    PYTHONPATH=tests python -m conformance.run [--leg server|client] [--workers N] [--only SCENARIO] [--keep DIR]
 
 A scenario counts as passed when at least one check of its own succeeded, none failed or warned, and a client ended
 as it should. The suite takes silence, dead peers and misspelt names for success; here whatever is missing fails.
+With `--workers`, the server is several processes that share a Redis, behind a front that gives no two requests in a row
+to the same one: the same scenarios must pass.
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ import json
 import os
 import re
 import shutil
-import socket
 import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
+
+from redis_server import RedisServer
+from served_workers import free_port
+from spreading_front import SpreadingFront
 
 HERE: Final = Path(__file__).parent
 SUITE: Final = HERE / "node_modules" / ".bin" / "conformance"
@@ -233,38 +240,62 @@ def _code(place: Path, folder: str) -> int:
 
 
 class Fixture:
-    """The fixture server, on a free port, for as long as it is needed."""
+    """The fixture server, on a free port, for as long as it is needed: one process, or several behind a front."""
 
-    def __init__(self, newest: str | None = None) -> None:
-        self._newest = newest
-        self._process: asyncio.subprocess.Process | None = None
+    def __init__(self, newest: str | None = None, workers: int = 1) -> None:
+        self._options = () if newest is None else ("--newest", newest)
+        self._workers = workers
+        self._stack = AsyncExitStack()
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        newest = () if self._newest is None else ("--newest", self._newest)
-        command = (sys.executable, str(HERE / "server.py"), "--port", str(port), *newest)
-        self._process = await asyncio.create_subprocess_exec(*command)
+        async with self._stack:
+            if self._workers == 1:
+                port = await self._start()
+            else:
+                redis = RedisServer().start()
+                self._stack.callback(redis.end)
+                self._options += ("--store", redis.url())
+                front = SpreadingFront(await asyncio.gather(*(self._start() for _ in range(self._workers))))
+                port = (await self._stack.enter_async_context(front.listening())).port
+                self._stack.callback(_spread, front, self._workers)
+            self._stack = self._stack.pop_all()
         self.url = f"http://localhost:{port}/mcp"
-        async with asyncio.timeout(BOUND):
-            while not await _listens(port):
-                if self._process.returncode is not None:
-                    raise SystemExit("the fixture server could not be started")
-                await asyncio.sleep(0.05)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        assert self._process is not None
-        if self._process.returncode is None:
-            self._process.terminate()
-        await self._process.wait()
+        await self._stack.aclose()
+
+    async def _start(self) -> int:
+        """Start a process, and wait until it listens; its port."""
+        port = free_port()
+        command = (sys.executable, str(HERE / "server.py"), "--port", str(port), *self._options)
+        process = await asyncio.create_subprocess_exec(*command)
+        self._stack.push_async_callback(_end, process)
+        async with asyncio.timeout(BOUND):
+            while not await _listens(port):
+                if process.returncode is not None:
+                    raise SystemExit("the fixture server could not be started")
+                await asyncio.sleep(0.05)
+        return port
 
 
-async def server_leg(suite: Suite, only: str | None) -> list[Verdict]:
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    await process.wait()
+
+
+def _spread(front: SpreadingFront, workers: int) -> None:
+    """Say how many requests each process has had; each must have had some."""
+    counts = sorted(Counter(front.given).values())
+    print(f"requests of {workers} workers: {counts}")  # noqa: T201
+    assert len(counts) == workers
+
+
+async def server_leg(suite: Suite, only: str | None, workers: int = 1) -> list[Verdict]:
     """Everything that is asked of a server."""
-    async with Fixture() as free:
+    async with Fixture(workers=workers) as free:
         verdicts: list[Verdict] = []
         for wire, count in SERVER.items():
             names = await suite.scenarios("--server", "--spec-version", wire)
@@ -281,7 +312,7 @@ async def server_leg(suite: Suite, only: str | None) -> list[Verdict]:
     pinned = sorted(set(names))
     assert len(pinned) == PINNED_COUNT, f"the suite has {len(pinned)} scenarios for older wires"
     for wire, judged in PINNED.items():
-        async with Fixture(wire) as old:
+        async with Fixture(wire, workers) as old:
             cases = [Case("server", name, wire, judged, forced=True) for name in pinned]
             verdicts += await _run(suite, cases, only, "--url", old.url)
     return verdicts
@@ -360,12 +391,12 @@ def _cell(verdicts: Iterable[Verdict], scenario: str, wire: str, known: Mapping[
     return ""
 
 
-async def run(leg: str | None, only: str | None, results: Path) -> int:
+async def run(leg: str | None, only: str | None, workers: int, results: Path) -> int:
     """Run what was asked for, print the table, and say what is not as expected."""
     began = time.monotonic()
     suite, verdicts = Suite(results), list[Verdict]()
     if leg != "client":
-        verdicts += await server_leg(suite, only)
+        verdicts += await server_leg(suite, only, workers)
     if leg != "server":
         verdicts += await client_leg(suite, only)
     known = expected()
@@ -384,12 +415,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run the official conformance suite.")
     parser.add_argument("--leg", choices=("server", "client"))
     parser.add_argument("--only", metavar="SCENARIO")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes of the server, which share a Redis"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what the suite wrote here")
     options = parser.parse_args()
     results = options.keep or Path(tempfile.mkdtemp(prefix="mcprev-conformance-"))
     results.mkdir(parents=True, exist_ok=True)
     try:
-        code = asyncio.run(run(options.leg, options.only, results))
+        code = asyncio.run(run(options.leg, options.only, options.workers, results))
     finally:
         if options.keep is None:
             shutil.rmtree(results, ignore_errors=True)

@@ -1,9 +1,9 @@
 """The server that the official conformance suite talks to, on the public API alone.
 
-    python tests/conformance/server.py [--port PORT] [--newest REVISION]
+    python tests/conformance/server.py [--port PORT] [--newest REVISION] [--store URL]
 
 Names and texts are those that the suite asks for. `--newest` serves nothing newer than that revision, so that a
-stateful scenario can be made to run on the wire of an older one.
+stateful scenario can be made to run on the wire of an older one. `--store` is what several of these processes share.
 """
 
 from __future__ import annotations
@@ -479,10 +479,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=3000)
     parser.add_argument("--newest", help="serve no revision newer than this one")
+    parser.add_argument("--store", metavar="URL", help="what the processes of this server share")
     options = parser.parse_args()
     known = [row.name for row in DEFAULT]
     chosen = known[: known.index(options.newest) + 1] if options.newest else known
-    server = mcprev.Server(Fixture(), "mcprev-conformance-server", "1.0", revisions=chosen, tasks=TASKS)
+    store = None if options.store is None else mcprev.open_store(options.store)
+    server = mcprev.Server(
+        Fixture(), "mcprev-conformance-server", "1.0", revisions=chosen, tasks=TASKS, store=store
+    )
     server.run_http(port=options.port)
 
 
