@@ -16,8 +16,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
+from unittest.mock import patch
 
 import aiohttp
 import pytest
@@ -26,6 +27,7 @@ import mcprev
 import several_workers
 from api import test_api
 from api.transports import over, those_that_reach
+from auth import guarded
 from http_in_process import InProcess
 from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
@@ -36,6 +38,10 @@ from several_workers import fronted, memory
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
 run again by the tests of the API; `fuzz`, `log` and `running` are about what one process reads, logs and does.
+"""
+GUARDED: Final = ("sessions", "refusals")
+"""Those of `auth/test_server_*` that are run again. Of the others, `jwt` and `verifiers` are about one token, `metadata`
+about documents that are the same at every process.
 """
 ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
 LATE: Final = {"news_delay": 0.03}
@@ -54,6 +60,9 @@ COALESCED: Final = "changes are versions: several in a row are told once"
 LEAVES: Final = "a worker that stops sends its clients on to others; `test_shared_sessions` has that"
 LIMIT: Final = "the limit is of one process, rightly: handlers, requests outside of sessions"
 NOT_AGAIN: Final[dict[str, str]] = {
+    # auth: refusals
+    "test_what_waits_for_its_token_when_the_server_stops_is_refused": "it stops the one app that it asks; no session and no "
+    "store is reached before the token is checked",
     # hostile
     "test_a_flood_of_sessions_leaves_those_that_are_there_alone": ONE_PROCESS,
     "test_a_store_that_fails_costs_the_way_back_and_nothing_else": OWN_EVENTS,
@@ -120,10 +129,10 @@ ON_REAL_STORES: Final = frozenset(
 """The tests of `make test` on SQLite and Redis."""
 
 
-def copy_of(name: str) -> ModuleType:
+def copy_of(folder: str, name: str) -> ModuleType:
     """A module of tests of its own, so that the original one is not changed."""
-    path = Path(__file__).with_name(f"test_server_{name}.py")
-    spec = importlib.util.spec_from_file_location(f"again_{name}", path)
+    path = Path(__file__).parents[1] / folder / f"test_{name}.py"
+    spec = importlib.util.spec_from_file_location(f"again_{folder}_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -137,6 +146,7 @@ def memory_store(modes: dict[str, Any]) -> mcprev.Store:
 
 
 _make_store: list[Callable[[], mcprev.Store]] = []
+_patches: list[pytest.MonkeyPatch] = []
 
 
 def again(test: Any, **options: Any) -> None:
@@ -153,14 +163,42 @@ def names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
                 yield f"test_{name}_{test.removeprefix('test_')}", function
 
 
-_copies = {name: copy_of(name) for name in MODULES}
+@asynccontextmanager
+async def on_workers(server: mcprev.Server, **options: Any) -> AsyncGenerator[guarded.Ask, None]:
+    """The server of a test that asks with tokens, which is three workers."""
+    store = _make_store[-1]()
+    async with fronted(server, store, _patches[-1], **options) as front:
+        app: Any = front
+        yield guarded.AsgiAsk(app)
+    await store.aclose()
+
+
+def guarded_names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
+    """The tests that ask a server with tokens as an app, each with the name of its module."""
+    for name, module in modules.items():
+        for test, function in vars(module).items():
+            asks = test.startswith("test_") and {"way", "over_asgi"} & names_in(function.__code__)
+            if asks and test not in NOT_AGAIN:
+                yield f"test_guarded_{name}_{test.removeprefix('test_')}", function
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The names that a function uses, and those within it."""
+    within = [names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)]
+    return set(code.co_names).union(code.co_varnames, code.co_cellvars, *within)
+
+
+_copies = {name: copy_of("http", f"server_{name}") for name in MODULES}
 globals().update(names_of(_copies))
+with patch.multiple(guarded, over_asgi=on_workers, WAYS=[on_workers]):
+    _guarded = {name: copy_of("auth", f"server_{name}") for name in GUARDED}
+globals().update(guarded_names_of(_guarded))
 globals().update({f"test_api_{name[5:]}": test for name, test in those_that_reach(test_api).items()})
 
 
 def test_everything_that_is_left_out_is_there() -> None:
     """No reason is given for a test that does not exist any more."""
-    names = {name for module in _copies.values() for name in vars(module)}
+    names = {name for module in (*_copies.values(), *_guarded.values()) for name in vars(module)}
     assert {*NOT_AGAIN, *WHEN_NEWS_IS_LOST} <= names
 
 
@@ -190,8 +228,10 @@ def stores(request: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         make = partial(memory_store, MODES[mode])
     several_workers.remember(monkeypatch)
     _make_store.append(make)
+    _patches.append(monkeypatch)
     with over(partial(reach, monkeypatch)):
         yield
+    _patches.pop()
     _make_store.pop()
 
 

@@ -24,7 +24,7 @@ from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerCon
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Request
+from mcprev.wire.jsonrpc import Request, parse
 from mcprev.wire.media import is_json
 from mcprev.wire.payloads import is_secret
 from mcprev.workers.quotas import Quotas
@@ -147,9 +147,11 @@ class SharedSseSessions:
         http_request.share = BodyShare(self._budget, body)
         try:
             refused = self._budget.refusal(http_request.share)
+            if refused is None and access is not None and self._settings.auth is not None:
+                auth = self._settings.auth.at(message["root"])
+                refused = await auth.covers(access, parse(body, batch=True))
+                connection.renew(access)
             if refused is None:
-                if access is not None:
-                    connection.renew(access)
                 refused = connection.take(body, http_request)
         finally:
             http_request.share.release()

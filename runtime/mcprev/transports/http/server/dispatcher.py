@@ -317,14 +317,14 @@ class HttpDispatcher:
         """Process a message that is posted to an HTTP+SSE session, which another process has if it is None."""
         access, auth = http_request.access, self._settings.auth
         reject = None
-        if access is not None and auth is not None:
-            reject = await auth.at(http_request.root).covers(access, parse(body, batch=True))
-            if connection is not None:
-                connection.renew(access)
-        if reject is None and connection is None:
+        if connection is None:
             reject = await self.sessions.post_sse(body, http_request)
-        elif reject is None and connection is not None:
-            reject = connection.take(body, http_request)
+        else:
+            if access is not None and auth is not None:
+                reject = await auth.at(http_request.root).covers(access, parse(body, batch=True))
+                connection.renew(access)
+            if reject is None:
+                reject = connection.take(body, http_request)
         if reject is None:
             await http_request.accept()
         return reject
