@@ -124,9 +124,12 @@ class Front:
     @property
     def server(self) -> mcprev.Server:
         """The server of one worker."""
-        server = self.apps[0].server
-        assert isinstance(server, mcprev.Server)
-        return server
+        return self.servers[0]
+
+    @property
+    def servers(self) -> list[mcprev.Server]:
+        """The servers of all workers."""
+        return [app.server for app in self.apps if isinstance(app.server, mcprev.Server)]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.apps[0], name)
@@ -161,6 +164,8 @@ def fellows(server: mcprev.Server, number: int, store: mcprev.Store) -> list[mcp
     for _ in range(number):
         made = mcprev.Server(*arguments, **{"store": store, **options})
         made.routes, made.guard = server.routes, server.guard
+        if made.tasks is not None and server.tasks is not None:
+            made.tasks.support, made.tasks.sees = server.tasks.support, server.tasks.sees
         found.append(made)
     return found
 

@@ -19,18 +19,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import mcprev
 from api.authors import text
 from asgi_bridge import Client, Exchange, initialize, notification, request
+from http_in_process import InProcess
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.workers.record import BLOCK, key_of
 from mcprev.workers.sessions import SharedSessions
 from mcprev.workers.worker import LEASE
-from named import A, B, C, D
+from named import A, B, C, D, E
 from requirements import req
 from running import run, until
 from served import QUICK, Served, who, work as served_work
@@ -910,6 +912,38 @@ def test_what_is_posted_to_another_worker_keeps_its_sender_and_leaves_its_creden
     ((principal, scopes, headers),) = found
     assert (principal, scopes, headers["x-place"]) == ("ann", ["read"], "here")
     assert not {"authorization", "cookie", "x-api-key", "x-amz-security-token"} & headers.keys()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("row", [NEWEST, revision_named(E)], ids=lambda row: row.name)
+def test_what_changes_in_an_app_is_told_to_its_clients_whichever_worker_they_listen_at(
+    row: Revision, number: int
+) -> None:
+    """Each worker has functions of its own, which it takes out of service while clients are connected."""
+
+    async def main() -> None:
+        store = memory()
+        apps = [mcprev.App("a", "1", store=store) for _ in range(number)]
+        for app in apps:
+            app.tool(buy)
+        asgi = [app.asgi() for app in apps]
+        async with aiohttp.ClientSession(connector=InProcess(Front(asgi) if number > 1 else asgi[0])) as http:
+            target = mcprev.http("http://127.0.0.1/mcp", session=http)
+            async with mcprev.connect(target, mode=row.name) as client, client.listen(tools=True) as changes:
+                for app in apps:
+                    app.disable("buy")
+                    assert (await anext(changes)).what == "tools"
+                assert [tool.name async for tool in client.tools()] == []
+        for each in asgi:
+            await each.aclose()
+        await store.aclose()
+
+    run(main())
+
+
+async def buy(thing: str) -> str:
+    """Buy something."""
+    return thing
 
 
 @req("HTTP-22", "HTTP-9", at=D)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -32,8 +32,8 @@ from http_in_process import InProcess
 from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
 from redis_server import RedisServer
-from running import until
-from several_workers import fronted, memory
+from running import run, until
+from several_workers import Front, fronted, memory
 
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
@@ -41,7 +41,8 @@ run again by the tests of the API; `fuzz`, `log` and `running` are about what on
 """
 GUARDED: Final = ("sessions", "refusals")
 """Those of `auth/test_server_*` that are run again. Of the others, `jwt` and `verifiers` are about one token, `metadata`
-about documents that are the same at every process.
+about documents that are the same at every process. Of the tests of apps, those of `app/test_entries` are run again that have
+one client; `app/test_lifespan` is not, because each worker has the lifespan for itself.
 """
 ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
 LATE: Final = {"news_delay": 0.03}
@@ -60,6 +61,8 @@ COALESCED: Final = "changes are versions: several in a row are told once"
 LEAVES: Final = "a worker that stops sends its clients on to others; `test_shared_sessions` has that"
 LIMIT: Final = "the limit is of one process, rightly: handlers, requests outside of sessions"
 NOT_AGAIN: Final[dict[str, str]] = {
+    # app: entries
+    "test_the_lifespan_of_a_mounted_app_runs_too": "each worker has the lifespan for itself",
     # auth: refusals
     "test_what_waits_for_its_token_when_the_server_stops_is_refused": "it stops the one app that it asks; no session and no "
     "store is reached before the token is checked",
@@ -97,6 +100,13 @@ NOT_AGAIN: Final[dict[str, str]] = {
     "test_what_is_sent_while_a_store_looks_is_not_lost": OWN_EVENTS,
 }
 WHEN_NEWS_IS_LOST: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            "test_entries_are_removed_and_clients_are_told",
+            "test_what_changes_in_a_mounted_app_changes_where_it_is_mounted_and_clients_are_told",
+        ),
+        "where news is lost, what is posted to HTTP+SSE is passed on a second later, and the test waits no longer",
+    ),
     **dict.fromkeys(
         (
             "test_changes_wait_for_a_get_stream_and_say_nothing_twice",
@@ -164,13 +174,38 @@ def names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
 
 
 @asynccontextmanager
-async def on_workers(server: mcprev.Server, **options: Any) -> AsyncGenerator[guarded.Ask, None]:
-    """The server of a test that asks with tokens, which is three workers."""
+async def workers_of(server: mcprev.Server, **options: Any) -> AsyncGenerator[Front, None]:
+    """Three workers like a server, with the store of the day."""
     store = _make_store[-1]()
     async with fronted(server, store, _patches[-1], **options) as front:
+        yield front
+    await store.aclose()
+
+
+@asynccontextmanager
+async def on_workers(server: mcprev.Server, **options: Any) -> AsyncGenerator[guarded.Ask, None]:
+    """The server of a test that asks with tokens, which is three workers."""
+    async with workers_of(server, **options) as front:
         app: Any = front
         yield guarded.AsgiAsk(app)
-    await store.aclose()
+
+
+def at_workers(row: Revision, app: mcprev.App, work: Callable[[mcprev.Client], Awaitable[None]]) -> None:
+    """Run a test of an app with a client of three workers, which have its functions in common."""
+
+    async def main() -> None:
+        async with workers_of(app.server, sse=True) as front:
+            app.registry.on_changed = front.servers[front.next()].changed
+            connector = InProcess(front)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+                target = mcprev.http(connector.origin + path, session=session)
+                async with mcprev.connect(target, mode=row.name) as client:
+                    await work(client)
+                    assert client.session.reopened == 0
+            await until(lambda: not connector.lanes)
+
+    run(main())
 
 
 def guarded_names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
@@ -193,12 +228,21 @@ globals().update(names_of(_copies))
 with patch.multiple(guarded, over_asgi=on_workers, WAYS=[on_workers]):
     _guarded = {name: copy_of("auth", f"server_{name}") for name in GUARDED}
 globals().update(guarded_names_of(_guarded))
+_entries = copy_of("app", "entries")
+vars(_entries)["at"] = at_workers
+globals().update(
+    {
+        f"test_entries_{name[5:]}": test
+        for name, test in those_that_reach(_entries).items()
+        if name not in NOT_AGAIN
+    }
+)
 globals().update({f"test_api_{name[5:]}": test for name, test in those_that_reach(test_api).items()})
 
 
 def test_everything_that_is_left_out_is_there() -> None:
     """No reason is given for a test that does not exist any more."""
-    names = {name for module in (*_copies.values(), *_guarded.values()) for name in vars(module)}
+    names = {name for module in (*_copies.values(), *_guarded.values(), _entries) for name in vars(module)}
     assert {*NOT_AGAIN, *WHEN_NEWS_IS_LOST} <= names
 
 

@@ -141,8 +141,7 @@ class App(Routed, Pages, AppSources):
             server.tasks.support, server.tasks.sees = registered.task_support, registered.sees_tool
             registered.runs_tasks = True
         registered.declares_pages = registered.has_pages
-        # Other processes have functions of their own, which change by themselves.
-        registered.on_changed = server.apply_change
+        registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
         if registered.inner:
             from mcprev.app.bound_middleware import keepers
