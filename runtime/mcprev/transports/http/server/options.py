@@ -49,7 +49,8 @@ class HttpOptions(TypedDict, total=False):
     with 405, and a client cannot resume an interrupted stream."""
     events: EventStore | None
     """The store of sent events, from which a client resumes an interrupted stream. None stores nothing. Default: a
-    `MemoryEvents`, with 256 events and 1 MiB for one session and 64 MiB for all."""
+    `MemoryEvents`, with 256 events and 1 MiB for one session and 64 MiB for all. With a `store` of the server, events
+    are in that one, whatever is passed here, unless it is None."""
     sse: bool | tuple[str, str]
     """Whether to serve HTTP+SSE too, the transport of 2024-11-05: True for `/sse` and `/messages`, or the two paths.
     False by default."""
@@ -113,7 +114,8 @@ class HttpOptions(TypedDict, total=False):
     are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.
     Only if other processes can serve all clients: no session, or a shared `store`."""
     clock: Callable[[], float] | None
-    """The clock for idle sessions, in seconds. None: that of the event loop."""
+    """The clock for idle sessions, in seconds. None: that of the event loop. With a `store` of the server, it says only when
+    the time of a session that is used is renewed; sessions end by the clock of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
