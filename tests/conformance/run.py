@@ -243,7 +243,7 @@ class Fixture:
     """The fixture server, on a free port, for as long as it is needed: one process, or several behind a front."""
 
     def __init__(self, newest: str | None = None, workers: int = 1) -> None:
-        self._options = () if newest is None else ("--newest", newest)
+        self._options: tuple[str, ...] = () if newest is None else ("--newest", newest)
         self._workers = workers
         self._stack = AsyncExitStack()
         self.url = ""

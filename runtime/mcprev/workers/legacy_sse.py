@@ -24,7 +24,7 @@ from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerCon
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Request, parse
+from mcprev.wire.jsonrpc import Batch, Message, Request, parse
 from mcprev.wire.media import is_json
 from mcprev.wire.payloads import is_secret
 from mcprev.workers.quotas import Quotas
@@ -141,37 +141,35 @@ class SharedSseSessions:
         pairs = [
             (str(name).encode(), str(text).encode("latin-1")) for name, text in message["headers"].items()
         ]
-        access = self._access(message["access"], message["root"])
+        access = self._access(message["access"], message["root"]) if message["access"] else None
         http_request = PassedRequest(Headers.of(pairs), message["principal"], access)
         body = b64decode(message["body"])
         http_request.share = BodyShare(self._budget, body)
         try:
-            refused = self._budget.refusal(http_request.share)
-            if refused is None and access is not None and self._settings.auth is not None:
-                auth = self._settings.auth.at(message["root"])
-                refused = await auth.covers(access, parse(body, batch=True))
+            if access is not None:
                 connection.renew(access)
-            if refused is None:
-                refused = connection.take(body, http_request)
+            refused = self._budget.refusal(http_request.share)
+            refused = refused or await self._refusal(access, message["root"], parse(body, batch=True))
+            refused = refused or connection.take(body, http_request)
         finally:
             http_request.share.release()
         return None if refused is None else _told(refused)
 
-    def _access(self, packed: Json, root: str) -> Access | None:
+    def _access(self, packed: Json, root: str) -> Access:
         """Return the content of a token, as the worker that got it has checked it."""
-        if packed is None:
-            return None
         access = Access(**cast("dict[str, Any]", packed))
-        auth = self._settings.auth
 
         async def refusal(method: str, params: Mapping[str, Json]) -> RpcError | None:
-            reject = (
-                None if auth is None else await auth.at(root).covers(access, Request(0, method, {**params}))
-            )
+            reject = await self._refusal(access, root, Request(0, method, {**params}))
             return None if reject is None else reject.error
 
         object.__setattr__(access, "refusal", refusal)
         return access
+
+    async def _refusal(self, access: Access | None, root: str, message: Message | Batch) -> HttpError | None:
+        """Return the error response if a message needs more scopes than a token has."""
+        auth = self._settings.auth
+        return None if access is None or auth is None else await auth.at(root).covers(access, message)
 
 
 def _packed(access: Access) -> dict[str, Json]:
