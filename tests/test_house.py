@@ -258,6 +258,15 @@ def test_no_file_refers_to_a_page_that_is_not_here(name: str) -> None:
         assert references_outside(text, pages=not name.startswith(MADE_UP)) == []
 
 
+MERGED: Final = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+"""A line that git writes where two versions of a file differ."""
+
+
+@of_each(PROSE)
+def test_no_file_has_both_versions_of_a_merge(name: str) -> None:
+    assert MERGED.findall((ROOT / name).read_text(encoding="utf-8")) == []
+
+
 @pytest.mark.parametrize(
     "text", ["as design §4 says", "see plan.md", "requirements.md", "(issue 16)", "issue #3"]
 )
