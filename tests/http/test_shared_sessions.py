@@ -941,6 +941,28 @@ def test_what_changes_in_an_app_is_told_to_its_clients_whichever_worker_they_lis
     run(main())
 
 
+def test_what_changes_while_the_store_is_away_is_told_when_it_is_back() -> None:
+    async def main() -> None:
+        store = Away()
+        app = mcprev.App("a", "1", store=store)
+        app.tool(buy)
+        asgi = app.asgi()
+        async with aiohttp.ClientSession(connector=InProcess(asgi)) as http:
+            target = mcprev.http("http://127.0.0.1/mcp", session=http)
+            async with mcprev.connect(target, mode=D) as client, client.listen(tools=True) as changes:
+                store.away = True
+                app.disable("buy")
+                told = asyncio.ensure_future(anext(changes))
+                await asyncio.sleep(1)
+                assert not told.done()
+                store.away = False
+                assert (await told).what == "tools"
+        await asgi.aclose()
+        await store.aclose()
+
+    run(main())
+
+
 async def buy(thing: str) -> str:
     """Buy something."""
     return thing
