@@ -914,6 +914,7 @@ def test_what_is_posted_to_another_worker_keeps_its_sender_and_leaves_its_creden
     assert not {"authorization", "cookie", "x-api-key", "x-amz-security-token"} & headers.keys()
 
 
+@req("SUB-8", "TOOL-11")
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("row", [NEWEST, revision_named(E)], ids=lambda row: row.name)
 def test_what_changes_in_an_app_is_told_to_its_clients_whichever_worker_they_listen_at(
@@ -941,6 +942,7 @@ def test_what_changes_in_an_app_is_told_to_its_clients_whichever_worker_they_lis
     run(main())
 
 
+@req("SUB-8", "TOOL-11", at=D)
 def test_what_changes_while_the_store_is_away_is_told_when_it_is_back() -> None:
     async def main() -> None:
         store = Away()
