@@ -321,7 +321,7 @@ def _prefixed_member(name: str, value: Json, prefix: str) -> Json:
         members = cast("dict[str, Json]", found)
         return {each: _prefixed_member(each, item, prefix) for each, item in members.items()}
     if isinstance(found, list):
-        items: list[Json] = found
+        items = cast("Iterable[Json]", found)
         return [_prefixed_member(name, item, prefix) for item in items]
     return value
 
