@@ -291,3 +291,17 @@ def test_the_store_of_the_command_replaces_that_of_the_server(tmp_path: Path) ->
             assert (await client.call_tool("where")).text == "SqliteStore"
 
     run(main())
+
+
+@req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize(("level", "shown"), [("info", True), ("warning", False)])
+def test_the_log_level_decides_whether_requests_are_logged(level: str, shown: bool) -> None:
+    async def main() -> None:
+        async with served(f"{APP}:app", None, "--log-level", level) as server:
+            async with mcprev.connect(server.url) as client:
+                await pid(client)
+            server.send(signal.SIGTERM)
+            await server.ended()
+            assert ("mcprev.access" in server.said) is shown
+
+    run(main(), limit=LIMIT)

@@ -298,7 +298,7 @@ def test_an_operation_of_a_store_that_does_not_answer_fails_in_time(name: str) -
 
         store.before = hang
         begun = loop_time()
-        with pytest.raises(StoreError, match="no answer of the store within 5 s"):
+        with pytest.raises(StoreError, match="the store has not answered within 5 s"):
             await OPERATIONS[name](ServiceRecords(store, "s"))
         assert loop_time() - begun == pytest.approx(prefixed.LONGEST, abs=0.1)
         # Whoever is cancelled meanwhile is cancelled, and nothing else.
@@ -307,5 +307,21 @@ def test_an_operation_of_a_store_that_does_not_answer_fails_in_time(name: str) -
         waiting.cancel()
         await asyncio.wait({waiting})
         assert waiting.cancelled()
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_error_of_a_store_of_the_user_is_a_store_error_without_its_text(name: str) -> None:
+    async def main() -> None:
+        store = Unreliable()
+
+        async def fail(_name: str, _key: str) -> None:
+            raise OSError("redis://user:password@host")
+
+        store.before = fail
+        with pytest.raises(StoreError, match="the store failed: OSError") as caught:
+            await OPERATIONS[name](ServiceRecords(store, "s"))
+        assert "password" not in str(caught.value)
 
     run(main())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcprev.cli.command_target import command_target
-from mcprev.cli.options import revision_option
+from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.serve import address, log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 
@@ -37,13 +37,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Let stateless clients over HTTP share connections to a server with sessions, and its state.",
 )
-@click.option(
-    "--header",
-    "headers",
-    metavar="'NAME: VALUE'",
-    multiple=True,
-    help="Send this header to a server at a URL; may be repeated.",
-)
+@header_option
 @click.option(
     "--revision",
     "revisions",
@@ -73,13 +67,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to log to stderr.",
 )
-@click.argument(
-    "argv",
-    metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-)
+@target_argument
 def bridge_command(
     *,
     http: str | None,

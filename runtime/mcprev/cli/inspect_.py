@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli.command_target import command_target, is_url
-from mcprev.cli.options import revision_option
+from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.table import clean, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
@@ -52,25 +52,13 @@ _SECTIONS: Final = (
     help="The maximum time of each step: opening the connection, and reading each list with all its pages.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
-@click.option(
-    "--header",
-    "headers",
-    metavar="'NAME: VALUE'",
-    multiple=True,
-    help="Send this header to a server at a URL; may be repeated.",
-)
+@header_option
 @click.option(
     "--login/--no-login",
     default=None,
     help="Log in with a browser if a server at a URL requires it. Default: only at a terminal.",
 )
-@click.argument(
-    "argv",
-    metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-)
+@target_argument
 def inspect_command(
     *,
     names: tuple[str, ...],

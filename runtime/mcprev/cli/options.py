@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -10,6 +11,30 @@ from mcprev.cli.table import clean
 
 if TYPE_CHECKING:
     from mcprev.revisions import Revision
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def target_argument(command: Command) -> Command:
+    """Add the argument for the server that a command connects to."""
+    return click.argument(
+        "argv",
+        metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
+        nargs=-1,
+        required=True,
+        type=click.UNPROCESSED,
+    )(command)
+
+
+def header_option(command: Command) -> Command:
+    """Add the option for headers that a server at a URL gets."""
+    return click.option(
+        "--header",
+        "headers",
+        metavar="'NAME: VALUE'",
+        multiple=True,
+        help="Send this header to a server at a URL; may be repeated.",
+    )(command)
 
 
 def revision_option(name: str) -> Revision:

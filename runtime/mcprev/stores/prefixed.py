@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Final, cast
 
@@ -12,8 +10,7 @@ from typing_extensions import override
 
 from mcprev.core.options import check_store
 from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store
-from mcprev.errors import StoreError
-from mcprev.stores.bounded import BoundedStore
+from mcprev.stores.bounded import BoundedStore, within
 
 LONGEST: Final = 5.0
 """Seconds after which an operation fails, whatever the store does."""
@@ -33,29 +30,17 @@ class ServiceRecords:
 
     async def read(self, key: str, /) -> Record | None:
         """Return the record, or None if there is none or its time is over."""
-        async with _bounded():
-            return await self._records.read(self._prefix + key)
+        return await within(self._records.read(self._prefix + key), LONGEST)
 
     async def write(
         self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
     ) -> int | None:
         """Store a record if its version is still `seen`; see `Records.write`."""
-        async with _bounded():
-            return await self._records.write(self._prefix + key, value, seen=seen, ttl=ttl)
+        return await within(self._records.write(self._prefix + key, value, seen=seen, ttl=ttl), LONGEST)
 
     async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
         """Remove a record if its version is still `seen`; see `Records.remove`."""
-        async with _bounded():
-            return await self._records.remove(self._prefix + key, seen=seen)
-
-
-@asynccontextmanager
-async def _bounded() -> AsyncGenerator[None, None]:
-    try:
-        async with asyncio.timeout(LONGEST):
-            yield
-    except TimeoutError as error:
-        raise StoreError(f"no answer of the store within {LONGEST:g} s") from error
+        return await within(self._records.remove(self._prefix + key, seen=seen), LONGEST)
 
 
 class ServiceStore(ServiceRecords):
