@@ -126,14 +126,14 @@ class Bridge(Server):
             self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol
         )
         return Relay(
-            upstreams,
-            self._bounds,
-            self._policy,
-            self._states,
-            self.identity.info,
-            self.identity.revisions,
-            self._shared,
-            record,
+            upstreams=upstreams,
+            bounds=self._bounds,
+            policy=self._policy,
+            states=self._states,
+            own=self.identity.info,
+            revisions=self.identity.revisions,
+            shared=self._shared,
+            record=record,
         )
 
     @property

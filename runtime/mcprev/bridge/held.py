@@ -91,7 +91,7 @@ class HeldCall:
     @property
     def request(self) -> IncomingRequest | None:
         """The request of the client that waits for the call now."""
-        return None if self._exchange is None else self._exchange.incoming
+        return None if self._exchange is None else self._exchange.request
 
     @property
     def suspended_since(self) -> float | None:

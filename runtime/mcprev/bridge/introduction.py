@@ -57,6 +57,8 @@ class ClientIntroduction:
     info: JsonObject | None
     params: JsonObject | None = None
     """The params of its `initialize`, at a revision with a handshake."""
+    principal: str | None = None
+    """Who it is, as the transport has authenticated it; never told to a server."""
 
     @property
     def digest(self) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from typing_extensions import override
+
 from mcprev.bridge.pair import Pair, Policy, Rule
 from mcprev.bridge.upstream import Upstream
 from mcprev.bridge.upstreams import Bounds, Upstreams
@@ -40,11 +42,10 @@ LATER: Final = 1_000
 """The notifications of changes that may wait for such a client."""
 
 
-@dataclass(eq=False)
-class Relay:
+@dataclass(eq=False, kw_only=True)
+class BridgeState:
     """What the parts of one running bridge share."""
 
-    upstreams: Upstreams
     bounds: Bounds
     policy: Policy
     states: RequestStateSealer
@@ -78,11 +79,33 @@ class Relay:
         if self.record is not None:
             self.record(session, direction, {"jsonrpc": "2.0", **message})
 
+    async def aclose(self) -> None:
+        """End what runs in the background."""
+        for task in tuple(self.tasks):
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(set(self.tasks))
+
+
+@dataclass(eq=False, kw_only=True)
+class Relay(BridgeState):
+    """What the parts of a running bridge share that are about one server."""
+
+    upstreams: Upstreams
+    per_principal: bool = False
+    """Whether principals have connections of their own also to a server without sessions."""
+
+    @override
+    async def aclose(self) -> None:
+        """End what runs in the background, and every connection to the server."""
+        await super().aclose()
+        await self.upstreams.aclose()
+
 
 class Outlet:
     """Sends notifications to one client, and bounds what waits while the client does not read."""
 
-    def __init__(self, relay: Relay, connection: Connection, engine: Responder, session: str) -> None:
+    def __init__(self, relay: BridgeState, connection: Connection, engine: Responder, session: str) -> None:
         self._relay = relay
         self._connection = connection
         self._engine = engine
@@ -126,7 +149,12 @@ class Exchange:
     """One request of a client, until it is answered."""
 
     def __init__(
-        self, relay: Relay, incoming: IncomingRequest, connection: Connection, session: str, outlet: Outlet
+        self,
+        relay: BridgeState,
+        incoming: IncomingRequest,
+        connection: Connection,
+        session: str,
+        outlet: Outlet,
     ) -> None:
         self.relay = relay
         self.incoming = incoming
@@ -168,7 +196,10 @@ class Exchange:
 
     def fail(self, error: BaseException, pair: Pair | None) -> None:
         """Answer the request with an error of the client's revision."""
-        wire = wire_error(error, self.incoming.method, pair)
+        self.refuse(wire_error(error, self.incoming.method, pair))
+
+    def refuse(self, wire: dict[str, Json]) -> None:
+        """Answer the request with an error object."""
         if self.incoming.open:
             self.relay.recorded(
                 self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "error": wire}
@@ -253,7 +284,12 @@ def refuse_question(asked: IncomingRequest) -> None:
 
 
 def wire_error(
-    error: BaseException, method: str, pair: Pair | None, *, to_client: bool = True
+    error: BaseException,
+    method: str,
+    pair: Pair | None,
+    *,
+    to_client: bool = True,
+    server: str = "the server",
 ) -> dict[str, Json]:
     """Return the error object for one side of a pair; what is no error of the protocol is only logged."""
     if isinstance(error, RpcError):
@@ -268,6 +304,6 @@ def wire_error(
     if isinstance(error, McpError):
         logger.warning("'%s' failed: %s", one_line(method), one_line(error))
         first = mask_text(str(error).partition("\n")[0])[:300]
-        return InternalError(f"the server behind the bridge did not answer: {first}").to_wire()
+        return InternalError(f"{server} behind the bridge did not answer: {first}").to_wire()
     logger.error("'%s' failed", one_line(method), exc_info=error)
     return InternalError("Internal error").to_wire()

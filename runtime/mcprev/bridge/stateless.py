@@ -90,7 +90,8 @@ class StatelessClients:
         owner = self.owner_of(exchange)
         upstreams = self.relay.upstreams
         if upstreams.introduction is not None and not upstreams.introduction.revision.handshake:
-            return _STATELESS, client.revision.name, None if upstreams.attributes else owner
+            everybody = upstreams.attributes and not self.relay.per_principal
+            return _STATELESS, client.revision.name, None if everybody else owner
         if owner is None and not self.relay.shared:
             owner = object()
         return owner, client.revision.name, client.digest

@@ -204,7 +204,7 @@ class Upstreams:
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
-        opener = Opener(self._target, info, PROBE, OPEN, ServerMessages(upstream))
+        opener = Opener(self._target_for(client), info, PROBE, OPEN, ServerMessages(upstream))
         opener.new_protocol = self._new_protocol
         upstream.opener = opener
         try:
@@ -219,6 +219,11 @@ class Upstreams:
         self.era, self.introduction = protocol.revision.era, upstream.server
         self.attributes = upstream.attributes
         opened.connection.closed.add_done_callback(lambda _: self._lost(upstream))
+
+    def _target_for(self, client: ClientIntroduction) -> Target:
+        """Return the server as a client reaches it; here every client reaches the same."""
+        del client
+        return self._target
 
     def _lost(self, upstream: Upstream) -> None:
         if upstream in self:
