@@ -13,7 +13,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from mcprev.core.connection import Connection
@@ -82,25 +82,33 @@ class SharedChanges:
         self._records, self._apply, self._connections = records, apply, connections
         self._epoch = ""
         self._told = 0
-        self._own: dict[Change, None] = {}
-        """The changes of this process that are not stored yet."""
+        self._own: dict[Change, int] = {}
+        """The changes of this process that are not stored yet, each with the number of its last announcement here."""
+        self._announced = 0
+        self.away: bool = False
+        """Whether the last exchange with the store failed."""
         self._publishing: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._exchange: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock, lambda _: None)
         self.log: ChangeLog | None = None
         """The changes as they were last read; None before that."""
-        self.on_read: set[Callable[[], None]] = set()
-        """Called when `log` is another one."""
+        self.on_read: set[Callable[[dict[Change, int]], None]] = set()
+        """Called when `log` is another one, with the changes of this process that came into it last."""
+        self.on_away: set[Callable[[dict[Change, int]], None]] = set()
+        """Called with the changes of this process that cannot be stored now."""
 
     def publish(self, kind: Changed, uri: str | None) -> None:
         """Tell the other processes of a change; without an event loop, when this process looks next.
 
         While the store is away, changes of too many resources become one of all resources.
         """
-        self._own[kind, uri] = None
+        self._announced += 1
+        self._own[kind, uri] = self._announced
         if sum(len(other or "") for _, other in self._own) > MAX_CHARS:
-            lists = {change: None for change in self._own if change[0] is not Changed.RESOURCE}
-            self._own = {**lists, (Changed.RESOURCE, None): None}
+            lists = {change: at for change, at in self._own.items() if change[0] is not Changed.RESOURCE}
+            self._own = {**lists, (Changed.RESOURCE, None): self._announced}
+        if self.away:
+            self._tell_unstored({(kind, uri): self._announced})
         if self._publishing is None or self._publishing.done():
             with contextlib.suppress(RuntimeError):
                 loop = asyncio.get_running_loop()
@@ -143,6 +151,8 @@ class SharedChanges:
             async with self._exchange.get():
                 await self._swap()
         except Exception:
+            self.away = True
+            self._tell_unstored(self._own)
             if not quiet:
                 _logger.exception(
                     "changes cannot be exchanged with other processes; the store is asked again"
@@ -156,8 +166,10 @@ class SharedChanges:
             record = await self._records.read(_NAME)
             log = ChangeLog() if record is None else _decoded(record.value)
             self._take(log, lost=record is None)
+            back, self.away = self.away, False
+            if not self._own or back:
+                self._read(ChangeLog("") if record is None else replace(log, changed={**log.changed}), {})
             if not self._own:
-                self._read(ChangeLog("") if record is None else log)
                 return
             own, self._own = self._own, {}  # what changes again from here on needs a number of its own
             for change in own:
@@ -172,7 +184,7 @@ class SharedChanges:
                     self._own = {**own, **self._own}
             if written is not None:
                 self._epoch, self._told = log.epoch, log.number
-                self._read(log)
+                self._read(log, own)
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
         raise StoreError("the changes are changed by others all the time")
@@ -184,11 +196,15 @@ class SharedChanges:
                 await self._swap()
         return self.log or ChangeLog("")
 
-    def _read(self, log: ChangeLog) -> None:
+    def _read(self, log: ChangeLog, own: dict[Change, int]) -> None:
         known, self.log = self.log, log
         if known is None or (log.epoch, log.number) != (known.epoch, known.number):
             for callback in tuple(self.on_read):
-                callback()
+                callback(own)
+
+    def _tell_unstored(self, changes: dict[Change, int]) -> None:
+        for callback in tuple(self.on_away) if changes else ():
+            callback(changes)
 
     def _take(self, log: ChangeLog, *, lost: bool) -> None:
         """Tell the clients of this process what is new to them."""

@@ -13,7 +13,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev.wire.jsonrpc import encode_notification
 from mcprev.workers.record import decode, key_of
-from mcprev.workers.session import OWN
+from mcprev.workers.own_stream import OWN
 
 
 async def notify_session(

@@ -18,7 +18,7 @@ from mcprev.core.store import Records, Store
 from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.protocol.subscriptions import Changed
-from mcprev.stores.changes import SharedChanges
+from mcprev.stores.changes import Change, SharedChanges
 from mcprev.stores.memory import MemoryStore
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
 from mcprev.transports.http.server.options import HttpSettings
@@ -101,6 +101,7 @@ class SharedSessions(Sessions):
         self._ticking: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self.changes.on_read.add(self._tell_changes)
+        self.changes.on_away.add(self._tell_unstored)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine as a task, which is waited for in the end; what it raises is logged."""
@@ -334,9 +335,13 @@ class SharedSessions(Sessions):
                 _logger.warning("a message of another worker is not known: %r", message["kind"])
         return None
 
-    def _tell_changes(self) -> None:
+    def _tell_changes(self, own: dict[Change, int]) -> None:
         for session in tuple(self._by_key.values()):
-            session.tell_changes()
+            session.tell_changes(own)
+
+    def _tell_unstored(self, changes: dict[Change, int]) -> None:
+        for session in tuple(self._by_key.values()):
+            session.tell_unstored(changes)
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -374,6 +379,7 @@ class SharedSessions(Sessions):
 
     async def _close(self) -> None:
         self.changes.on_read.discard(self._tell_changes)
+        self.changes.on_away.discard(self._tell_unstored)
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})
