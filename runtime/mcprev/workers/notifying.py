@@ -12,8 +12,8 @@ from mcprev.errors import Json
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev.wire.jsonrpc import encode_notification
-from mcprev.workers.record import decode, key_of
 from mcprev.workers.own_stream import OWN
+from mcprev.workers.record import decode, key_of
 
 
 async def notify_session(
