@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -127,21 +128,24 @@ def test_a_worker_process_gets_the_path_alone(tmp_path: Path) -> None:
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-class Inner(TypedDict, total=False):
-    name: str
+@dataclass(frozen=True, slots=True)
+class Inner:
+    name: str = ""
 
 
-class Row(TypedDict, total=False):
-    name: str
-    inner: list[Inner]
-    texts: dict[str, str]
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str = ""
+    inner: tuple[Inner, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class File(TypedDict, total=False):
-    name: str
-    rows: list[Row]
-    texts: dict[str, str]
-    things: list[str]
+@dataclass(frozen=True, slots=True)
+class File:
+    name: str = ""
+    rows: tuple[Row, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    things: tuple[str, ...] = ()
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_what_is_ignored_is_told_to_people_with_its_reason(sides: tuple[str, str
         ('[[ignore]]\npath = 7\nreason = "x"\n', ":2:1: 'ignore.path' must be a text"),
         ('[[ignore]]\npath = "x"\nreason = " "\n', ":3:1: 'ignore.reason' must be a text"),
         (REQUIRED + "[[ignore]]\n", ":5:1: 'ignore.reason' is missing"),
-        ("ignore = 1\n", ":1:1: 'ignore' input should be a valid list"),
+        ("ignore = 1\n", ":1:1: 'ignore' must be a list"),
         ('[[ignored]]\nreason = "x"\n', ":1:1: 'ignored' is an unknown key"),
         ("[[ignore\n", "cannot be read"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypedDict
+from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.inputs import SchemaFolder, read_once
@@ -28,9 +28,9 @@ class TypeText:
 class Descriptions:
     """The descriptions of one revision."""
 
-    types: Mapping[str, TypeText]
-    fields: Mapping[str, str]
-    constants: Mapping[str, str]
+    types: Mapping[str, TypeText] = field(default_factory=dict[str, TypeText])
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    constants: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def attach(self, module: ir.Module) -> ir.Module:
         """Return the module with these descriptions as its only prose."""
@@ -52,33 +52,25 @@ class Descriptions:
         return replace(node, doc=ir.Doc(text=text), type=inner)
 
 
-class _Type(TypedDict, total=False):
-    doc: str
-    fields: dict[str, str]
+@dataclass(frozen=True, slots=True)
+class _Overrides:
+    types: Mapping[str, TypeText] = field(default_factory=dict[str, TypeText])
 
 
-class _Revision(TypedDict, total=False):
-    types: dict[str, _Type]
-
-
-class _File(_Revision, total=False):
-    fields: dict[str, str]
-    constants: dict[str, str]
-    revisions: dict[str, _Revision]
+@dataclass(frozen=True, slots=True)
+class _File(Descriptions):
+    revisions: Mapping[str, _Overrides] = field(default_factory=dict[str, _Overrides])
 
 
 @read_once
 def load_descriptions(folder: SchemaFolder, revision: str) -> Descriptions:
     """Return the descriptions of one revision. Raises `CodegenError` if the file cannot be read."""
-    data = folder.once(_file)
-    types = {
-        name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
-    }
-    for name, override in data.get("revisions", {}).get(revision, {}).get("types", {}).items():
+    file = folder.once(_file)
+    types = dict(file.types)
+    for name, override in file.revisions.get(revision, _Overrides()).types.items():
         shared = types.get(name, TypeText())
-        fields = {**shared.fields, **override.get("fields", {})}
-        types[name] = TypeText(override.get("doc", shared.doc), fields)
-    return Descriptions(types, data.get("fields", {}), data.get("constants", {}))
+        types[name] = TypeText(shared.doc if override.doc is None else override.doc, {**shared.fields, **override.fields})
+    return replace(file, types=types)
 
 
 def _file(folder: SchemaFolder) -> _File:

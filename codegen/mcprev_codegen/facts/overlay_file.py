@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NotRequired, TypedDict, cast
+from typing import Final, cast
 
 from mcprev_codegen.errors import SchemaError, together
 from mcprev_codegen.inputs import SchemaFolder, Table, age, is_date, is_dated, read_once
@@ -70,43 +70,45 @@ class Problems:
             yield f"a fact from the prose of {self.revision} is ignored, since the file contradicts it: {what}"
 
 
-class _Entry(TypedDict):
-    since: NotRequired[str]
-    until: NotRequired[str]
-    pointer: NotRequired[str]
-    pointers: NotRequired[list[str]]
+@dataclass(frozen=True, slots=True)
+class _Entry:
     expected: object
     new: object
     why: str
+    since: str | None = None
+    until: str | None = None
+    pointer: str | None = None
+    pointers: tuple[str, ...] = ()
 
 
-class _File(TypedDict, total=False):
-    entry: list[_Entry]
+@dataclass(frozen=True, slots=True)
+class _File:
+    entry: tuple[_Entry, ...] = ()
 
 
 @read_once
 def load_overlay(folder: SchemaFolder) -> tuple[OverlayEntry, ...]:
     """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
     table = folder.table(OVERLAY_FILE, _File)
-    return tuple(_entry(table, number, entry) for number, entry in enumerate(table.values.get("entry", [])))
+    return tuple(_entry(table, number, entry) for number, entry in enumerate(table.values.entry))
 
 
 def _entry(table: Table[_File], number: int, entry: _Entry) -> OverlayEntry:
     try:
-        json.dumps(entry, allow_nan=False)
+        json.dumps((entry.expected, entry.new), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise _fail(table, number, str(error)) from None
-    pointers = entry.get("pointers", [entry["pointer"]] if "pointer" in entry else [])
-    if not all(isinstance(entry["new"], str) or pointer.endswith("#default") for pointer in pointers):
+    pointers = entry.pointers or ((entry.pointer,) if entry.pointer is not None else ())
+    if not all(isinstance(entry.new, str) or pointer.endswith("#default") for pointer in pointers):
         raise _fail(table, number, "'new' must be a text")
     if not pointers:
         raise _fail(table, number, "this entry needs 'pointer' or 'pointers'")
-    since, until = entry.get("since"), entry.get("until")
-    expected, new = cast("Json", entry["expected"]), cast("Json", entry["new"])
-    return OverlayEntry(table, number, since, until, tuple(pointers), expected, new, entry["why"])
+    expected, new = cast("Json", entry.expected), cast("Json", entry.new)
+    return OverlayEntry(table, number, entry.since, entry.until, pointers, expected, new, entry.why)
 
 
 def _fail(table: Table[_File], number: int, message: str) -> SchemaError:
     """Return an error at the pointer of an entry."""
-    key = "pointers" if "pointers" in table.values.get("entry", [])[number] else "pointer"
-    return table.fail(message, "entry", number, key)
+    return table.fail(
+        message, "entry", number, "pointers" if table.values.entry[number].pointers else "pointer"
+    )

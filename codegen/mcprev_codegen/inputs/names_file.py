@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 from mcprev_codegen.inputs.folder import SchemaFolder, read_once
 from mcprev_codegen.inputs.tables import Table, read_table
@@ -16,16 +16,11 @@ from mcprev_codegen.python import PythonNames
 NAMES_FILE: Final = "names.toml"
 
 
-class _File(TypedDict, total=False):
-    types: dict[str, str]
-    members: dict[str, str]
-
-
 @read_once
 def load_names(folder: SchemaFolder) -> PythonNames:
     """Return the names of the schema folder; none if it has no such file. Raises `CodegenError` for an invalid one."""
     exists = (folder.path / NAMES_FILE).exists()
-    return _given(folder.table(NAMES_FILE, _File)) if exists else PythonNames()
+    return _given(folder.table(NAMES_FILE, PythonNames)) if exists else PythonNames()
 
 
 def with_names(
@@ -35,7 +30,7 @@ def with_names(
 
     Raises `CodegenError` for an invalid file, and for a name that the schema does not have.
     """
-    table = read_table(path, _File)
+    table = read_table(path, PythonNames)
     given = _given(table)
     for kind, own, known in (("types", given.types, types), ("members", given.members, members)):
         for name in own:
@@ -44,8 +39,7 @@ def with_names(
     return PythonNames({**names.types, **given.types}, {**names.members, **given.members})
 
 
-def _given(table: Table[_File]) -> PythonNames:
-    found = PythonNames(table.values.get("types", {}), table.values.get("members", {}))
-    if "type" in found.members:
+def _given(table: Table[PythonNames]) -> PythonNames:
+    if "type" in table.values.members:
         raise table.fail("'type' keeps its name, by which objects are told apart", "members", "type")
-    return found
+    return table.values

@@ -1,25 +1,16 @@
-"""Reads TOML files: of limited size, and with the expected kinds of values, which a `TypedDict` states."""
+"""Reads TOML files: of limited size, and with the expected kinds of values, which a dataclass states."""
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Final,
-    Generic,
-    NotRequired,
-    TypeVar,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from types import UnionType
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from mcprev_codegen.errors import InputError, SchemaError, at_line, cut, reason, together
 from mcprev_codegen.inputs.files import read_bounded
@@ -37,8 +28,11 @@ _SHOWN: Final = 20
 """The maximum number of errors that are raised for one file."""
 _WORDS: Final = {
     "missing": "is missing",
-    "extra_forbidden": "is an unknown key",
+    "unexpected_keyword_argument": "is an unknown key",
     "string_type": "must be a text",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a table",
+    "dataclass_type": "must be a table",
 }
 """What is wrong with a value, by the type of the validator's error."""
 
@@ -97,7 +91,7 @@ def _keys(text: str) -> list[str]:
 
 
 def read_table(path: Path, kind: type[T], read: Callable[[Path], bytes] = read_bounded) -> Table[T]:
-    """Return the values of a file, which are of a kind: a `TypedDict`, or a `dict` of tables.
+    """Return the values of a file, which are of a kind: a dataclass, or a `dict` of tables.
 
     Raises `InputError` if it is missing or no TOML, `CodegenError` with the places of all values of other kinds.
     """
@@ -107,19 +101,19 @@ def read_table(path: Path, kind: type[T], read: Callable[[Path], bytes] = read_b
         lines = text.split("\n")
         if len(data) > _LIMIT or max(map(len, lines)) > _LONGEST:
             raise InputError(f"{path}: more than {_LIMIT} bytes, or than {_LONGEST} characters on a line")
-        values = tomllib.loads(text)
+        values: dict[str, object] = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     except RecursionError:
         raise InputError(f"{path}: cannot be read: its values are nested too deep") from None
-    return _checked(Table(path, lines, values), kind)
+    return Table(path, lines, _checked(Table(path, lines, values), kind))
 
 
-def _checked(table: Table[dict[str, object]], kind: type[T]) -> Table[T]:
+def _checked(table: Table[dict[str, object]], kind: type[T]) -> T:
     from pydantic_core import ValidationError
 
     try:
-        _validator(cast("Hashable", kind)).validate_python(table.values)
+        return cast("T", _validator(cast("Hashable", kind)).validate_python(table.values))
     except ValidationError as invalid:
         errors: list[SchemaError] = []
         for error in invalid.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]:
@@ -127,7 +121,6 @@ def _checked(table: Table[dict[str, object]], kind: type[T]) -> Table[T]:
             words = _WORDS.get(error["type"], error["msg"].lower())
             errors.append(table.fail(f"'{cut(place)}' {words}", *error["loc"]))
         raise together(errors) from None
-    return cast("Table[T]", table)
 
 
 @cache
@@ -135,31 +128,54 @@ def _validator(kind: Hashable) -> SchemaValidator:
     """Return a validator; that of the core, since `pydantic` itself takes longer to import than a file to read."""
     from pydantic_core import SchemaValidator
 
-    return SchemaValidator(_schema(kind), {"strict": True})
+    return SchemaValidator(_schema(kind))
 
 
 def _schema(kind: object) -> CoreSchema:
-    """Return the schema of a `TypedDict` without further keys, of a `dict`, `list` or `str`, or of any value (`object`)."""
-    if is_typeddict(kind):
-        total: frozenset[str] = getattr(kind, "__required_keys__", frozenset[str]())
-        hints = get_type_hints(kind, include_extras=True).items()
-        return {
-            "type": "typed-dict",
-            "fields": {
-                name: {
-                    "type": "typed-dict-field",
-                    "schema": _schema(get_args(hint)[0] if get_origin(hint) is NotRequired else hint),
-                    "required": name in total and get_origin(hint) is not NotRequired,
-                }
-                for name, hint in hints
-            },
-            "extra_behavior": "forbid",
-        }
-    if get_origin(kind) is dict:
-        return {"type": "dict", "values_schema": _schema(get_args(kind)[1])}
-    if get_origin(kind) is list:
-        return {"type": "list", "items_schema": _schema(get_args(kind)[0])}
+    """Return the schema of a dataclass or named tuple, an enum, a mapping, a tuple, a text, or any value (`object`)."""
+    from pydantic_core import core_schema
+
+    parts = [_schema(part) for part in get_args(kind) if part is not Ellipsis and part is not type(None)]
+    origin = get_origin(kind)
+    if origin in (dict, Mapping):
+        return core_schema.dict_schema(*parts)
+    if origin is tuple:
+        return core_schema.tuple_schema(parts, variadic_item_index=0)
+    if origin is UnionType:  # with None, for a key that may be missing
+        return parts[0]
     if kind is str:
-        return {"type": "str"}
+        return core_schema.str_schema(strict=True)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass_schema(kind)
+    make: Callable[[object], object] | None = getattr(kind, "_make", None)
+    if make is not None:  # of a named tuple
+        items = [_schema(hint) for hint in get_type_hints(kind).values()]
+        return core_schema.no_info_after_validator_function(make, core_schema.tuple_schema(items))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return core_schema.enum_schema(kind, [*kind], sub_type="str")
     assert kind is object, f"{kind} is a kind of value that no file has"
-    return {"type": "any"}
+    return core_schema.any_schema()
+
+
+def _dataclass_schema(kind: type) -> CoreSchema:
+    from pydantic_core import core_schema
+
+    hints, members = get_type_hints(kind), fields(kind)
+    stated = [
+        core_schema.dataclass_field(member.name, _with_default(_schema(hints[member.name]), member))
+        for member in members
+    ]
+    arguments = core_schema.dataclass_args_schema(kind.__name__, stated, extra_behavior="forbid")
+    return core_schema.dataclass_schema(kind, arguments, [member.name for member in members], slots=True)
+
+
+def _with_default(schema: CoreSchema, member: Field[object]) -> CoreSchema:
+    from pydantic_core import core_schema
+
+    if member.default_factory is not MISSING:
+        return core_schema.with_default_schema(schema, default_factory=member.default_factory)
+    return (
+        schema
+        if member.default is MISSING
+        else core_schema.with_default_schema(schema, default=member.default)
+    )

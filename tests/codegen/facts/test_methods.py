@@ -7,6 +7,7 @@ The expected rows are written by hand from the specification. `>` is client to s
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -353,8 +354,8 @@ def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_wh
 
 
 def entry_for(pointer: str, expected: str, new: str) -> OverlayEntry:
-    values = {"pointer": pointer, "expected": expected, "new": new, "why": "w"}
-    table: Table[Any] = Table(Path("overlay.toml"), ["pointer"], {"entry": [values]})
+    values = SimpleNamespace(entry=[SimpleNamespace(pointers=())])
+    table: Table[Any] = Table(Path("overlay.toml"), ["pointer"], values)
     return OverlayEntry(table, 0, None, None, (pointer,), expected, new, "w")
 
 

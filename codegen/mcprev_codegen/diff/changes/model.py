@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcprev_codegen.facts import Side
 from mcprev_codegen.ir import Span
@@ -51,8 +51,7 @@ class Effect(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A verdict and its reason."""
 
     verdict: Verdict

@@ -9,17 +9,16 @@ revisions are swapped, as `rule:case`. `effect` is the effect on the set of acce
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
-from mcprev_codegen.diff.changes.model import Effect, Judgement, Level, Verdict
+from mcprev_codegen.diff.changes.model import Effect, Judgement, Level
 from mcprev_codegen.inputs import read_table
 
 FOLDER: Final = "rules"
-FILES: Final = ("methods", "types", "members", "values", "constants", "documentation")
-OVERRIDES: Final = "overrides"
+FILES: Final = ("methods", "types", "members", "values", "constants", "documentation", "overrides")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,17 @@ class Rule:
     kind: str
     action: str
     headline: str
-    cases: Mapping[str, Case]
+    case: tuple[Case, ...]
+
+    @property
+    def cases(self) -> Mapping[str, Case]:
+        """The cases by name."""
+        return {case.name: case for case in self.case}
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """The levels of the cases, without duplicates."""
-        return tuple(dict.fromkeys(case.level for case in self.cases.values()))
+        return tuple(dict.fromkeys(case.level for case in self.case))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,58 +63,16 @@ class RuleTable:
     overrides: Mapping[str, str]
 
 
-class _CaseTable(TypedDict):
-    name: str
-    level: str
-    effect: str
-    mirror: str
-    old_to_new: list[str]
-    new_to_old: list[str]
-
-
-class _RuleTable(TypedDict):
-    id: str
-    kind: str
-    action: str
-    headline: str
-    case: list[_CaseTable]
-
-
-class _File(TypedDict):
-    rule: list[_RuleTable]
-
-
-class _Overrides(TypedDict):
-    overrides: dict[str, str]
+@dataclass(frozen=True, slots=True)
+class _File:
+    rule: tuple[Rule, ...] = ()
+    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @cache
 def table() -> RuleTable:
     """Return the rule table, which is read once."""
     folder = Path(__file__).with_name(FOLDER)
-    rules = [
-        _rule(entry) for name in FILES for entry in read_table(folder / f"{name}.toml", _File).values["rule"]
-    ]
-    overrides = read_table(folder / f"{OVERRIDES}.toml", _Overrides).values["overrides"]
-    return RuleTable({rule.id: rule for rule in rules}, overrides)
-
-
-def _rule(entry: _RuleTable) -> Rule:
-    cases = {case["name"]: _case(case) for case in entry["case"]}
-    return Rule(entry["id"], entry["kind"], entry["action"], entry["headline"], cases)
-
-
-def _case(entry: _CaseTable) -> Case:
-    return Case(
-        name=entry["name"],
-        level=Level(entry["level"]),
-        effect=Effect(entry["effect"]),
-        mirror=entry["mirror"],
-        old_to_new=_judgement(entry["old_to_new"]),
-        new_to_old=_judgement(entry["new_to_old"]),
-    )
-
-
-def _judgement(entry: list[str]) -> Judgement:
-    verdict, reason = entry
-    return Judgement(Verdict(verdict), reason)
+    files = [read_table(folder / f"{name}.toml", _File).values for name in FILES]
+    rules = {rule.id: rule for file in files for rule in file.rule}
+    return RuleTable(rules, {key: reason for file in files for key, reason in file.overrides.items()})

@@ -9,10 +9,10 @@ reason = "Our servers send it since May."
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, NotRequired, TypedDict
+from typing import Final
 
 from mcprev_codegen.diff.changes import Change, Ignored, Report, table
 from mcprev_codegen.inputs import Table, read_table
@@ -43,34 +43,29 @@ class IgnoreEntry:
         )
 
 
-class _Entry(TypedDict):
-    reason: str
-    rule: NotRequired[str]
-    path: NotRequired[str]
-    fingerprint: NotRequired[str]
-
-
-class _File(TypedDict, total=False):
-    ignore: list[_Entry]
+@dataclass(frozen=True, slots=True)
+class _File:
+    ignore: tuple[IgnoreEntry, ...] = ()
 
 
 def read_ignores(path: Path) -> tuple[IgnoreEntry, ...]:
     """Return the entries of an ignore file. Raises `CodegenError`, which names the entry, if one is invalid."""
     file = read_table(path, _File)
-    return tuple(_entry(file, number, entry) for number, entry in enumerate(file.values.get("ignore", [])))
+    for number, entry in enumerate(file.values.ignore):
+        _check(file, number, entry)
+    return file.values.ignore
 
 
-def _entry(file: Table[_File], number: int, entry: _Entry) -> IgnoreEntry:
+def _check(file: Table[_File], number: int, entry: IgnoreEntry) -> None:
+    given = {name: value for name, value in asdict(entry).items() if value is not None}
     place = ("ignore", number)
-    if empty := [name for name, value in entry.items() if not str(value).strip()]:
+    if empty := [name for name, value in given.items() if not value.strip()]:
         raise file.fail(f"'ignore.{empty[0]}' must be a text", *place, empty[0])
-    if not entry.keys() & set(_SELECTORS):
+    if not given.keys() & set(_SELECTORS):
         raise file.fail(f"one of {', '.join(_SELECTORS)} is missing", *place)
-    if "rule" in entry and entry["rule"] not in table().rules:
-        message = f"unknown rule '{entry['rule']}'; `mcprev diff --rules` lists the rules"
+    if entry.rule not in (None, *table().rules):
+        message = f"unknown rule '{entry.rule}'; `mcprev diff --rules` lists the rules"
         raise file.fail(message, *place, "rule")
-    reason = " ".join(entry["reason"].split())
-    return IgnoreEntry(reason, entry.get("rule"), entry.get("path"), entry.get("fingerprint"))
 
 
 def ignore(report: Report, entries: Sequence[IgnoreEntry], source: str) -> Report:
@@ -80,7 +75,9 @@ def ignore(report: Report, entries: Sequence[IgnoreEntry], source: str) -> Repor
     return replace(
         report,
         changes=tuple(change for change, entry in found if entry is None),
-        ignored=tuple(Ignored(change, entry.reason) for change, entry in found if entry is not None),
+        ignored=tuple(
+            Ignored(change, " ".join(entry.reason.split())) for change, entry in found if entry is not None
+        ),
         notes=(
             *report.notes,
             *(f"{source}: no change matches ({entry}); delete this entry" for entry in unused),
