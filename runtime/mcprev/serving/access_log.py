@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
-    from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.http_app import HttpApp
     from mcprev.transports.http.server.request import Fields, HttpRequest
 
 access: Final = logging.getLogger("mcprev.access")
 
 
-def log_access(app: AsgiApp) -> None:
+def log_access(app: HttpApp) -> None:
     """Log each request of an app when its response begins, with the milliseconds until then."""
     serve = app.serve
 

@@ -27,7 +27,7 @@ from mcprev.transports.http.security import is_loopback
 if TYPE_CHECKING:
     from mcprev.serving.uvicorn_server import HttpServer
     from mcprev.serving.worker import SupervisedWorker
-    from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.http_app import HttpApp
 
 STOP: Final = 5
 """Seconds that clients have to read responses after the server has stopped."""
@@ -35,12 +35,12 @@ BACKLOG: Final = 2048
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-def run_http(app: AsgiApp, host: str, port: int) -> None:
+def run_http(app: HttpApp, host: str, port: int) -> None:
     """Serve until the process receives a signal to stop."""
     _run(_server(app), lambda: bind(host, port), None)
 
 
-def run_worker(app: AsgiApp, worker: SupervisedWorker, answers: Callable[[], Awaitable[bool]]) -> None:
+def run_worker(app: HttpApp, worker: SupervisedWorker, answers: Callable[[], Awaitable[bool]]) -> None:
     """Serve as a worker until the process receives a signal to stop, or its supervisor has gone.
 
     The worker is ready when the server listens and `answers` returns True.
@@ -73,7 +73,7 @@ async def _serve_alone(
 
 
 async def serve_http(
-    app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None
+    app: HttpApp, host: str, port: int, *, ready: Callable[[int], object] | None = None
 ) -> None:
     """Serve in a running event loop; `ready` is called with the port when the server listens."""
     server = _server(app)
@@ -100,15 +100,20 @@ async def _serve(
 
 
 def report(
-    app: AsgiApp, listening: socket.socket, *, alone: bool, worker: SupervisedWorker | None = None
+    app: HttpApp, listening: socket.socket, *, alone: bool, worker: SupervisedWorker | None = None
 ) -> None:
     """Log where the server listens and whom it lets in; `alone` in the process, print what nothing would log.
 
-    Of several workers, one does so for all.
+    Of several workers, one does so for all. An app of another kind than MCP says itself whom it lets in.
     """
+    from mcprev.transports.http.server.asgi import AsgiApp
+
     host, port = listening.getsockname()[:2]
     settings = app.settings
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if not isinstance(app, AsgiApp):
+        _logger.info("listening at %s", where)
+        return
     sse = "".join(f", {where}{path}" for path in settings.sse_paths[:1])
     names = ", ".join(revision.name for revision in app.server.identity.revisions)
     by = (
@@ -157,7 +162,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(app: AsgiApp, worker: SupervisedWorker | None = None) -> HttpServer:
+def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
     if find_spec("uvicorn") is None:
         raise MissingExtra("serving over HTTP", "uvicorn", "http")
     import uvicorn

@@ -23,8 +23,8 @@ from mcprev.serving.accepting import BATCH, SHARED_BATCH, Acceptor, connection_l
 
 if TYPE_CHECKING:
     from mcprev.serving.worker import SupervisedWorker
-    from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.http11_server import Http11Server
+    from mcprev.transports.http.server.http_app import HttpApp
 
 POLL: Final = 0.1
 """Seconds between two checks for a second signal, which stops the server at once."""
@@ -36,12 +36,12 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        app: AsgiApp,
+        app: HttpApp,
         front: Http11Server | None,
         worker: SupervisedWorker | None = None,
     ) -> None:
         super().__init__(config)
-        self.app: AsgiApp = app
+        self.app: HttpApp = app
         self.worker = worker
         """The process as one of several workers; None if it is the only one."""
         self._front = front

@@ -12,21 +12,24 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from mcprev.callbacks import call_within
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
-from mcprev.transports.http.security import OriginPolicy, too_many_headers
-from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone, too_much
+from mcprev.transports.http.security import OriginPolicy
+from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped, unavailable
+from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
-from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
+from mcprev.transports.http.server.request import HttpRequest, Receive, Scope, Send
 from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
 from mcprev.transports.http.server.sessions import Sessions
 from mcprev.transports.http.server.stop_signal import on_stop
-from mcprev.wire.headers import SESSION_ID_KEY, Headers
+from mcprev.wire.headers import SESSION_ID_KEY
 from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-class AsgiApp:
+class AsgiApp(HttpApp):
     """A server as an ASGI app, for any ASGI server or to be mounted in another app; see `Server.asgi`."""
 
     def __init__(
@@ -45,12 +48,10 @@ class AsgiApp:
         routes: NoRoutes | None = None,
         make_sessions: Callable[..., Sessions] = Sessions,
     ) -> None:
+        super().__init__(settings)
         self._make_sessions = make_sessions
         self.server = server
-        self.settings = settings
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
-        self.budget: BodyBudget = BodyBudget(settings.max_bodies)
-        """The memory of all request bodies."""
         self._auth = settings.auth
         self._routes = routes or NoRoutes()
         self._endpoint = Endpoint(
@@ -65,6 +66,7 @@ class AsgiApp:
         self._stopping: asyncio.Task[None] | None = None
         self._closed = self._draining = False
 
+    @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the lifespan of the app."""
         kind = scope["type"]
@@ -72,13 +74,7 @@ class AsgiApp:
             if not self._watching:
                 self._watching = True
                 on_stop(self._stop_signalled)
-            pairs = scope["headers"]
-            http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
-            too_many = too_many_headers(pairs, self.settings.max_headers)
-            if too_many is None:
-                await self.serve(http_request)
-            else:
-                await http_request.refuse(too_many)
+            await super().__call__(scope, receive, send)
         elif kind == "lifespan":
             await self._lifespan(receive, send)
         elif kind == "websocket":
@@ -101,16 +97,19 @@ class AsgiApp:
             if message["type"] == "lifespan.shutdown":
                 return
 
+    @override
     async def start(self) -> None:
         """Enter the lifespan of the server, if it has one that does not run yet. Raises what it raises."""
         if self.server.lifespan is not None:
             await self.server.lifespan.hold(self)
 
+    @override
     async def stop(self) -> None:
         """Leave the lifespan of the server, if nobody else needs it."""
         if self.server.lifespan is not None:
             await self.server.lifespan.release(self)
 
+    @override
     def leave(self) -> bool:
         """Be ready no more: end streams that wait for nothing and refuse new ones. Calls are served until `aclose`.
 
@@ -122,6 +121,7 @@ class AsgiApp:
         dispatcher.leave()
         return dispatcher.is_replaceable
 
+    @override
     async def aclose(self, *, linger: float = LINGER) -> None:
         """End all sessions and streams, and answer further requests with 503.
 
@@ -141,6 +141,7 @@ class AsgiApp:
         if self._stopping is None or self._stopping.done():
             self._stopping = asyncio.create_task(self.aclose(linger=self.settings.drain))
 
+    @override
     def fail_requests(self) -> None:
         """Answer all calls in progress with an error, because the server stops at once."""
         if self._dispatcher is not None:
@@ -157,6 +158,7 @@ class AsgiApp:
 
     # -- a request -----------------------------------------------------------------------------------------
 
+    @override
     async def serve(self, http_request: HttpRequest) -> None:
         """Serve one request of any HTTP server; its headers are within their limit."""
         try:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from uvicorn import Config
     from uvicorn.server import ServerState
 
-    from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.http_app import HttpApp
 
 KEEP_ALIVE: Final = 60
 """Seconds from a response to the next complete head."""
@@ -67,7 +67,7 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 class Http11Server:
     """The state that all connections to one app share."""
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: HttpApp) -> None:
         self.app = app
         self.target: bytes = app.settings.path.encode()
         self.path: str = app.settings.path
