@@ -29,6 +29,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "serve": ("mcprev.cli.serve", _NOTHING),
     "bridge": ("mcprev.cli.bridge", _NOTHING),
     "inspect": ("mcprev.cli.inspect_", _NOTHING),
+    "dev": ("mcprev.cli.dev", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
@@ -112,4 +113,4 @@ def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> clic
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
-    """Speak every revision of the Model Context Protocol: show, compare, generate, serve, bridge, inspect, validate."""
+    """Speak every revision of the Model Context Protocol: show, compare, generate, serve, bridge, inspect, dev, validate."""

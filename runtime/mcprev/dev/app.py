@@ -1,0 +1,270 @@
+"""The HTTP side of `mcprev dev`: who may ask, the files of the page, and the event stream (SEC-3, SEC-6).
+
+Only this machine can connect, because the server listens at loopback. `Host` and `Origin` must be those of the page, so
+that no other page and no rebound name gets an answer. Requests to `/api/` need the token, which is part of the URL that
+was printed: behind `#`, so that no server, log or referrer sees it. The headers of all responses forbid scripts, styles and
+frames from elsewhere, and HTML made by scripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from typing_extensions import override
+
+from mcprev.core.limits import LINGER
+from mcprev.dev.api import Answer, Api, Refusal
+from mcprev.dev.channels import BATCH, STREAMS, Reader, frame, to_json
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.server.body_budget import ClientGone
+from mcprev.transports.http.server.http_app import HttpApp
+from mcprev.transports.http.server.options import HttpSettings
+
+if TYPE_CHECKING:
+    from mcprev.dev.inspector import Inspector
+    from mcprev.transports.http.server.request import HttpRequest
+
+BODY: Final = 128 * 1024 * 1024
+"""The maximum size of a request body, such as a saved session, in bytes."""
+BODIES: Final = 1024 * 1024 * 1024
+CONNECTIONS: Final = 128
+QUERY: Final = 8 * 1024
+KEEP_ALIVE: Final = 15.0
+"""Seconds after which a silent stream gets a comment."""
+CHUNK: Final = 256 * 1024
+"""The bytes of a response that are written at once."""
+TYPES: Final = {
+    "html": b"text/html; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "mjs": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+    "png": b"image/png",
+    "ico": b"image/x-icon",
+    "json": b"application/json",
+    "txt": b"text/plain; charset=utf-8",
+}
+"""The content type of each kind of file of the page; files of other kinds are not served."""
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src data: blob:; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+SAFE: Final = (
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""The headers of every response."""
+_JSON: Final = (b"content-type", b"application/json")
+_PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_DEPTH: Final = 4
+_API: Final = "/api/"
+_logger: Final = logging.getLogger("mcprev.dev")
+
+
+class DevApp(HttpApp):
+    """Serves one session to the pages that have its token."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__(
+            HttpSettings(
+                path="/",
+                max_body=BODY,
+                max_bodies=BODIES,
+                max_connections=CONNECTIONS,
+                drain=LINGER,
+                leave=0.0,
+            )
+        )
+        self.inspector = inspector
+        self.token: str = secrets.token_urlsafe(32)
+        """What a page needs: 256 random bits."""
+        self._api = Api(inspector)
+        self._hosts: frozenset[str] = frozenset()
+        self._closed = False
+
+    def listens(self, port: int) -> str:
+        """Note the port, and return the URL of the page."""
+        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        return f"http://127.0.0.1:{port}/#token={self.token}"
+
+    @override
+    async def start(self) -> None:
+        await self.inspector.start()
+
+    @override
+    async def stop(self) -> None:
+        await self.inspector.aclose()
+
+    @override
+    async def aclose(self, *, linger: float = LINGER) -> None:
+        self._closed = True
+        self.inspector.channels.close()
+
+    @override
+    async def serve(self, http_request: HttpRequest) -> None:
+        try:
+            await self._serve(http_request)
+        except Refusal as refusal:
+            await self._refuse(http_request, refusal)
+        except (ClientGone, OSError) as error:
+            _logger.debug("the page is gone: %s", error)
+        except Exception:
+            _logger.exception("a request of the page failed")
+            await self._refuse(http_request, Refusal(500, "mcprev dev failed; its log says why"))
+
+    async def _serve(self, http_request: HttpRequest) -> None:
+        self._check(http_request)
+        path = http_request.path
+        if not path.startswith(_API):
+            await self._serve_file(http_request, path)
+            return
+        self._check_token(http_request)
+        query = http_request.scope.get("query_string", b"")[:QUERY].decode("latin-1")
+        options = dict(parse_qsl(query, keep_blank_values=True, errors="replace"))
+        name = path.removeprefix(_API)
+        if name == "stream" and http_request.verb == "GET":
+            await self._stream(http_request, options.get("since", "1"))
+            return
+        body = b""
+        if http_request.verb == "POST":
+            kind = (http_request.headers.text(b"content-type") or "").partition(";")[0].strip().lower()
+            if kind not in ("application/json", "application/jsonl"):
+                raise Refusal(415, "send JSON, with the header Content-Type: application/json")
+            body = await self._read(http_request)
+        answer = await self._api.serve(http_request.verb, name, options, body)
+        await self._send(http_request, answer)
+
+    # -- who may ask ---------------------------------------------------------------------------------------
+
+    def _check(self, http_request: HttpRequest) -> None:
+        """Raise `Refusal` for a request of another page, or to another name than the page has."""
+        headers = http_request.headers
+        if self._closed:
+            raise Refusal(503, "mcprev dev is ending")
+        if headers.text(b"host") not in self._hosts:
+            raise Refusal(403, "the Host of the request is not that of the page")
+        origin = headers.text(b"origin")
+        if origin is not None and origin.removeprefix("http://") not in self._hosts:
+            raise Refusal(403, "the Origin of the request is not that of the page")
+
+    def _check_token(self, http_request: HttpRequest) -> None:
+        """Raise `Refusal` for a request without the token, or from another site."""
+        headers = http_request.headers
+        site = headers.text(b"sec-fetch-site")
+        if site not in (None, "same-origin"):
+            raise Refusal(403, "the request comes from another site")
+        scheme, _, token = (headers.text(b"authorization") or "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
+            raise Refusal(401, "the token is missing or wrong: open the URL that `mcprev dev` printed")
+
+    # -- responses -----------------------------------------------------------------------------------------
+
+    async def _read(self, http_request: HttpRequest) -> bytes:
+        if http_request.ready:
+            return http_request.take()
+        try:
+            async with asyncio.timeout(self.settings.body_timeout):
+                body = await http_request.read(self.settings.max_body, self.budget)
+        except TimeoutError:
+            raise Refusal(408, "the body did not arrive in time") from None
+        if isinstance(body, HttpError):
+            raise Refusal(body.status, f"the body is too large: at most {self.settings.max_body} bytes")
+        return body
+
+    async def _refuse(self, http_request: HttpRequest, refusal: Refusal) -> None:
+        with suppress(OSError):
+            await http_request.answer(refusal.status, (_JSON, *SAFE), to_json(refusal.document()).encode())
+
+    async def _send(self, http_request: HttpRequest, answer: Answer) -> None:
+        fields = [(b"content-type", answer.type), *SAFE]
+        if answer.file_name is not None:
+            fields.append((b"content-disposition", b'attachment; filename="%b"' % answer.file_name))
+        if answer.parts is None:
+            await http_request.answer(200, tuple(fields), answer.body)
+            return
+        await http_request.begin(200, tuple(fields), b"")
+        for part in answer.parts:
+            if part:
+                await http_request.write(part)
+                await asyncio.sleep(0)
+        await http_request.end()
+
+    async def _serve_file(self, http_request: HttpRequest, path: str) -> None:
+        """Send a file of the page; the path is a name out of those in the package."""
+        if http_request.verb not in ("GET", "HEAD"):
+            raise Refusal(405, "the page is read with GET")
+        parts = ["index.html"] if path == "/" else path.removeprefix("/page/").split("/")
+        known = path == "/" or path.startswith("/page/")
+        kind = TYPES.get(parts[-1].rpartition(".")[2])
+        if not known or kind is None or len(parts) > _DEPTH or not all(map(_PART.fullmatch, parts)):
+            raise Refusal(404, "there is nothing at this path")
+        file = files("mcprev.dev").joinpath("page", *parts)
+        if not file.is_file():
+            raise Refusal(404, "there is nothing at this path")
+        body = b"" if http_request.verb == "HEAD" else file.read_bytes()
+        await http_request.answer(200, ((b"content-type", kind), *SAFE), body)
+
+    # -- the stream ----------------------------------------------------------------------------------------
+
+    async def _stream(self, http_request: HttpRequest, since: str) -> None:
+        """Send what happens until the page is gone or the session ends."""
+        inspector, channels = self.inspector, self.inspector.channels
+        if len(channels.readers) >= STREAMS:
+            raise Refusal(429, f"{STREAMS} pages are open; close one of them first")
+        reader = Reader(int(since) if since.isdecimal() and len(since) < 16 else 1)
+        channels.readers.add(reader)
+
+        def gone() -> None:
+            reader.closed = True
+            reader.news.set()
+
+        try:
+            await http_request.begin(200, ((b"content-type", b"text/event-stream"), *SAFE), b"")
+            http_request.watch(gone)
+            hello = frame("hello", inspector.hello()) + frame("target", inspector.target())
+            await http_request.write(hello)
+            while not reader.closed:
+                reader.news.clear()
+                await self._write_news(reader, http_request.write)
+                if reader.since < inspector.log.next or reader.states or reader.lines:
+                    continue
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE):
+                        await reader.news.wait()
+                except TimeoutError:
+                    await http_request.write(b":\n\n")
+            await http_request.end()
+        finally:
+            channels.readers.discard(reader)
+            http_request.unwatch()
+
+    async def _write_news(self, reader: Reader, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Write the next events, and the states and lines that wait: the events first, which the others refer to."""
+        events = self.inspector.log.since(reader.since, BATCH)
+        states, reader.states = reader.states, {}
+        lines = list(reader.lines)
+        reader.lines.clear()
+        data = b""
+        if events:
+            reader.since = events[-1].n + 1
+            data = frame("wire", {"events": [event.summary() for event in events]})
+        for (channel, _), value in states.items():
+            data += frame(channel, value)
+        for channel, value in lines:
+            data += frame(channel, value)
+        for at in range(0, len(data), CHUNK):
+            await write(data[at : at + CHUNK])

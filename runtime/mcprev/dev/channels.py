@@ -1,0 +1,83 @@
+"""What the page is told: channels of states, of which a slow reader gets the newest, and of lines, of which it gets the last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from typing import Final, cast
+
+from mcprev.errors import Json
+
+LINES: Final = 1000
+"""How many log lines wait for a slow reader."""
+STREAMS: Final = 16
+"""How many streams are open at once."""
+BATCH: Final = 200
+"""How many summaries of events are sent at once."""
+
+
+def to_json(value: Json) -> str:
+    """Return JSON text that every reader accepts: escaped, and with null for a number that JSON has not."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"))
+
+
+def _finite(value: Json) -> Json:
+    found: object = value
+    if isinstance(found, dict):
+        return {name: _finite(item) for name, item in cast("dict[str, Json]", found).items()}
+    if isinstance(found, list):
+        return [_finite(item) for item in cast("list[object]", found)]
+    return None if isinstance(found, float) and (found != found or abs(found) == float("inf")) else value
+
+
+class Reader:
+    """One stream to a page."""
+
+    def __init__(self, since: int) -> None:
+        self.since: int = since
+        """The number of the next event to send."""
+        self.states: dict[tuple[str, str], Json] = {}
+        """The newest state of each subject that was not sent yet."""
+        self.lines: deque[tuple[str, Json]] = deque(maxlen=LINES)
+        self.news: asyncio.Event = asyncio.Event()
+        self.closed = False
+
+
+class Channels:
+    """The open streams."""
+
+    def __init__(self) -> None:
+        self.readers: set[Reader] = set()
+
+    def state(self, channel: str, key: str, value: Json) -> None:
+        """Tell the newest state of a subject."""
+        for reader in self.readers:
+            reader.states.pop((channel, key), None)
+            reader.states[channel, key] = value
+            reader.news.set()
+
+    def line(self, channel: str, value: Json) -> None:
+        """Tell a line."""
+        for reader in self.readers:
+            reader.lines.append((channel, value))
+            reader.news.set()
+
+    def wake(self) -> None:
+        """Tell that there are new events."""
+        for reader in self.readers:
+            reader.news.set()
+
+    def close(self) -> None:
+        """End all streams."""
+        for reader in self.readers:
+            reader.closed = True
+            reader.news.set()
+
+
+def frame(channel: str, value: Json) -> bytes:
+    """Return an event of the stream; channels are names of this program."""
+    return f"event: {channel}\ndata: {to_json(value)}\n\n".encode()

@@ -1,0 +1,420 @@
+"""The events of a session in the order of the wire: what each message is, and what it belongs to.
+
+An event is a message, a line of stderr, a request without a message, or the begin or end of a connection. Requests are
+kept by connection, direction and id until they are answered, so that a response knows its method and its revision.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from mcprev.dev.spool import Spool
+from mcprev.errors import Json
+from mcprev.revisions import ALL, Revision, by_version
+from mcprev.wire.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    parse,
+)
+from mcprev.wire.meta_keys import VERSION
+from mcprev_types import Direction
+
+EVENTS: Final = 200_000
+"""How many events are kept; the oldest are dropped."""
+PENDING: Final = 10_000
+"""How many unanswered requests, and progress tokens, of one connection are kept."""
+CONNECTIONS: Final = 200
+"""How many connections are remembered."""
+LABEL: Final = 120
+"""The maximum length of a label, in characters."""
+NAME: Final = 200
+"""The maximum length of a method or an id in a summary, in characters."""
+INITIALIZE: Final = "initialize"
+PROGRESS: Final = "notifications/progress"
+CANCELLED: Final = "notifications/cancelled"
+OUT: Final = "out"
+"""The direction from the client to the server."""
+IN: Final = "in"
+DIRECTIONS: Final = {OUT: Direction.CLIENT_TO_SERVER, IN: Direction.SERVER_TO_CLIENT}
+Pairs: TypeAlias = "Sequence[tuple[str, str]]"
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One HTTP request with its response, shared by the events that it carries."""
+
+    n: int
+    verb: str
+    url: str
+    sent: Pairs = ()
+    """The headers of the request."""
+    status: int | None = None
+    reason: str = ""
+    received: Pairs = ()
+    """The headers of the response."""
+    answered: float | None = None
+    """When the response began, in seconds since the session began."""
+    call: str | None = None
+    """The call of the page whose request this carries."""
+
+    @property
+    def path(self) -> str:
+        """The path of the URL, without its query."""
+        return urlsplit(self.url).path[:NAME] or "/"
+
+    def summary(self) -> dict[str, Json]:
+        """Return the exchange as the page lists it."""
+        return {
+            "n": self.n, "verb": self.verb, "path": self.path, "status": self.status, "answered": self.answered,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Event:
+    """One event; the body of a message is in the spool, under the same number."""
+
+    n: int
+    at: float
+    """Seconds since the session began."""
+    kind: str
+    dir: str
+    conn: str
+    size: int = 0
+    exchange: Exchange | None = None
+    event_id: str | None = None
+    event_name: str | None = None
+    method: str | None = None
+    """The method of a message, or of the request that a response answers."""
+    shape: str = ""
+    """`request`, `notification`, `result`, `error` or `batch`."""
+    id: RequestId | None = None
+    answers: int | None = None
+    """The number of the request that a response answers, or that a notification is about."""
+    answered: int | None = None
+    """The number of the response to a request."""
+    call: str | None = None
+    own: bool = False
+    revision: str | None = None
+    problems: int | None = None
+    label: str = ""
+
+    def summary(self) -> dict[str, Json]:
+        """Return the event as the page lists it."""
+        found: dict[str, Json] = {
+            "n": self.n, "at": round(self.at, 6), "kind": self.kind, "dir": self.dir, "conn": self.conn,
+            "size": self.size, "own": self.own, "problems": self.problems, "label": self.label,
+        }  # fmt: skip
+        exchange = self.exchange
+        if exchange is not None:
+            found["exchange"] = exchange.summary()
+        more: Mapping[str, Json] = {
+            "event_id": self.event_id, "event_name": self.event_name, "method": self.method,
+            "shape": self.shape or None, "id": _short(self.id), "answers": self.answers, "call": self.call,
+            "revision": self.revision,
+        }  # fmt: skip
+        found.update((name, value) for name, value in more.items() if value is not None)
+        return found
+
+
+@dataclass(slots=True)
+class _Connection:
+    """What is known about one connection."""
+
+    revision: Revision | None = None
+    pending: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
+    tokens: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
+    """The requests of both directions by their progress token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What reached the wire, for a new event."""
+
+    kind: str
+    dir: str
+    conn: str
+    data: bytes = b""
+    exchange: Exchange | None = None
+    event_id: str | None = None
+    event_name: str | None = None
+    at: float | None = None
+    """Seconds since the session began; None: now."""
+    own: bool = False
+    call: str | None = None
+
+
+Observer: TypeAlias = Callable[[Event, "Message | None"], None]
+"""Is told of each new event, and the message in it."""
+Owner: TypeAlias = Callable[[str, RequestId], "str | None"]
+"""Returns the call that sent a request, by its connection and id; None for traffic of this program itself."""
+
+
+class EventLog:
+    """The events of a session, within bounds."""
+
+    def __init__(self, spool: Spool | None = None, most: int = EVENTS) -> None:
+        self._spool = spool or Spool()
+        self._events: deque[Event] = deque(maxlen=most)
+        self._connections: dict[str, _Connection] = {}
+        self._began = time.monotonic()
+        self.began: float = time.time()
+        """When the session began, in seconds since 1970."""
+        self.next: int = 1
+        """The number of the next event."""
+        self.observers: list[Observer] = []
+        self.changed: list[Callable[[], None]] = []
+        """Called after each new event."""
+        self.owner: Owner = lambda _conn, _id: None
+        self.only_call: Callable[[], str | None] = lambda: None
+        """Returns the call of the page that is open, if there is one alone: the server's requests are about it."""
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is kept; `next` if there is none."""
+        return self.next - len(self._events)
+
+    def now(self) -> float:
+        """Return the seconds since the session began."""
+        return time.monotonic() - self._began
+
+    def get(self, number: int) -> Event | None:
+        """Return an event; None if there is none, or no longer."""
+        at = number - self.first
+        return self._events[at] if 0 <= at < len(self._events) else None
+
+    def since(self, number: int, most: int) -> list[Event]:
+        """Return at most that many events from a number on."""
+        start = max(number - self.first, 0)
+        stop = min(start + most, len(self._events))
+        return [self._events[at] for at in range(start, stop)]
+
+    def all(self) -> Iterator[Event]:
+        """Iterate over the events, oldest first; events that come meanwhile are left out."""
+        number, end = self.first, self.next
+        while number < end:
+            event = self.get(number)
+            if event is not None:
+                yield event
+            number = max(number + 1, self.first)
+
+    def body(self, number: int) -> bytes | None:
+        """Return the bytes of an event; None if they were dropped."""
+        return self._spool.get(number)
+
+    def close(self) -> None:
+        """Drop the bytes."""
+        self._spool.close()
+
+    def add(self, seen: Seen) -> Event:
+        """Add an event."""
+        event = Event(
+            self.next,
+            self.now() if seen.at is None else seen.at,
+            seen.kind,
+            seen.dir,
+            seen.conn,
+            len(seen.data),
+            seen.exchange,
+            _shortened(seen.event_id),
+            _shortened(seen.event_name),
+            call=seen.call,
+            own=seen.own,
+        )
+        self.next += 1
+        message = self._read(event, seen) if seen.kind == "message" else None
+        if seen.kind != "message":
+            event.label = _line(seen.data[: 4 * LABEL].decode(errors="replace"))
+        if seen.data:
+            self._spool.put(event.n, seen.data)
+        self._events.append(event)
+        for observer in self.observers:
+            observer(event, message)
+        for each in self.changed:
+            each()
+        return event
+
+    def asked(self, client: str, request_id: RequestId | None) -> Event | None:
+        """Return the request of the server that a client is answering."""
+        if request_id is None:
+            return None
+        for name, connection in self._connections.items():
+            found = connection.pending.get((IN, request_id))
+            if found is not None and name.partition(".")[0] == client:
+                return found
+        return None
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _read(self, event: Event, seen: Seen) -> Message | None:
+        found = parse(seen.data.strip(), batch=True)
+        connection = self._connection(event.conn)
+        if isinstance(found, Batch):
+            event.shape, event.label = "batch", f"a batch of {len(found.messages)} messages"
+            for one in found.messages:
+                self._link(Event(event.n, event.at, "message", event.dir, event.conn), one, connection)
+            event.revision = None if connection.revision is None else connection.revision.name
+            return None
+        if isinstance(found, Malformed):
+            event.kind, event.label = "invalid", _line(found.message)
+            event.id = found.id
+            return found
+        self._link(event, found, connection)
+        return found
+
+    def _connection(self, name: str) -> _Connection:
+        found = self._connections.get(name)
+        if found is None:
+            if len(self._connections) >= CONNECTIONS:
+                del self._connections[next(iter(self._connections))]
+            found = self._connections[name] = _Connection()
+        return found
+
+    def _link(self, event: Event, message: Message, connection: _Connection) -> None:
+        """Set what a message is, and which request it belongs to."""
+        match message:
+            case Request():
+                event.shape, event.method, event.id = "request", message.method[:NAME], message.id
+                event.revision = _revision_of(message, connection)
+                if event.dir == OUT and event.call is None:
+                    event.call = self.owner(event.conn, message.id)
+                    event.own = event.own or event.call is None
+                self._belongs(event)
+                _keep(connection.pending, (event.dir, message.id), event)
+                token = _member(_member(message.params, "_meta"), "progressToken")
+                if isinstance(token, str | int | float):
+                    _keep(connection.tokens, (event.dir, token), event)
+                event.label = _subject(message)
+            case Notification():
+                event.shape, event.method = "notification", message.method[:NAME]
+                event.revision = _revision_of(message, connection)
+                event.label = _subject(message)
+                self._about(event, message, connection)
+                if event.answers is None and event.dir == IN:
+                    self._belongs(event)
+                elif event.answers is None:
+                    event.own = True
+            case Response() | ErrorResponse():
+                event.shape = "result" if isinstance(message, Response) else "error"
+                event.id = message.id
+                self._answer(event, message, connection)
+            case Malformed():
+                event.label = _line(message.message)
+
+    def _belongs(self, event: Event) -> None:
+        """Set the call that a message without a request of its own belongs to."""
+        exchange = event.exchange
+        if event.dir == OUT:
+            if exchange is not None and exchange.call is None:
+                exchange.call = event.call
+        elif exchange is not None:
+            event.call = exchange.call
+        else:
+            event.call = self.only_call()
+
+    def _about(self, event: Event, message: Notification, connection: _Connection) -> None:
+        """Link a notification with the request that it is about."""
+        other = OUT if event.dir == IN else IN
+        request: Event | None = None
+        if message.method == PROGRESS:
+            token = _member(message.params, "progressToken")
+            if isinstance(token, str | int | float):
+                request = connection.tokens.get((other, token))
+        elif message.method == CANCELLED:
+            found = _member(message.params, "requestId")
+            if isinstance(found, str | int | float):
+                request = connection.pending.get((event.dir, found))
+        if request is not None:
+            event.answers, event.call, event.own = request.n, request.call, request.own
+
+    def _answer(self, event: Event, message: Response | ErrorResponse, connection: _Connection) -> None:
+        """Link a response with its request."""
+        other = OUT if event.dir == IN else IN
+        request = None if message.id is None else connection.pending.pop((other, message.id), None)
+        if request is not None:
+            event.answers, event.method, request.answered = request.n, request.method, event.n
+            event.call, event.own, event.revision = request.call, request.own, request.revision
+        if isinstance(message, ErrorResponse):
+            code, text = message.error.get("code"), message.error.get("message")
+            event.label = _line(f"error {code}: {text}")
+        else:
+            event.label = _outcome(message.result)
+            if event.method == INITIALIZE:
+                version = _member(message.result, "protocolVersion")
+                found = by_version(version, ALL) if isinstance(version, str) else None
+                if found is not None:
+                    connection.revision, event.revision = found, found.name
+
+
+def _keep(found: dict[tuple[str, RequestId], Event], key: tuple[str, RequestId], event: Event) -> None:
+    if len(found) >= PENDING:
+        del found[next(iter(found))]
+    found[key] = event
+
+
+def _revision_of(message: Request | Notification, connection: _Connection) -> str | None:
+    """Return the revision that a message belongs to, which it may say itself."""
+    version = _member(_member(message.params, "_meta"), VERSION)
+    if version is None and message.method == INITIALIZE:
+        version = _member(message.params, "protocolVersion")
+    if isinstance(version, str):
+        found = by_version(version, ALL)
+        if found is not None:
+            connection.revision = found
+    return None if connection.revision is None else connection.revision.name
+
+
+def _member(value: Json, name: str) -> Json:
+    found: object = value
+    return cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
+
+
+def _subject(message: Request | Notification) -> str:
+    """Return what a request or notification is about: a tool, a URI, a level."""
+    for name in ("name", "uri", "level", "message", "taskId", "requestId", "progress"):
+        found = _member(message.params, name)
+        if isinstance(found, str | int | float) and not isinstance(found, bool):
+            return _line(str(found)[: 4 * LABEL] if isinstance(found, str) else json.dumps(found))
+    return _line(str(_member(_member(message.params, "ref"), "name") or ""))
+
+
+def _outcome(result: Json) -> str:
+    """Return a few words on a result."""
+    if _member(result, "isError") is True:
+        return "the tool failed"
+    kind = _member(result, "resultType")
+    if isinstance(kind, str) and kind != "complete":
+        return _line(kind)
+    for name in ("tools", "resources", "resourceTemplates", "prompts", "content", "contents", "messages"):
+        found: object = _member(result, name)
+        if isinstance(found, list):
+            return f"{len(cast('list[object]', found))} {name}"
+    action = _member(result, "action")
+    return _line(action) if isinstance(action, str) else ""
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text in one line of printable characters."""
+    text = text[: 4 * LABEL]
+    text = " ".join(text.split())
+    text = text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+
+
+def _shortened(text: str | None) -> str | None:
+    return None if text is None else text[:NAME]
+
+
+def _short(value: RequestId | None) -> Json:
+    return value[:NAME] if isinstance(value, str) else value

@@ -1,0 +1,327 @@
+"""One session of `mcprev dev`: the server, what was on the wire, and what the page asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from mcprev.client.request_handler import ClientContext
+from mcprev.dev.calls import SHOWN, Calls
+from mcprev.dev.channels import Channels
+from mcprev.dev.events import EVENTS, Event, EventLog, Seen
+from mcprev.dev.launch import Launcher
+from mcprev.dev.lists import Lists
+from mcprev.dev.peer import Peers
+from mcprev.dev.questions import PageHandler, Questions
+from mcprev.dev.spool import FILE, MEMORY
+from mcprev.dev.tasks import TaskBoard
+from mcprev.errors import Json, McpError, ProcessExited
+from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import ALL
+from mcprev.wire.jsonrpc import Message, Notification
+
+if TYPE_CHECKING:
+    from mcprev.client.client import Client
+    from mcprev.client.subscriptions import Change, Subscription
+
+LOGS: Final = 2000
+"""How many log messages are kept for a page that is opened late."""
+STDERR: Final = 256 * 1024
+"""How many bytes of stderr are kept for such a page."""
+SUBSCRIPTIONS: Final = 200
+_CHECK: Final = 0.25
+"""Seconds between two looks at whether the connection is lost."""
+_CLOSING: Final = 5.0
+_LOG: Final = "notifications/message"
+_UPDATED: Final = "notifications/resources/updated"
+_LISTS: Final = {
+    Changed.TOOLS: ("tools",), Changed.PROMPTS: ("prompts",), Changed.RESOURCES: ("resources", "templates"),
+}  # fmt: skip
+FAILURES: Final = (McpError, OSError, TimeoutError, ValueError, ValidationError)
+"""What opening a connection may raise."""
+
+
+class NotConnected(RuntimeError):
+    """A request of the page that needs a server, while none is connected."""
+
+
+class Inspector:
+    """One session."""
+
+    def __init__(self, launcher: Launcher, revision: str | None = None) -> None:
+        self.id: str = secrets.token_hex(8)
+        self.launcher, self.revision = launcher, revision
+        self.channels, self.log = Channels(), EventLog()
+        self.questions = Questions(self.log, self.channels)
+        self.calls = Calls(self.log, self.channels, self.client_at)
+        self.lists = Lists(self.channels)
+        self.tasks = TaskBoard(self.channels, self._task_began)
+        self.logs: deque[dict[str, Json]] = deque(maxlen=LOGS)
+        self.stderr = bytearray()
+        self.log.observers += [self.tasks.observe, self._observe]
+        self.log.changed.append(self.channels.wake)
+        self._peers = Peers(self.log, self._new_handler)
+        self._client: Client | None = None
+        self._others: dict[str, Client] = {}
+        self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
+        self._opening = asyncio.Lock()
+        self._background: set[asyncio.Task[None]] = set()
+        self._state = "starting"
+        self._error: dict[str, Json] | None = None
+        self._level: str | None = None
+
+    # -- the server ----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to connect; `target` tells when the server is there."""
+        self._spawn(self.connect())
+        self._spawn(self._watch())
+
+    async def aclose(self) -> None:
+        """End the session."""
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(set(self._background), timeout=_CLOSING)
+        await self.calls.aclose()
+        await self.lists.aclose()
+        await self._disconnect()
+        await self.launcher.stop()
+        self.channels.close()
+        self.log.close()
+
+    async def connect(self, state: str = "starting") -> None:
+        """Start the server and connect to it, in place of the present connections."""
+        async with self._opening:
+            self._set(state)
+            await self._disconnect()
+            try:
+                await self.launcher.stop()
+                await self.launcher.start(self._take_stderr)
+                self._client = await self._open(self.revision)
+            except FAILURES as error:
+                self._set("failed", _described(error))
+                return
+            self._set("connected")
+        if self._level is not None:
+            with suppress(*FAILURES):
+                await self._client.set_log_level(self._level)  # type: ignore[arg-type]
+        for kind in self.lists.wanted:
+            self.lists.load(self._client, kind)
+
+    async def use(self, revision: str | None) -> None:
+        """Connect again at a revision; None: the one that is negotiated."""
+        self.revision = revision
+        await self.connect("restarting")
+
+    @property
+    def client(self) -> Client:
+        """The client of the page. Raises `NotConnected`."""
+        if self._client is None or self._client.connection.error is not None:
+            raise NotConnected("the server is not connected")
+        return self._client
+
+    async def client_at(self, revision: str | None) -> Client:
+        """Return the client at a revision; None: that of the page, which is connected again if it was lost."""
+        if self._client is None or self._client.connection.error is not None:
+            await self.connect("restarting")
+        client = self.client
+        if revision is None or revision == client.revision:
+            return client
+        async with self._opening:
+            other = self._others.get(revision)
+            if other is None or other.connection.error is not None:
+                if other is not None:
+                    await _close(other)
+                other = self._others[revision] = await self._open(revision, main=False)
+            return other
+
+    async def _open(self, revision: str | None, *, main: bool = True) -> Client:
+        on_change = self._list_changed if main else None
+        return await self._peers.open(self.launcher, self._take_stderr, revision, on_change)
+
+    async def _disconnect(self) -> None:
+        clients = [*self._others.values(), *([self._client] if self._client is not None else [])]
+        self._client = None
+        self._others.clear()
+        for _, task in self._subscriptions.values():
+            task.cancel()
+        self._subscriptions.clear()
+        for client in clients:
+            await _close(client)
+
+    async def _watch(self) -> None:
+        """Tell when the connection is lost."""
+        while True:
+            await asyncio.sleep(_CHECK)
+            client = self._client
+            if client is not None and self._state == "connected" and client.connection.error is not None:
+                self._set("stopped", _described(client.connection.error))
+
+    def target(self) -> dict[str, Json]:
+        """Return what the page shows of the server."""
+        found: dict[str, Json] = {
+            "label": self.launcher.label, "kind": self.launcher.kind, "transport": self.launcher.transport,
+            "state": self._state, "error": self._error, "chosen": self.revision,
+            "revisions": [revision.name for revision in ALL],
+        }  # fmt: skip
+        client = self._client
+        if client is not None:
+            info = client.server_info
+            introduced = client.session.opened.discovery.get("supportedVersions")
+            found |= {
+                "revision": client.revision,
+                "era": "session" if client.spoken.handshake else "stateless",
+                "server_info": None if info is None else info.to_wire(),
+                "capabilities": client.capabilities.to_wire(),
+                "instructions": client.instructions,
+                "server_revisions": introduced,
+                "evidence": list(client.plan.evidence),
+            }
+        return found
+
+    def _set(self, state: str, error: dict[str, Json] | None = None) -> None:
+        self._state, self._error = state, error
+        self.channels.state("target", "", self.target())
+
+    # -- what the server tells -----------------------------------------------------------------------------
+
+    def _new_handler(self, call_of: Callable[[ClientContext], str | None]) -> PageHandler:
+        return PageHandler(self.questions, call_of, self.calls.asking)
+
+    def _take_stderr(self, data: bytes) -> None:
+        self.stderr += data
+        del self.stderr[:-STDERR]
+        self.log.add(Seen("stderr", "in", "", data))
+        text: Json = data.decode(errors="replace")
+        self.channels.line("stderr", {"at": round(self.log.now(), 6), "text": text})
+
+    def _list_changed(self, change: Change) -> None:
+        client = self._client
+        for kind in _LISTS.get(change.what, ()):
+            if client is not None and kind in self.lists.wanted:
+                self.lists.load(client, kind)
+
+    def _task_began(self, call_id: str, task_id: str) -> None:
+        call = self.calls.get(call_id)
+        if call is not None and call.task is None:
+            call.task = task_id
+            self.calls.tell(call)
+
+    def _observe(self, event: Event, message: Message | None) -> None:
+        """Tell of log messages and of resources that have changed."""
+        if not isinstance(message, Notification) or event.dir != "in":
+            return
+        params = message.params or {}
+        if message.method == _LOG:
+            line: dict[str, Json] = {
+                "at": round(event.at, 6), "n": event.n, "call": event.call, "level": params.get("level"),
+                "logger": params.get("logger"), "data": params.get("data"),
+            }  # fmt: skip
+            self.logs.append(line)
+            self.channels.line("log", line)
+        elif message.method == _UPDATED:
+            self.channels.line("updated", {"uri": params.get("uri"), "n": event.n})
+
+    # -- what the page asks for ----------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Start the server again, and connect to it."""
+        self._spawn(self.connect("restarting"))
+
+    def switch(self, revision: str | None) -> None:
+        """Connect again at a revision; None: the one that is negotiated."""
+        self._spawn(self.use(revision))
+
+    async def set_level(self, level: str) -> None:
+        """Ask for log messages from this level up. Raises `ValueError` and `McpError`."""
+        await self.client.set_log_level(level)  # type: ignore[arg-type]
+        self._level = level
+
+    async def subscribe(self, uri: str, *, on: bool) -> None:
+        """Subscribe to changes of a resource, or unsubscribe. Raises `McpError`."""
+        held = self._subscriptions.pop(uri, None)
+        if held is not None:
+            held[1].cancel()
+            with suppress(*FAILURES):
+                await held[0].aclose()
+        if not on:
+            return
+        if len(self._subscriptions) >= SUBSCRIPTIONS:
+            raise ValueError(f"there are {SUBSCRIPTIONS} subscriptions; end one of them first")
+        subscription = self.client.listen(uris=[uri])
+        await subscription.__aenter__()
+        self._subscriptions[uri] = subscription, self._spawn(_read(subscription))
+
+    def subscribed(self) -> list[Json]:
+        """Return the URIs of the resources that are subscribed to."""
+        return list(self._subscriptions)
+
+    def roots_changed(self) -> None:
+        """Tell the server that the roots have changed."""
+        if self._client is not None and self._client.connection.error is None:
+            self._client.roots_changed()
+
+    def hello(self) -> dict[str, Json]:
+        """Return the first words of a stream."""
+        bounds: dict[str, Json] = {"events": EVENTS, "memory": MEMORY, "file": FILE, "shown": SHOWN}
+        return {
+            "session": self.id,
+            "began": self.log.began,
+            "first": self.log.first,
+            "next": self.log.next,
+            "bounds": bounds,
+        }
+
+    def state(self) -> dict[str, Json]:
+        """Return everything that a page shows which is opened late."""
+        return {
+            "target": self.target(), "lists": self.lists.documents(), "calls": self.calls.documents(),
+            "questions": self.questions.documents(), "tasks": self.tasks.documents(), "logs": list(self.logs),
+            "stderr": self.stderr.decode(errors="replace"), "subscriptions": self.subscribed(),
+            "level": self._level, "roots": self.questions.roots, "answers": dict(self.questions.saved),
+            "first": self.log.first, "next": self.log.next,
+        }  # fmt: skip
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+async def _read(subscription: Subscription) -> None:
+    """Take the changes; the messages of the wire tell the page of them."""
+    with suppress(*FAILURES):
+        async for _ in subscription:
+            pass
+
+
+async def _close(client: Client) -> None:
+    with suppress(*FAILURES):
+        async with asyncio.timeout(_CLOSING):
+            await client.aclose()
+
+
+def _described(error: BaseException) -> dict[str, Json]:
+    """Return an error as the page shows it."""
+    found: dict[str, Json] = {
+        "text": str(error).strip() or type(error).__name__,
+        "kind": type(error).__name__,
+    }
+    notes: list[str] = getattr(error, "__notes__", [])
+    if notes:
+        found["notes"] = list(notes)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ProcessExited) and cause.stderr:
+            found["traceback"] = cause.stderr
+            break
+        cause = cause.__cause__ or cause.__context__
+    return found

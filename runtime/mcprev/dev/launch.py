@@ -1,0 +1,185 @@
+"""How the server of a session is reached or started: at a URL, by a command, or out of a file in a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol
+
+from mcprev.client.targets import Target
+from mcprev.errors import ProcessExited
+from mcprev.transports.http.client.target import http
+from mcprev.transports.stdio.client import stdio
+
+HOST: Final = "127.0.0.1"
+STARTING: Final = 30.0
+"""Seconds that a server has to listen."""
+_POLL: Final = 0.05
+STOPPING: Final = 3.0
+"""Seconds that a server has to end."""
+TAIL: Final = 64 * 1024
+"""The bytes of stderr that are kept for the error of a server that does not start."""
+Output: Final = Callable[[bytes], None]
+
+
+class Launcher(Protocol):
+    """Starts a server, or knows where it is."""
+
+    kind: str
+    """`app`, `command`, `url` or `recording`."""
+    label: str
+    """What the user named."""
+    transport: str
+    """`stdio` or `http`."""
+    words: tuple[str, ...]
+    """What follows `mcprev call` for the same server."""
+
+    async def start(self, stderr: Callable[[bytes], None]) -> None:
+        """Start what all connections share. Raises `ProcessExited`."""
+        ...
+
+    def target(self, stderr: Callable[[bytes], None]) -> Target:
+        """Return the target of one connection."""
+        ...
+
+    async def stop(self) -> None:
+        """End what was started."""
+        ...
+
+
+class Ready:
+    """A target that is there already, such as a URL or a command."""
+
+    def __init__(
+        self,
+        label: str,
+        words: tuple[str, ...],
+        make: Callable[[Callable[[bytes], None]], Target],
+        *,
+        kind: str,
+        transport: str,
+    ) -> None:
+        self.label, self.words, self.kind, self.transport, self._make = label, words, kind, transport, make
+
+    async def start(self, stderr: Callable[[bytes], None]) -> None:
+        """There is nothing to start."""
+
+    def target(self, stderr: Callable[[bytes], None]) -> Target:
+        """Return the target of one connection."""
+        return self._make(stderr)
+
+    async def stop(self) -> None:
+        """There is nothing to end."""
+
+
+class Served:
+    """A server out of a file or module, which `mcprev serve` runs in a child process."""
+
+    kind = "app"
+
+    def __init__(self, name: str, environment: Mapping[str, str], *, over_http: bool) -> None:
+        self.label = name
+        self.words: tuple[str, ...] = (name,)
+        self._http = over_http
+        self.transport = "http" if over_http else "stdio"
+        self._environment = {**os.environ, **environment}
+        self._command = (sys.executable, "-m", "mcprev", "serve", name)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._port: int | None = None
+
+    async def start(self, stderr: Callable[[bytes], None]) -> None:
+        """Start the server over HTTP and wait until it listens. Raises `ProcessExited` if it ends before."""
+        if not self._http:
+            return
+        port = self._port = self._port or _free_port()
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            "--http",
+            f"{HOST}:{port}",
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        tail = bytearray()
+
+        def keep(data: bytes) -> None:
+            tail.extend(data)
+            del tail[:-TAIL]
+            stderr(data)
+
+        self._reading = asyncio.create_task(_read(process, keep))
+        try:
+            async with asyncio.timeout(STARTING):
+                while not await _listens(port):
+                    if process.returncode is not None:
+                        break
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            await self.stop()
+            raise ProcessExited(
+                f"the server did not listen at {HOST}:{port} within {STARTING:g} s",
+                returncode=None,
+                stderr=tail.decode(errors="replace"),
+            ) from None
+        if process.returncode is not None:
+            await self._reading
+            self._port = None
+            raise ProcessExited(
+                f"the server ended with exit code {process.returncode}",
+                returncode=process.returncode,
+                stderr=tail.decode(errors="replace"),
+            )
+
+    def target(self, stderr: Callable[[bytes], None]) -> Target:
+        """Return the target of one connection."""
+        if self._http:
+            return http(f"http://{HOST}:{self._port}/mcp")
+        return stdio(*self._command, env=self._environment, stderr=stderr)
+
+    async def stop(self) -> None:
+        """End the server over HTTP, if it runs."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                async with asyncio.timeout(STOPPING):
+                    await process.wait()
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+            self._reading = None
+
+
+async def _read(process: asyncio.subprocess.Process, keep: Callable[[bytes], None]) -> None:
+    assert process.stderr is not None
+    while data := await process.stderr.read(64 * 1024):
+        keep(data)
+    await process.wait()
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(HOST, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        found: int = free.getsockname()[1]
+        return found

@@ -1,0 +1,115 @@
+"""The lists of a server, as JSON of the revision that is spoken: read when the page wants them, and when they change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+from mcprev.dev.channels import Channels
+from mcprev.errors import Json, McpError, MethodNotFound
+
+if TYPE_CHECKING:
+    from mcprev.client.client import Client
+
+KINDS: Final = {
+    "tools": ("tools/list", "tools", "tools"),
+    "resources": ("resources/list", "resources", "resources"),
+    "templates": ("resources/templates/list", "resourceTemplates", "resources"),
+    "prompts": ("prompts/list", "prompts", "prompts"),
+}
+"""For each list: the method, the member with its items, and the capability."""
+PAGES: Final = 1000
+ITEMS: Final = 20_000
+TIMEOUT: Final = 60.0
+"""Seconds that all pages of a list may take."""
+
+
+class Lists:
+    """The lists of a server."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._lists: dict[str, dict[str, Json]] = {}
+        self._loading: dict[str, asyncio.Task[None]] = {}
+
+    def documents(self) -> dict[str, Json]:
+        """Return the lists that were wanted so far."""
+        return dict(self._lists)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The lists that were wanted so far."""
+        return tuple(self._lists)
+
+    def find(self, kind: str, member: str, value: str) -> dict[str, Json] | None:
+        """Return the item of a list whose member has a value; None if there is none."""
+        items: list[Json] = self._lists.get(kind, {}).get("items") or []
+        for item in items:
+            found = cast("dict[str, Json]", item)
+            if isinstance(cast("object", item), dict) and found.get(member) == value:
+                return found
+        return None
+
+    def load(self, client: Client, kind: str) -> None:
+        """Read a list, beginning now."""
+        before = self._loading.get(kind)
+        if before is not None:
+            before.cancel()
+        self._set(kind, "loading", self._lists.get(kind, {}).get("items") or [])
+        self._loading[kind] = asyncio.create_task(self._load(client, kind))
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        running = set(self._loading.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=2.0)
+
+    def _set(self, kind: str, state: str, items: list[Json], error: str | None = None) -> None:
+        found: dict[str, Json] = {"kind": kind, "state": state, "items": items}
+        if error is not None:
+            found["error"] = error
+        self._lists[kind] = found
+        self._channels.state("lists", kind, found)
+
+    async def _load(self, client: Client, kind: str) -> None:
+        method, member, capability = KINDS[kind]
+        items: list[Json] = []
+        if capability not in client.capabilities.to_wire():
+            self._set(kind, "unsupported", items)
+            return
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                error = await _read(client, method, member, items)
+        except MethodNotFound as missing:
+            # Templates have no capability of their own.
+            self._set(kind, "unsupported" if kind == "templates" else "failed", items, str(missing))
+        except TimeoutError:
+            self._set(kind, "failed", items, f"the list was not complete within {TIMEOUT:g} s")
+        except (McpError, OSError) as failure:
+            self._set(kind, "failed", items, str(failure) or type(failure).__name__)
+        else:
+            self._set(kind, "ready" if error is None else "failed", items, error)
+
+
+async def _read(client: Client, method: str, member: str, items: list[Json]) -> str | None:
+    """Read all pages; return why they are not complete, or None."""
+    cursor: Json = None
+    seen: set[str] = set()
+    for _ in range(PAGES):
+        page = await client.raw(method, None if cursor is None else {"cursor": cursor})
+        found: object = page.get(member)
+        if not isinstance(found, list):
+            return f"the result has no list `{member}`"
+        items += cast("list[object]", found)
+        if len(items) > ITEMS:
+            del items[ITEMS:]
+            return f"the list has more than {ITEMS} items"
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return None
+        if not isinstance(cursor, str) or cursor in seen:
+            return "its pages do not end: a cursor is repeated, or is no string"
+        seen.add(cursor)
+    return f"the list has more than {PAGES} pages"
