@@ -54,7 +54,10 @@ class Page:
         return await self.ended(started["call"])
 
     async def ended(self, call: str) -> dict[str, Any]:
-        return await self.until("call", lambda one: one["call"] == call and one["ended"] is not None)
+        found: dict[str, Any] = await self.until(
+            "call", lambda one: one["call"] == call and one["ended"] is not None
+        )
+        return found
 
     async def until(self, channel: str, fits: Callable[[Any], bool]) -> Any:
         """The first thing that a channel has told, or will tell, that fits."""
