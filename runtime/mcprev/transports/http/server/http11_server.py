@@ -147,7 +147,9 @@ class Http11Connection(asyncio.Protocol):
         """Whether the client reads too slowly to be sent more."""
         self.closed: bool = False
         self.stopping: bool = False
-        """Whether further requests are refused."""
+        """Whether responses say that the connection closes after them."""
+        self._ending = False
+        """Whether it closes after the request in progress, whatever the response has said."""
         self.write: Callable[[bytes], None] = _drop
         """Sends bytes; discards them once the connection is closed."""
         self._writable: asyncio.Future[None] | None = None
@@ -234,7 +236,7 @@ class Http11Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Stop: close the connection after the request in progress."""
-        self.stopping = True
+        self.stopping = self._ending = True
         if self._serving is None:
             self._transport.close()
 
@@ -397,7 +399,7 @@ class Http11Connection(asyncio.Protocol):
             elif not request.answered:
                 # The missing end tells the client that the response is incomplete.
                 self._transport.abort()
-            elif request.keep_alive and not self.stopping:
+            elif request.keep_alive and not self._ending:  # the client was not told that it closes
                 if self._queue:
                     self._take(self._queue.popleft())
                 if self._full and not self._queue:
