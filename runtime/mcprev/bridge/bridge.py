@@ -6,9 +6,8 @@ HTTP request of a client but its JSON reaches the server: no header and no token
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -38,6 +37,10 @@ from mcprev.server.server import Server
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
+    from mcprev.bridge.several.hub import Hub
+    from mcprev.bridge.several.member import ServerSpec
+    from mcprev.bridge.several.names import Prefixes
+    from mcprev.bridge.several.servers import ConfigFile, Servers
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.memory import PipeServer
 
@@ -45,11 +48,11 @@ VERSION: Final = "0"
 
 
 class Bridge(Server):
-    """A server in front of another one: clients of every revision reach it, whatever its own revision is."""
+    """A server in front of others: clients of every revision reach them, whatever their own revisions are."""
 
     def __init__(
         self,
-        target: Target | PipeServer | HasServer | str,
+        target: Target | PipeServer | HasServer | str | Servers | ConfigFile,
         name: str = "mcprev-bridge",
         version: str = VERSION,
         *,
@@ -60,11 +63,15 @@ class Bridge(Server):
         report: Report | None = None,
         record: str | os.PathLike[str] | None = None,
         bounds: Bounds | None = None,
+        prefixes: Prefixes = "always",
         states: RequestStateSealer | None = None,
         auth: Bearer | None = None,
         http: HttpOptions | None = None,
     ) -> None:
         """Prepare a bridge to `target`: a URL, `mcprev.http(...)`, `mcprev.stdio(...)`, or a server of this process.
+
+        Several servers are a mapping of such targets, or of `mcprev.bridge.several.options.BridgedServer` with options for
+        each, by their names; or a `mcprev.bridge.several.servers.ConfigFile`.
 
         - `name` and `version` are shown where the server does not say its own.
         - `revisions` are the revisions to offer to clients, `server_revisions` those to negotiate with the server. None:
@@ -77,9 +84,12 @@ class Bridge(Server):
         - `record` is the path of a file to which the messages of both sides are appended, for `mcprev validate`. Secrets
           in them are masked.
         - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.upstreams.Bounds`.
+        - `prefixes` says which names of several servers get a prefix: `always` all of them, `needed` those that several
+          servers list.
         - `states`, `auth` and `http` are those of `mcprev.Server`.
 
-        Raises `ValueError` for an unknown revision and `TypeError` for a target of another type.
+        Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
+        type, and `OSError` for a file that cannot be read.
         """
         super().__init__(
             None,
@@ -102,16 +112,30 @@ class Bridge(Server):
             instructions=None,
             requires={},
         )
-        self._target = target_of(target)
+        if prefixes not in ("always", "needed"):
+            raise ValueError(f"`prefixes` is 'always' or 'needed', not {prefixes!r}")
+        self._prefixes: Prefixes = prefixes
+        self._file: ConfigFile | None = None
+        self._specs: dict[str, ServerSpec] | None = None
+        self._target: Target | None = None
+        if isinstance(target, Mapping) or callable(getattr(target, "watch", None)):
+            self._set_servers(cast("Servers | ConfigFile", target))
+        else:
+            self._target = target_of(target)
         self._server_revisions = select(None if server_revisions is None else tuple(server_revisions))
         self._shared = shared
         self._policy = Policy(strict, report)
         self._record = record
         self._bounds = bounds or Bounds()
-        self._clients = _Clients(self)
+        self._clients = _Clients()
         self.request_handler: RequestHandler[Connection] = self._clients
+        if self._specs is not None:
+            from mcprev.bridge.several.handler import SeveralClients
 
-    def begin(self, files: ExitStack) -> Relay:
+            self.request_handler = SeveralClients()
+        self._hub: Hub | None = None
+
+    def begin(self, files: ExitStack) -> Relay | Hub:
         """Return what the parts of the bridge share while it runs. Raises `OSError` for the file of the recording."""
         new_protocol: Any = ClientProtocol
         record = None
@@ -122,48 +146,89 @@ class Bridge(Server):
             recording = files.enter_context(closing(Recording(self._record)))
             new_protocol = partial(RecordingProtocol, recording)
             record = recorder(recording)
+        shared: dict[str, Any] = {
+            "bounds": self._bounds,
+            "policy": self._policy,
+            "states": self._states,
+            "own": self.identity.info,
+            "revisions": self.identity.revisions,
+            "shared": self._shared,
+            "record": record,
+        }
+        if self._specs is not None:
+            from mcprev.bridge.several.hub import Hub
+
+            hub = Hub(
+                prefixes=self._prefixes,
+                server_revisions=self._server_revisions,
+                new_protocol=new_protocol,
+                **shared,
+            )
+            hub.configure(self._specs)
+            if self._file is not None:
+                hub.start(self._file.watch(self._configure))
+            self._hub = hub
+            return hub
+        assert self._target is not None
         upstreams = Upstreams(
             self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol
         )
-        return Relay(
-            upstreams=upstreams,
-            bounds=self._bounds,
-            policy=self._policy,
-            states=self._states,
-            own=self.identity.info,
-            revisions=self.identity.revisions,
-            shared=self._shared,
-            record=record,
-        )
+        return Relay(upstreams=upstreams, **shared)
+
+    def _set_servers(self, given: Servers | ConfigFile) -> None:
+        from mcprev.bridge.several.names import Namings
+        from mcprev.bridge.several.servers import ConfigFile, specs_of
+
+        self._file = given if isinstance(given, ConfigFile) else None
+        self._specs = given.read() if isinstance(given, ConfigFile) else specs_of(given)
+        Namings(spec.naming for spec in self._specs.values())
+
+    def _configure(self, specs: dict[str, ServerSpec]) -> None:
+        if self._hub is not None:
+            self._hub.configure(specs)
+        self._specs = specs
+
+    def replace_servers(self, servers: Servers) -> None:
+        """Have other servers from now on, also while the bridge runs, if it was made for several.
+
+        A server whose target and options are the same keeps its connections. Open calls end at the server that they began
+        at. Raises `ValueError` and `TypeError`, before anything changes.
+        """
+        from mcprev.bridge.several.servers import specs_of
+
+        if self._specs is None:
+            raise TypeError("this bridge has one server: pass a mapping of servers to `Bridge`")
+        self._configure(specs_of(servers))
+
+    def finish(self) -> None:
+        """Take note that the bridge does not run any more."""
+        self._hub = None
 
     @property
     def clients(self) -> _Clients:
-        """Serves the clients."""
+        """Serves the clients of a bridge with one server."""
         return self._clients
 
 
-async def _run(server: Server) -> AsyncGenerator[Relay, None]:
-    """The lifespan of a bridge: its connections to the server end with it."""
-    clients = cast("Bridge", server).clients
+async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
+    """The lifespan of a bridge: its connections to servers end with it."""
+    bridge = cast("Bridge", server)
+    clients: Any = bridge.request_handler
     with ExitStack() as files:
-        relay = cast("Bridge", server).begin(files)
-        clients.begin(relay)
+        running = bridge.begin(files)
+        clients.begin(running)
         try:
-            yield relay
+            yield running
         finally:
             clients.end()
-            for task in tuple(relay.tasks):
-                task.cancel()
-            if relay.tasks:
-                await asyncio.wait(set(relay.tasks))
-            await relay.upstreams.aclose()
+            bridge.finish()
+            await running.aclose()
 
 
 class _Clients:
     """Serves the requests of every client: the request handler of a bridge."""
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
+    def __init__(self) -> None:
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
         self._names = 0

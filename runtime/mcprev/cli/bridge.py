@@ -1,7 +1,8 @@
-"""`mcprev bridge URL` or `-- COMMAND`: put a server of any revision in front of clients of every revision (SEAM-10)."""
+"""`mcprev bridge URL`, `-- COMMAND` or `--config FILE`: put servers of any revision in front of clients of every revision (SEAM-10)."""
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from mcprev.cli.table import clean, echo_lines
 
 if TYPE_CHECKING:
     from mcprev.bridge.pair import ConversionReport
+    from mcprev.bridge.several.names import Prefixes
+    from mcprev.bridge.several.servers import ConfigFile
 
 
 @click.command("bridge")
@@ -52,6 +55,19 @@ if TYPE_CHECKING:
     multiple=True,
     help="Negotiate only this revision with the server; may be repeated.",
 )
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Join the servers of a file with the `mcpServers` of hosts; it is read again when it changes, and on SIGHUP.",
+)
+@click.option(
+    "--prefixes",
+    type=click.Choice(("always", "needed")),
+    default="always",
+    show_default=True,
+    help="Which names of several servers get the name of their server as a prefix.",
+)
 @click.option("--strict", is_flag=True, help="Refuse what a revision cannot express; do not replace it.")
 @click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
 @click.option(
@@ -67,7 +83,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to log to stderr.",
 )
-@target_argument
+@partial(target_argument, required=False)
 def bridge_command(
     *,
     http: str | None,
@@ -81,13 +97,15 @@ def bridge_command(
     shared: bool,
     strict: bool,
     record: str | None,
+    config: str | None,
+    prefixes: Prefixes,
     **options: object,
 ) -> None:
-    """Put a server in front of clients of every revision, over stdio, or over HTTP with --http.
+    """Put servers in front of clients of every revision, over stdio, or over HTTP with --http.
 
     The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
     command to start. Each client speaks its own revision, the server another one or the same. The command inherits few
-    environment variables; `-- env NAME=VALUE COMMAND` adds more.
+    environment variables; `-- env NAME=VALUE COMMAND` adds more. Several servers are those of a file, with --config.
     """
     from mcprev.bridge.bridge import Bridge
 
@@ -100,15 +118,23 @@ def bridge_command(
             f"everybody who reaches {clean(where[0])} could use the server with the rights that this bridge has; listen on "
             "127.0.0.1, pass --no-auth if that is wanted, or serve a mcprev.Bridge(..., auth=mcprev.Bearer(...))"
         )
-    bridge = Bridge(
-        command_target(argv, headers, login=False),
-        revisions=_names(revisions),
-        server_revisions=_names(server_revisions),
-        shared=shared,
-        strict=strict,
-        report=_explain if explain else None,
-        record=record,
-    )
+    if bool(argv) == (config is not None):
+        raise click.UsageError("name one server, or a file with --config")
+    if config is not None and headers:
+        raise click.UsageError("--header is for one server; write `headers` in the file of --config")
+    try:
+        bridge = Bridge(
+            _file(config) if config is not None else command_target(argv, headers, login=False),
+            revisions=_names(revisions),
+            server_revisions=_names(server_revisions),
+            shared=shared,
+            strict=strict,
+            report=_explain if explain else None,
+            record=record,
+            prefixes=prefixes,
+        )
+    except (OSError, ValueError) as error:
+        raise click.ClickException(clean(str(error))) from error
     log_to_stderr(log_level, named=True)
     try:
         if where is None:
@@ -117,6 +143,12 @@ def bridge_command(
             bridge.run_http(*where, **given)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _file(path: str) -> ConfigFile:
+    from mcprev.bridge.several.servers import ConfigFile
+
+    return ConfigFile(path, hangup=True)
 
 
 def _names(given: tuple[str, ...]) -> list[str] | None:

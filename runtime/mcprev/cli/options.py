@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def target_argument(command: Command) -> Command:
+def target_argument(command: Command, *, required: bool = True) -> Command:
     """Add the argument for the server that a command connects to."""
     return click.argument(
         "argv",
         metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
         nargs=-1,
-        required=True,
+        required=required,
         type=click.UNPROCESSED,
     )(command)
 

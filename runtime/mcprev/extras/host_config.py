@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -14,6 +15,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
 
 if TYPE_CHECKING:
+    from mcprev.transports.http.client.authorization import Authorization
     from mcprev.transports.memory import PipeServer
 
 SEPARATOR: Final = "__"
@@ -39,6 +41,19 @@ What does not end is kept to the end, so that nothing is looked for twice.
 
 def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
     """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
+    targets: dict[str, Target] = {}
+    for name, entry in entries_of(config).items():
+        if not name or f"{name}{separator}".find(separator) != len(name):
+            raise ValueError(
+                f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
+            )
+        with naming(name):
+            targets[name] = target_of_entry(entry)
+    return targets
+
+
+def entries_of(config: Config) -> dict[str, Json]:
+    """Return the entries by name that are not disabled. Raises `OSError` and `ValueError`."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):
         if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
@@ -49,18 +64,21 @@ def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
         )
     if not found:
         raise ValueError("the configuration has no servers; name at least one, as in {'mcpServers': {...}}")
-    targets: dict[str, Target] = {}
-    for name, entry in cast("Mapping[str, Json]", found).items():
-        if not name or f"{name}{separator}".find(separator) != len(name):
-            raise ValueError(
-                f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
-            )
-        try:
-            if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled") is True):
-                targets[name] = _target(entry)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the server '{name}' of the configuration: {error}") from error
-    return targets
+    entries = cast("Mapping[str, Json]", found)
+    return {
+        name: entry
+        for name, entry in entries.items()
+        if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled") is True)
+    }
+
+
+@contextmanager
+def naming(server: str) -> Generator[None, None, None]:
+    """Raise `ValueError` with the name of a server for what is wrong with its entry."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the server '{server}' of the configuration: {error}") from error
 
 
 def _parsed(path: str | os.PathLike[str]) -> Json:
@@ -68,7 +86,8 @@ def _parsed(path: str | os.PathLike[str]) -> Json:
     return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
 
 
-def _target(entry: Json) -> Target:
+def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
+    """Return the target of an entry; `auth` is that of a server at a URL. Raises `TypeError` and `ValueError`."""
     if not isinstance(entry, Mapping):
         return target_of(entry)
     members = cast("Mapping[str, Json]", entry)
@@ -76,7 +95,7 @@ def _target(entry: Json) -> Target:
     if "url" in members:
         from mcprev.transports.http.client.target import http
 
-        return http(_filled(members["url"]), headers=_texts(members, "headers"))
+        return http(filled(members["url"]), headers=_texts(members, "headers"), auth=auth)
     if "command" not in members:
         raise ValueError("it has neither `command` nor `url`")
     arguments: Json = members.get("args") or []
@@ -84,9 +103,9 @@ def _target(entry: Json) -> Target:
         raise TypeError("`args` is not a list")
     from mcprev.transports.stdio.client import stdio
 
-    words = [_filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
+    words = [filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
     cwd: Json = members.get("cwd")
-    return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else _filled(cwd))
+    return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else filled(cwd))
 
 
 def _check(members: Mapping[str, Json]) -> None:
@@ -123,10 +142,10 @@ def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
     found: Json = members.get(name) or {}
     if not isinstance(found, Mapping):
         raise TypeError(f"`{name}` is not an object")
-    return {key: _filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
+    return {key: filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
 
 
-def _filled(text: Json) -> str:
+def filled(text: Json) -> str:
     """Replace the environment variables that a text names. Raises `TypeError` and `ValueError`."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r:.100} is not a string")

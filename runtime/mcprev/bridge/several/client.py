@@ -1,0 +1,230 @@
+"""A client of several servers: which of them its requests lead to, and what it gets back (SEAM-10, SEC-5).
+
+The subject of a request decides: the name or URI in its params, or the task. A request about nothing that a server has,
+and every method that no schema has, is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mcprev.bridge.pair import Rule
+from mcprev.bridge.relay import Exchange
+from mcprev.bridge.several.introductions import info_of
+from mcprev.bridge.several.lists import Lists
+from mcprev.bridge.several.names import Names, Naming
+from mcprev.bridge.several.options import RESOURCES
+from mcprev.bridge.several.parts import Outcome, Part, PartExchange
+from mcprev.bridge.several.places import Mark, Subject, places_of
+from mcprev.bridge.several.translation import Translation, reference_kind
+from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import ConversionError, InvalidParams, Json, McpError, MethodNotFound, RpcError
+from mcprev.protocol.mrtr import STATE, is_input_required
+from mcprev.revisions import Revision
+from mcprev.wire.meta_keys import SERVER_INFO
+
+if TYPE_CHECKING:
+    from mcprev.bridge.several.hub import Hub
+    from mcprev.bridge.several.member import Member
+
+_TASKS: Final = "tasks/"
+_BY_TASK: Final = Subject("taskId", Mark.TASK, "tasks")
+"""What requests of the tasks extension are about, which no schema has."""
+
+
+class SeveralClient:
+    """Leads the requests of one client to the servers. Subclasses are of sessions and of stateless clients."""
+
+    def __init__(self, hub: Hub, revision: Revision) -> None:
+        self.hub = hub
+        self.revision = revision
+        self.places = places_of(revision)
+        self.names: Names = Names(hub.namings, hub.prefixes)
+        """The names that the client sees."""
+        self.lists: Lists = Lists(self)
+        """The lists of all servers."""
+
+    async def run(self, member: Member, exchange: PartExchange) -> None:
+        """Let a server serve a part of a request. Raises `McpError`."""
+        raise NotImplementedError
+
+    def declares(self, member: Member, kind: str) -> bool:
+        """Return whether a server has lists of a kind, as far as is known."""
+        raise NotImplementedError
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer a request that leads to one server, or one for a list. Raises `McpError`."""
+        method = exchange.incoming.method
+        entries = self.places.entries(method)
+        if entries is not None:
+            await self.lists.serve(exchange, entries)
+            return
+        subject = self.places.subject(method)
+        if subject is None and method.startswith(_TASKS) and not self.revision.handshake:
+            subject = _BY_TASK
+        if subject is None:
+            raise MethodNotFound(
+                f"Method not found: {method} (nothing says which of several servers it is for: {Rule.METHOD})"
+            )
+        naming, params = await self._routed(exchange, subject)
+        member = self.hub.members.get(naming.server)
+        if member is None:
+            raise self._unknown(subject, (exchange.incoming.params or {}).get(subject.member))
+        if params.get(STATE) is not None:
+            principal = principal_of(exchange.incoming)
+            generation, state = self.hub.seals.own_state(
+                params[STATE], member.name, exchange.incoming, principal
+            )
+            member = self.hub.retired.get(generation, member)
+            params = {**params, STATE: state} if state is not None else without(params, STATE)
+        await self.serve_part(member, exchange, params)
+
+    async def _routed(self, exchange: Exchange, subject: Subject) -> tuple[Naming, JsonObject]:
+        """Return the server that a request leads to, and the params for it. Raises `McpError`."""
+        incoming = exchange.incoming
+        params, principal = incoming.params or {}, principal_of(incoming)
+        value: Json = params.get(subject.member)
+        if subject.mark is Mark.TASK:
+            server, value = self.hub.seals.own_task(value, principal)
+            found = self.names.namings.servers.get(server)
+            if found is None:
+                raise InvalidParams("Invalid params: the server of the task is not there any more")
+            # The other ids are translated by type, this one is open already.
+            return found, self._params(exchange, found, params, subject.member, value)
+        kind, text = subject.kind, value
+        reference = as_object(value) if subject.mark is Mark.REFERENCE else None
+        if reference is not None:
+            kind = reference_kind(reference)
+            text = reference.get("uri" if kind == RESOURCES else "name")
+        if not isinstance(text, str):
+            raise InvalidParams(f"Invalid params: {subject.member} is missing")
+        named = await self._named(exchange, kind, text)
+        if named is None:
+            raise self._unknown(subject, text)
+        naming, own = named
+        if reference is not None:
+            return naming, self._params(
+                exchange,
+                naming,
+                params,
+                subject.member,
+                {**reference, "uri" if kind == RESOURCES else "name": own},
+            )
+        return naming, self._params(exchange, naming, params, subject.member, own)
+
+    async def _named(self, exchange: Exchange, kind: str, text: str) -> tuple[Naming, str] | None:
+        """Return the server that a name or URI leads to and what the server calls it, or None."""
+        found = self.names.find(kind, text)
+        if found is None and await self.lists.read_for(exchange, kind):
+            found = self.names.find(kind, text)
+        if found is None:
+            return None
+        naming, own = found
+        if kind == RESOURCES:
+            return found if naming.offer.allows(kind, own) else None
+        meant = naming.offer.meant(kind, own)
+        return None if meant is None else (naming, meant)
+
+    def _params(
+        self, exchange: Exchange, naming: Naming, params: JsonObject, member: str, value: Json
+    ) -> JsonObject:
+        translation = self.translation(naming, principal_of(exchange.incoming))
+        return {**translation.params(exchange.incoming.method, without(params, member)), member: value}
+
+    def _unknown(self, subject: Subject, value: Json) -> RpcError:
+        text = f"{value!r:.200} leads to no server, or to several: use a name from the lists"
+        if subject.mark is Mark.URI:
+            return RpcError(
+                f"Resource not found: {text}", code=self.revision.resource_not_found, data={"uri": value}
+            )
+        return InvalidParams(f"Invalid params: {text}")
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def translation(self, naming: Naming, principal: str | None) -> Translation:
+        """Return the translation between this client and a server."""
+        return Translation(self.places, self.names, naming, self.hub.seals, principal)
+
+    async def serve_part(
+        self, member: Member, exchange: Exchange, params: JsonObject | None, method: str | None = None
+    ) -> None:
+        """Let a server answer a request of the client."""
+        incoming, naming = exchange.incoming, member.naming
+        principal = principal_of(incoming)
+        translation = self.translation(naming, principal)
+
+        def answered(result: dict[str, Json] | None, error: dict[str, Json] | None) -> None:
+            if result is None:
+                if error is not None:
+                    exchange.refuse(self._located(translation.error(error), exchange, params))
+                return
+            found = translation.result(incoming.method, result)
+            if is_input_required(found) and found.get(STATE) is not None:
+                found = {
+                    **found,
+                    STATE: self.hub.seals.state(
+                        member.name, member.generation, found[STATE], incoming, principal
+                    ),
+                }
+            exchange.answer(self.signed(found))
+
+        def send(name: str, given: dict[str, Json] | None) -> None:
+            if name in self.revision.methods:
+                exchange.send(name, translation.to_client(name, given))
+
+        await self.part(member, exchange, answered, params, method, send)
+
+    def _located(self, error: JsonObject, exchange: Exchange, params: JsonObject | None) -> JsonObject:
+        """Return an error whose data names a resource as the client does, if it is the one of the request."""
+        data, given = as_object(error.get("data")), exchange.incoming.params or {}
+        if "uri" in data and data["uri"] == (params or {}).get("uri") and "uri" in given:
+            return {**error, "data": {**data, "uri": given["uri"]}}
+        return error
+
+    async def part(
+        self,
+        member: Member,
+        exchange: Exchange,
+        answered: Callable[[dict[str, Json] | None, dict[str, Json] | None], None],
+        params: JsonObject | None,
+        method: str | None = None,
+        send: Callable[[str, dict[str, Json] | None], None] = lambda _method, _params: None,
+    ) -> None:
+        """Let a server serve a part of a request; its answer goes to a function."""
+        part = Part(exchange.incoming, answered, params, method)
+        inner = PartExchange(member.relay, part, exchange.connection, exchange.session, send)
+        inner.server = f"the server '{member.name}'"
+        with member.serving():
+            try:
+                await self.run(member, inner)
+            except (McpError, ConversionError) as error:
+                inner.fail(error, None)
+
+    async def ask(
+        self, member: Member, exchange: Exchange, method: str, params: JsonObject | None
+    ) -> Outcome:
+        """Return what a server answers to a request of the bridge's own, on behalf of one of the client."""
+        outcome = Outcome()
+        meta = without(as_object((exchange.incoming.params or {}).get("_meta")), "progressToken")
+        given = {**(params or {}), **({"_meta": meta} if meta else {})}
+        await self.part(member, exchange, outcome.take, given or None, method)
+        return outcome
+
+    async def ask_all(
+        self, members: list[Member], exchange: Exchange, method: str, params: JsonObject | None
+    ) -> dict[str, Outcome]:
+        """Return what several servers answer."""
+        outcomes = await asyncio.gather(*(self.ask(each, exchange, method, params) for each in members))
+        return {each.name: outcome for each, outcome in zip(members, outcomes, strict=True)}
+
+    def signed(self, result: JsonObject) -> JsonObject:
+        """Return a result with the name of the bridge where results of the revision have that of their server."""
+        meta = as_object(result.get("_meta"))
+        if SERVER_INFO not in meta:
+            return result
+        return {**result, "_meta": {**meta, SERVER_INFO: info_of(self.hub.own)}}

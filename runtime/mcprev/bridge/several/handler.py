@@ -1,0 +1,91 @@
+"""The request handler of a bridge in front of several servers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mcprev.bridge.introduction import DISCOVER, INITIALIZE, ClientIntroduction, versions_of
+from mcprev.bridge.relay import Exchange, Outlet, wire_error
+from mcprev.bridge.several.hub import Hub
+from mcprev.bridge.several.session import SeveralSession
+from mcprev.bridge.upstreams import Busy
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import ConversionError, McpError
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+
+
+class SeveralClients:
+    """Serves the requests of every client."""
+
+    def __init__(self) -> None:
+        self._hub: Hub | None = None
+        self._names = 0
+
+    def begin(self, hub: Hub) -> None:
+        """Serve from now on."""
+        self._hub = hub
+
+    def end(self) -> None:
+        """Serve nothing any more."""
+        self._hub = None
+
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
+        """Answer a request of a client."""
+        hub = self._hub
+        if hub is None:
+            incoming.fail(Busy("the bridge does not run"))
+            return
+        exchange: Exchange | None = None
+        try:
+            if incoming.revision.handshake:
+                session = self._session(hub, incoming, connection)
+                exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
+                await (session.introduce if incoming.method == INITIALIZE else session.serve)(exchange)
+            else:
+                name = self._name()
+                outlet = Outlet(hub, connection, incoming.engine, name)
+                exchange = Exchange(hub, incoming, connection, name, outlet)
+                view = hub.view(principal_of(incoming), incoming.revision)
+                if incoming.method == DISCOVER:
+                    await view.discover(exchange, versions_of(hub.revisions))
+                else:
+                    await view.serve(exchange)
+        except (McpError, ConversionError) as error:
+            assert exchange is not None
+            exchange.fail(error, None)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
+            incoming.fail(wire_error(error, incoming.method, None))
+
+    def _session(self, hub: Hub, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
+        """Return the client of a session's connection; it is known from its first request on."""
+        session = connection.peer_context
+        if not isinstance(session, SeveralSession) or incoming.method == INITIALIZE:
+            params = incoming.params if incoming.method == INITIALIZE else None
+            info = None if params is None else params.get("clientInfo")
+            client = ClientIntroduction(
+                incoming.revision,
+                incoming.capabilities,
+                cast("dict[str, Any]", info) if isinstance(info, dict) else None,
+                params,
+                principal_of(incoming),
+            )
+            name = self._name()
+            outlet = Outlet(hub, connection, incoming.engine, name)
+            session = connection.peer_context = SeveralSession(hub, connection, client, name, outlet)
+        return session
+
+    def _name(self) -> str:
+        """Return the name of a session in recordings."""
+        self._names += 1
+        return f"client-{self._names}"
+
+    def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
+        """Pass a notification of a client with a session to the servers."""
+        session = connection.peer_context
+        if isinstance(session, SeveralSession):
+            session.notified_by_client(notified)
+        return False
+
+    async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:
+        """Do nothing: `notified` has taken it."""

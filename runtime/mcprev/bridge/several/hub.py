@@ -1,0 +1,208 @@
+"""The servers of one running bridge, which go, come back and are configured anew while clients use them (TIME-1, SEC-6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from typing_extensions import override
+
+from mcprev.bridge.relay import BridgeState
+from mcprev.bridge.several.health import AGAIN, Health
+from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
+from mcprev.bridge.several.names import Namings, Prefixes
+from mcprev.bridge.several.seals import Seals
+from mcprev.bridge.several.session import MemberSession, SeveralSession
+from mcprev.bridge.several.view import StatelessView
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.upstreams import NewProtocol
+from mcprev.errors import McpError, one_line
+from mcprev.revisions import Revision
+
+VIEWS: Final = 256
+"""The principals of stateless clients whose lists are remembered."""
+
+
+class LiveClient(Protocol):
+    """A client that is told what happens to the servers: a session, or a listen stream."""
+
+    async def probe(self, member: Member) -> None:
+        """Try to reach a server. Raises `McpError`."""
+        ...
+
+    def changed(self, _member: Member | None) -> None:
+        """Take note that lists have changed."""
+        ...
+
+    def replaced(self, gone: list[Member]) -> None:
+        """Take note that the bridge has other servers."""
+        ...
+
+
+@dataclass(eq=False, kw_only=True)
+class Hub(BridgeState):
+    """The servers of one running bridge, and the clients that use them."""
+
+    prefixes: Prefixes
+    server_revisions: tuple[Revision, ...]
+    new_protocol: NewProtocol
+    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    """The servers by name, in the order of the configuration."""
+    retired: dict[str, Member] = field(default_factory=dict[str, Member])
+    """Servers that are not used for new requests any more, by generation."""
+    namings: Namings = field(default_factory=lambda: Namings(()))
+    _clients: dict[LiveClient, None] = field(default_factory=dict[LiveClient, None])
+    _views: OrderedDict[tuple[str | None, str], StatelessView] = field(
+        default_factory=OrderedDict[tuple["str | None", str], StatelessView]
+    )
+    _recovering: dict[Member, asyncio.Task[None]] = field(default_factory=dict[Member, "asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        self.seals: Seals = Seals(self.states)
+        """Seals what leads to a server."""
+
+    # -- servers -------------------------------------------------------------------------------------------------
+
+    def configure(self, specs: Mapping[str, ServerSpec]) -> None:
+        """Have these servers from now on. Those that stay as they were keep their connections.
+
+        Open calls end at the server that they began at. Raises `ValueError` for two servers with one prefix, before
+        anything changes.
+        """
+        namings = Namings(spec.naming for spec in specs.values())
+        if list(specs.values()) == [member.spec for member in self.members.values()]:
+            return
+        before, self.members = self.members, {}
+        for name, spec in specs.items():
+            known = before.get(name)
+            if known is not None and known.spec.source == spec.source:
+                known.rename(spec)
+                self.members[name] = before.pop(name)
+            else:
+                self.members[name] = self._new(spec)
+        self.namings = namings
+        gone = list(before.values())
+        for member in gone:
+            member.retired = True
+            self.retired[member.generation] = member
+            self.start(self._retire(member))
+        for view in self._views.values():
+            view.names.namings = namings
+            for member in gone:
+                view.names.listed.forget(member.name)
+        for client in tuple(self._clients):
+            client.replaced(gone)
+
+    def _new(self, spec: ServerSpec) -> Member:
+        health = Health()
+        upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.new_protocol)
+        relay = MemberRelay(
+            upstreams=upstreams,
+            bounds=self.bounds,
+            policy=self.policy,
+            states=self.states,
+            own=self.own,
+            revisions=self.revisions,
+            shared=self.shared,
+            record=self.record,
+            per_principal=spec.per_principal,
+        )
+        member = Member(spec, relay, health)
+        health.turned, upstreams.lost = partial(self._turned, member), partial(self._lost, member)
+        return member
+
+    async def _retire(self, member: Member) -> None:
+        try:
+            await member.retire()
+        finally:
+            self.retired.pop(member.generation, None)
+
+    @override
+    async def aclose(self) -> None:
+        """Close every connection to every server."""
+        await super().aclose()
+        await asyncio.gather(
+            *(member.relay.aclose() for member in (*self.members.values(), *self.retired.values()))
+        )
+
+    # -- clients -------------------------------------------------------------------------------------------------
+
+    def add(self, client: LiveClient) -> None:
+        """Tell a client from now on what happens to the servers."""
+        self._clients[client] = None
+        for member in self.members.values():
+            if member.health.down:
+                self._recover(member)
+
+    def discard(self, client: LiveClient) -> None:
+        """Tell a client nothing any more."""
+        self._clients.pop(client, None)
+
+    def view(self, principal: str | None, revision: Revision) -> StatelessView:
+        """Return what the stateless clients of a principal see."""
+        key = principal, revision.name
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = StatelessView(self, revision)
+            if len(self._views) > VIEWS:
+                self._views.popitem(last=False)
+        self._views.move_to_end(key)
+        return found
+
+    def tell_changed(self, member: Member) -> None:
+        """Tell every client that the lists have changed."""
+        if member.retired:
+            return
+        for client in tuple(self._clients):
+            client.changed(member)
+
+    # -- servers that go and come back ---------------------------------------------------------------------------
+
+    def _turned(self, member: Member, *, up: bool) -> None:
+        logger.warning(
+            "the server '%s' %s",
+            one_line(member.name),
+            "is back" if up else f"is down: {member.health.reason}",
+        )
+        self.tell_changed(member)
+        if not up and self._clients:
+            self._recover(member)
+
+    def _recover(self, member: Member) -> None:
+        if member not in self._recovering and not member.retired:
+            task = self._recovering[member] = self.start(self._try_again(member))
+            task.add_done_callback(lambda _: self._recovering.pop(member, None))
+
+    async def _try_again(self, member: Member) -> None:
+        """Try to reach a server again and again, as one of the clients that are told when it is back."""
+        turn = 0
+        loop = asyncio.get_running_loop()
+        while member.health.down and not member.retired:
+            await asyncio.sleep(max(AGAIN, member.health.retry_at - loop.time()))
+            sessions = [client for client in self._clients if isinstance(client, SeveralSession)]
+            if not sessions:
+                return  # the next call, or the next stream, tries
+            turn += 1
+            try:
+                await sessions[turn % len(sessions)].probe(member)
+            except McpError as error:
+                logger.debug("the server '%s' is still down: %s", one_line(member.name), one_line(error))
+
+    def _lost(self, member: Member, upstream: Upstream) -> None:
+        """Open the connection of a session again that was lost."""
+        receiver = upstream.receiver
+        if isinstance(receiver, MemberSession) and not member.retired:
+            self.start(self._reopen(member, receiver))
+
+    async def _reopen(self, member: Member, session: MemberSession) -> None:
+        await asyncio.sleep(member.health.lost())
+        if member.retired or session.gone:
+            return
+        try:
+            await session.reopen()
+        except McpError as error:
+            logger.debug("the server '%s' cannot be reached: %s", one_line(member.name), one_line(error))

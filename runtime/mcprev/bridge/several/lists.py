@@ -1,0 +1,241 @@
+"""The lists of several servers as one, page by page, and what they say about names (PAGE-1, TIME-1).
+
+The first page has the first pages of all servers, in the order of the configuration, and so on. A server that is down or does
+not answer in time is missing; the others are not held up for longer than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mcprev.bridge.relay import Exchange
+from mcprev.bridge.several.introductions import info_of
+from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
+from mcprev.bridge.several.parts import Outcome
+from mcprev.bridge.several.places import Entries, Mark
+from mcprev.bridge.upstream import logger
+from mcprev.convert.rules import JsonObject, as_list, as_object, without
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import Json, one_line
+from mcprev.wire.meta_keys import SERVER_INFO
+
+if TYPE_CHECKING:
+    from mcprev.bridge.several.client import SeveralClient
+    from mcprev.bridge.several.member import Member
+
+WAIT: Final = 10.0
+"""Seconds that a server has for a page."""
+WHOLE: Final = 30.0
+"""Seconds for which whole lists are read to decide about names."""
+PAGES: Final = 1_000
+"""The pages of one server that are read to decide about names."""
+ENTRIES: Final = 20_000
+"""The entries of one server that are read for that."""
+FRESH: Final = 10.0
+"""Seconds for which what was read holds for clients that are not told of changes."""
+SOON: Final = 1.0
+"""Seconds before lists are read again for a name that was not found."""
+MAX_CURSOR: Final = 16_384
+"""The maximum length of a server's cursor, in characters."""
+MAX_CURSORS: Final = 131_072
+"""The maximum length of the cursors of all servers on one page."""
+LISTS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list", RESOURCES: "resources/list"}
+"""The lists that decide about names."""
+
+
+class Lists:
+    """The lists that one client sees."""
+
+    def __init__(self, client: SeveralClient) -> None:
+        self._client = client
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._late: set[tuple[str, str]] = set()
+        """The servers, by generation, whose pages of a method are still awaited."""
+
+    async def serve(self, exchange: Exchange, entries: Entries) -> None:
+        """Answer a request for a page."""
+        client, incoming = self._client, exchange.incoming
+        method, cursor = incoming.method, (incoming.params or {}).get("cursor")
+        if cursor is None and client.names.needed and method in LISTS.values():
+            found, pages = await self._read(exchange, entries.kind), {}
+        else:
+            members = list(client.hub.members.values())
+            cursors: JsonObject = {}
+            if cursor is not None:
+                cursors = client.hub.seals.cursors(method, cursor, principal_of(incoming))
+                members = [each for each in members if each.name in cursors]
+            found = await self._pages(exchange, method, entries.kind, members, cursors)
+            pages = {
+                name: page["nextCursor"] for name, page in found.items() if page.get("nextCursor") is not None
+            }
+        exchange.answer(self._joined(exchange, entries, found, pages))
+
+    def _joined(
+        self, exchange: Exchange, entries: Entries, found: dict[str, JsonObject], pages: dict[str, Json]
+    ) -> JsonObject:
+        """Return one page from those of the servers."""
+        client, method = self._client, exchange.incoming.method
+        hub, principal = client.hub, principal_of(exchange.incoming)
+        items: list[JsonObject] = []
+        seen: set[Json] = set()
+        for name, page in found.items():
+            member = hub.members.get(name)
+            if member is None:
+                continue  # it has gone meanwhile
+            for item in client.translation(member.naming, principal).page(method, page, entries):
+                key = item.get(entries.key)
+                if entries.mark is Mark.NAME and key in seen:
+                    logger.warning(
+                        "'%s' lists '%s' twice; only the first one is passed on", name, one_line(str(key))
+                    )
+                    continue
+                seen.add(key)
+                items.append(item)
+        result: JsonObject = {entries.member: items}
+        following = _cursors(pages)
+        if following:
+            result["nextCursor"] = hub.seals.cursor(method, following, principal)
+        if not client.revision.handshake:
+            whole = len(found) >= len(hub.members)
+            public = whole and all(page.get("cacheScope") == "public" for page in found.values())
+            times = [page.get("ttlMs") for page in found.values()] if whole else []
+            result |= {
+                "resultType": "complete",
+                "cacheScope": "public" if public else "private",
+                "ttlMs": min((each for each in times if isinstance(each, int | float)), default=0),
+                "_meta": {SERVER_INFO: info_of(hub.own)},
+            }
+        return result
+
+    # -- pages ---------------------------------------------------------------------------------------------------
+
+    async def _pages(
+        self, exchange: Exchange, method: str, kind: str, members: list[Member], cursors: JsonObject
+    ) -> dict[str, JsonObject]:
+        """Return a page of each server that has it in time."""
+        tasks: dict[str, asyncio.Task[Outcome]] = {}
+        for member in members:
+            if self._client.declares(member, kind) and (member.generation, method) not in self._late:
+                cursor = cursors.get(member.name)
+                params = {"cursor": cursor} if cursor is not None else None
+                tasks[member.name] = asyncio.create_task(self._client.ask(member, exchange, method, params))
+        try:
+            if tasks:
+                await asyncio.wait(tasks.values(), timeout=WAIT)
+        except BaseException:
+            for task in tasks.values():
+                task.cancel()
+            raise
+        found: dict[str, JsonObject] = {}
+        for member in members:
+            asked = tasks.get(member.name)
+            if asked is None:
+                continue
+            if not asked.done():
+                self._await_late(member, method, asked)
+                continue
+            outcome = asked.result()
+            if outcome.result is not None:
+                found[member.name] = outcome.result
+            elif outcome.error is not None:
+                logger.info(
+                    "'%s' lacks the entries of '%s': %s",
+                    method,
+                    member.name,
+                    one_line(str(outcome.error.get("message"))),
+                )
+        return found
+
+    def _await_late(self, member: Member, method: str, task: asyncio.Task[Outcome]) -> None:
+        """Leave a server out until it answers; then the client is told that lists have changed."""
+        logger.warning("'%s' of '%s' did not come within %g s; it is left out", method, member.name, WAIT)
+        key = member.generation, method
+        self._late.add(key)
+        hub = self._client.hub
+        hub.tasks.add(task)
+
+        def came(done: asyncio.Task[Outcome]) -> None:
+            hub.tasks.discard(task)
+            self._late.discard(key)
+            if not done.cancelled() and done.exception() is None and done.result().result is not None:
+                hub.tell_changed(member)
+
+        task.add_done_callback(came)
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def changed(self, kind: str) -> None:
+        """Take note that lists of a kind have changed."""
+        self._client.names.listed.read_at.pop(kind, None)
+
+    async def read_for(self, exchange: Exchange, kind: str) -> bool:
+        """Read the lists of a kind for a name that was not found in them; return whether they are new."""
+        if kind not in LISTS:
+            return False
+        async with self._locks.setdefault(kind, asyncio.Lock()):
+            read_at = self._client.names.listed.read_at.get(kind)
+            if read_at is not None and asyncio.get_running_loop().time() - read_at < SOON:
+                return True
+            await self._read(exchange, kind)
+        return True
+
+    async def ensure(self, exchange: Exchange) -> None:
+        """Read the lists that decide about names, if names depend on them and they are not fresh."""
+        now, names = asyncio.get_running_loop().time(), self._client.names
+        for kind in LISTS if names.needed else ():
+            read_at = names.listed.read_at.get(kind)
+            if read_at is None or now - read_at > FRESH:
+                await self.read_for(exchange, kind)
+
+    async def _read(self, exchange: Exchange, kind: str) -> dict[str, JsonObject]:
+        """Read the whole lists of all servers, and return them as one page each."""
+        client, method = self._client, LISTS[kind]
+        entries = client.places.entries(method)
+        assert entries is not None
+        found: dict[str, JsonObject] = {}
+        members, cursors = list(client.hub.members.values()), JsonObject()
+        until = asyncio.get_running_loop().time() + WHOLE
+        for _ in range(PAGES):
+            pages = await self._pages(exchange, method, kind, members, cursors)
+            cursors = {}
+            for name, page in pages.items():
+                items = as_list(page.get(entries.member)) or []
+                whole = found.setdefault(name, {**without(page, "nextCursor"), entries.member: []})
+                whole[entries.member] += items
+                if page.get("nextCursor") is not None and len(whole[entries.member]) < ENTRIES:
+                    cursors[name] = page["nextCursor"]
+            members = [each for each in members if each.name in cursors]
+            if not members or asyncio.get_running_loop().time() > until:
+                break
+        if members:
+            logger.warning(
+                "'%s' has no end at %s; the rest is not listed", method, ", ".join(map(one_line, cursors))
+            )
+        shown = {
+            name: self._keys(client.hub.members[name], entries, page)
+            for name, page in found.items()
+            if name in client.hub.members
+        }
+        client.names.listed.replace(kind, shown, asyncio.get_running_loop().time())
+        return found
+
+    def _keys(self, member: Member, entries: Entries, page: JsonObject) -> list[str]:
+        """Return the names or URIs of a page that are offered, without prefixes."""
+        offer = member.naming.offer
+        keys = [as_object(item).get(entries.key) for item in page[entries.member]]
+        shown = (offer.shown(entries.kind, key) for key in keys if isinstance(key, str))
+        return [each for each in shown if each is not None]
+
+
+def _cursors(pages: dict[str, Json]) -> dict[str, str]:
+    """Return the cursors to seal; one that is too long ends the list of its server."""
+    found: dict[str, str] = {}
+    total = 0
+    for name, cursor in sorted(pages.items(), key=lambda item: len(str(item[1]))):
+        total += len(str(cursor))
+        if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR or total > MAX_CURSORS:
+            logger.warning("a cursor of '%s' is too long, or no text; its list ends here", name)
+        else:
+            found[name] = cursor
+    return found

@@ -1,0 +1,162 @@
+"""One of the servers of a bridge: its connections, its names and its health (SEC-6, TIME-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from secrets import token_urlsafe
+from typing import Final
+
+from typing_extensions import override
+
+from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.relay import BridgeState, Relay
+from mcprev.bridge.several.health import Health, ServerDown
+from mcprev.bridge.several.names import Naming
+from mcprev.bridge.stateless import StatelessClients
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.upstreams import NewProtocol, Upstreams
+from mcprev.client.targets import Target
+from mcprev.errors import Json, one_line
+from mcprev.revisions import Revision
+from mcprev_types import Direction
+
+PRINCIPALS: Final = 1_000
+"""The principals whose targets one server keeps."""
+_LOOK: Final = 0.05
+"""Seconds between two looks whether a call that waits for its user is over, at a server that is to be closed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSpec:
+    """One server as it is configured."""
+
+    naming: Naming
+    target: Callable[[str | None], Target] = field(compare=False)
+    """Returns the server as a principal reaches it."""
+    per_principal: bool
+    source: object
+    """What it was made from, without its names: equal sources are one server."""
+
+
+class MemberRelay(Relay):
+    """What the parts of a bridge share that are about one of its servers."""
+
+    @override
+    def recorded(self, session: str, direction: Direction, message: dict[str, Json]) -> None:
+        """Record questions and their answers; all else is recorded as the client sees it."""
+        if ("method" in message) is (direction is Direction.SERVER_TO_CLIENT):
+            super().recorded(session, direction, message)
+
+
+class MemberUpstreams(Upstreams):
+    """The connections to one of the servers."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        revisions: tuple[Revision, ...],
+        state: BridgeState,
+        health: Health,
+        new_protocol: NewProtocol,
+    ) -> None:
+        super().__init__(spec.target(None), revisions, state.own, state.bounds, new_protocol)
+        self._spec = spec
+        self._health = health
+        self.lost: Callable[[Upstream], None] | None = None
+        """Called with a connection that was lost."""
+        self._targets: OrderedDict[str, Target] = OrderedDict()
+
+    @override
+    def _target_for(self, client: ClientIntroduction) -> Target:
+        if not self._spec.per_principal or client.principal is None:
+            return self._target
+        found = self._targets.get(client.principal)
+        if found is None:
+            found = self._targets[client.principal] = self._spec.target(client.principal)
+            if len(self._targets) > PRINCIPALS:
+                self._targets.popitem(last=False)
+        self._targets.move_to_end(client.principal)
+        return found
+
+    @override
+    async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
+        try:
+            self._health.check()
+        except ServerDown:
+            self._drop(upstream)
+            raise
+        try:
+            await super()._open(upstream, client)
+        except Exception as error:
+            self._health.failed(error)
+            raise
+        self._health.opened()
+
+    @override
+    def _lost(self, upstream: Upstream) -> None:
+        unexpected = upstream in self
+        super()._lost(upstream)
+        if unexpected and not self._stopped and self.lost is not None:
+            self.lost(upstream)
+
+
+@dataclass(eq=False)
+class Member:
+    """One of the servers of a running bridge."""
+
+    spec: ServerSpec
+    relay: MemberRelay
+    health: Health
+    generation: str = field(default_factory=lambda: token_urlsafe(6))
+    """Tells this server from one that had its name before or gets it later."""
+    retired: bool = False
+    """Whether it ends with the calls that it serves now."""
+    slow: bool = False
+    """Whether its lists came too late, so that they are not waited for as long again."""
+    _parts: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.stateless: StatelessClients = StatelessClients(self.relay)
+        """Serves the stateless clients."""
+        self._idle.set()
+
+    @property
+    def naming(self) -> Naming:
+        """Its names."""
+        return self.spec.naming
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        return self.spec.naming.server
+
+    @contextmanager
+    def serving(self) -> Generator[None, None, None]:
+        """Count a request that it serves."""
+        self._parts += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._parts -= 1
+            if not self._parts:
+                self._idle.set()
+
+    def rename(self, spec: ServerSpec) -> None:
+        """Take over other names of the same server."""
+        self.spec = replace(self.spec, naming=spec.naming)
+
+    async def retire(self) -> None:
+        """Close the connections when the last call has ended, also that of a user who is asked."""
+        self.retired = True
+        while self._parts or self.stateless.held:
+            await self._idle.wait()
+            if self.stateless.held:
+                await asyncio.sleep(_LOOK)
+        logger.info("the server '%s' is not used any more", one_line(self.name))
+        await self.relay.aclose()

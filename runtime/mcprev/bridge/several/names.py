@@ -1,0 +1,157 @@
+"""The names of tools, prompts and resources of several servers, as clients see them, and which server each leads to.
+
+A name gets the prefix `<server>__`, a URI `<server>+`. With `needed`, a name or URI that only one server lists has no prefix;
+what is decided follows from the lists and their order alone, so that all workers decide alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
+from mcprev.extras.host_config import SEPARATOR
+
+Prefixes: TypeAlias = Literal["always", "needed"]
+PLUS: Final = "+"
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_NO_SCHEME: Final = re.compile(r"[^a-z0-9.-]+")
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The names of one server."""
+
+    server: str
+    """Its name in the configuration."""
+    prefix: str
+    """What stands before `__` in names."""
+    scheme: str
+    """What stands before `+` in URIs: a valid beginning of a scheme, in lower case as clients write schemes."""
+    offer: Offer
+
+    @classmethod
+    def of(cls, server: str, prefix: str | None, offer: Offer) -> Naming:
+        """Return the names of a server. Raises `ValueError` for a prefix that cannot be told from a name."""
+        chosen = _FOREIGN.sub("-", server).strip("-_") if prefix is None else prefix
+        if not chosen or _FOREIGN.search(chosen) or f"{chosen}{SEPARATOR}".find(SEPARATOR) != len(chosen):
+            raise ValueError(
+                f"the server '{server}' needs another prefix than '{chosen}': letters, digits, '.', '-' and single '_', which "
+                "is not the last"
+            )
+        scheme = _NO_SCHEME.sub("-", chosen.lower())
+        return cls(server, chosen, scheme if scheme[0].isalpha() else f"s{scheme}", offer)
+
+    def name(self, base: str) -> str:
+        """Return a name with the prefix."""
+        return f"{self.prefix}{SEPARATOR}{base}"
+
+    def uri(self, own: str) -> str:
+        """Return a URI or template with the prefix."""
+        return f"{self.scheme}{PLUS}{own}"
+
+    def own_uri(self, uri: str) -> str:
+        """Return a URI without the prefix, if it has it."""
+        scheme, plus, own = uri.partition(PLUS)
+        return own if plus and scheme.lower() == self.scheme else uri
+
+
+class Namings:
+    """The names of all servers, in the order of the configuration."""
+
+    def __init__(self, servers: Iterable[Naming]) -> None:
+        """Raises `ValueError` for two servers with one prefix."""
+        self.servers: dict[str, Naming] = {each.server: each for each in servers}
+        self._by_prefix: dict[str, Naming] = {}
+        self._by_scheme: dict[str, Naming] = {}
+        for each in self.servers.values():
+            for known, key in ((self._by_prefix, each.prefix), (self._by_scheme, each.scheme)):
+                if key in known:
+                    raise ValueError(
+                        f"the servers '{known[key].server}' and '{each.server}' have one prefix, '{key}'; set another "
+                        "`prefix` for one of them"
+                    )
+                known[key] = each
+
+    def of_name(self, name: str) -> tuple[Naming, str] | None:
+        """Return the server whose prefix a name has, and the rest of the name."""
+        prefix, separator, base = name.partition(SEPARATOR)
+        found = self._by_prefix.get(prefix) if separator else None
+        return None if found is None else (found, base)
+
+    def of_uri(self, uri: str) -> tuple[Naming, str] | None:
+        """Return the server whose prefix a URI has, and the rest of the URI."""
+        scheme, plus, own = uri.partition(PLUS)
+        found = self._by_scheme.get(scheme.lower()) if plus else None
+        return None if found is None else (found, own)
+
+
+@dataclass
+class Listed:
+    """What servers list, as last seen by one client: by kind, the servers of each name (without prefix) or URI."""
+
+    servers: dict[str, dict[str, list[str]]] = field(
+        default_factory=lambda: {TOOLS: {}, PROMPTS: {}, RESOURCES: {}}
+    )
+    read_at: dict[str, float] = field(default_factory=dict[str, float])
+    """The time of the loop at which the lists of a kind were read."""
+
+    def only(self, kind: str, key: str) -> str | None:
+        """Return the server that lists a name or URI, if exactly one does."""
+        found = self.servers[kind].get(key, ())
+        return found[0] if len(found) == 1 else None
+
+    def replace(self, kind: str, lists: Mapping[str, Iterable[str]], now: float) -> None:
+        """Take new lists of servers; what a server that is not among them has listed before still counts."""
+        kept: dict[str, list[str]] = {}
+        for key, servers in self.servers[kind].items():
+            left = [each for each in servers if each not in lists]
+            if left:
+                kept[key] = left
+        for server, keys in lists.items():
+            for key in dict.fromkeys(keys):
+                kept.setdefault(key, []).append(server)
+        self.servers[kind], self.read_at[kind] = kept, now
+
+    def forget(self, server: str) -> None:
+        """Forget what a server has listed that is not there any more."""
+        for kind, known in self.servers.items():
+            self.servers[kind] = {
+                key: left
+                for key, servers in known.items()
+                if (left := [each for each in servers if each != server])
+            }
+
+
+class Names:
+    """The names that one client sees."""
+
+    def __init__(self, namings: Namings, prefixes: Prefixes) -> None:
+        self.namings = namings
+        self.needed: bool = prefixes == "needed"
+        """Whether only what several servers list gets a prefix."""
+        self.listed = Listed()
+
+    def name(self, naming: Naming, kind: str, base: str) -> str:
+        """Return the name that clients see for a name of a server, after it was renamed."""
+        bare = self.needed and self.namings.of_name(base) is None
+        return base if bare and self.listed.only(kind, base) == naming.server else naming.name(base)
+
+    def uri(self, naming: Naming, own: str) -> str:
+        """Return the URI that clients see for a URI of a server."""
+        bare = self.needed and self.namings.of_uri(own) is None
+        return own if bare and self.listed.only(RESOURCES, own) == naming.server else naming.uri(own)
+
+    def find(self, kind: str, name: str) -> tuple[Naming, str] | None:
+        """Return the server that a name or URI leads to, and the rest of it without prefix.
+
+        None if it leads to none, or to several.
+        """
+        found = self.namings.of_uri(name) if kind == RESOURCES else self.namings.of_name(name)
+        if found is not None:
+            return found
+        server = self.listed.only(kind, name)
+        naming = None if server is None else self.namings.servers.get(server)
+        return None if naming is None else (naming, name)

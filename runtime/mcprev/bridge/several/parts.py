@@ -1,0 +1,94 @@
+"""The part of a client's request that one of several servers gets: with its own names, and an answer that gets prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from mcprev.bridge.pair import Pair
+from mcprev.bridge.relay import Exchange, Relay, wire_error
+from mcprev.core.connection import Connection
+from mcprev.errors import Json
+from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.wire.jsonrpc import Request
+
+Answered: TypeAlias = Callable[["dict[str, Json] | None", "dict[str, Json] | None"], None]
+"""Takes the result or the error of a part."""
+Send: TypeAlias = Callable[[str, "dict[str, Json] | None"], None]
+
+
+class Part(IncomingRequest):
+    """A request of a client as one server gets it. Its answer goes to a function."""
+
+    def __init__(
+        self,
+        original: IncomingRequest,
+        answered: Answered,
+        params: dict[str, Json] | None,
+        method: str | None = None,
+    ) -> None:
+        request = Request(original.id, method or original.method, params, original.origin)
+        super().__init__(original.engine, original.revision, request, None, original.capabilities)
+        self.original: IncomingRequest = original
+        """The request of the client."""
+        self.client_info: dict[str, Json] | None = original.client_info
+        self.level: str | None = original.level
+        self._answered = answered
+
+    @override
+    def respond(self, result: dict[str, Json] | None, error: dict[str, Json] | None = None) -> None:
+        """Hand over the result or the error, once."""
+        if self.open:
+            self.open = False
+            self._answered(result, error)
+
+
+class PartExchange(Exchange):
+    """The exchange of a part. Messages of it are recorded where the client's request is, and not again."""
+
+    def __init__(self, relay: Relay, part: Part, connection: Connection, session: str, send: Send) -> None:
+        self.relay = relay
+        self.incoming: IncomingRequest = part
+        self.connection = connection
+        self.session = session
+        self.server = "the server"
+        """What errors of the bridge call the server."""
+        self._original = part.original
+        self._send_part = send
+
+    @property
+    @override
+    def request(self) -> IncomingRequest | None:
+        """The request of the client."""
+        return self._original
+
+    @override
+    def send(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send the client a notification about its request, while that is open."""
+        if self._original.open:
+            self._send_part(method, params)
+
+    @override
+    def answer(self, result: dict[str, Json]) -> None:
+        """Answer the part."""
+        self.incoming.respond(result)
+
+    @override
+    def fail(self, error: BaseException, pair: Pair | None) -> None:
+        """Answer the part with an error of the client's revision."""
+        self.incoming.fail(wire_error(error, self.incoming.method, pair, server=self.server))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The answer to a part that is waited for."""
+
+    result: dict[str, Json] | None = None
+    error: dict[str, Json] | None = None
+
+    def take(self, result: dict[str, Json] | None, error: dict[str, Json] | None) -> None:
+        """Take the answer."""
+        self.result, self.error = result, error

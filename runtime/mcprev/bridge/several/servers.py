@@ -1,0 +1,140 @@
+"""The servers of a bridge: given in Python, or in the `mcpServers` configuration of hosts, which is read again when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from mcprev.bridge.several.member import ServerSpec
+from mcprev.bridge.several.names import Naming
+from mcprev.bridge.several.options import KEY, BridgedServer, Offer, offer_of, options_of
+from mcprev.bridge.upstream import logger
+from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.errors import Json, one_line
+from mcprev.extras.host_config import entries_of, naming, target_of_entry
+
+if TYPE_CHECKING:
+    from mcprev.transports.memory import PipeServer
+
+Servers: TypeAlias = "Mapping[str, BridgedServer | Target | PipeServer | HasServer | str]"
+"""Servers by name."""
+POLL: Final = 2.0
+"""Seconds between two looks whether the file has changed."""
+_OF_NAMES: Final = ("prefix", "allow", "deny", "rename", "describe")
+
+
+def specs_of(servers: Servers) -> dict[str, ServerSpec]:
+    """Return how servers are configured. Raises `ValueError`, and `TypeError` for a target of another type."""
+    if not servers:
+        raise ValueError("a bridge needs at least one server")
+    return {name: _spec(name, server) for name, server in servers.items()}
+
+
+def _spec(name: str, server: BridgedServer | Target | PipeServer | HasServer | str) -> ServerSpec:
+    given = server if isinstance(server, BridgedServer) else BridgedServer(target=server)
+    naming_ = Naming.of(name, given.prefix, given.offer)
+    target = target_of(given.target)
+    return ServerSpec(
+        naming=naming_,
+        target=lambda _principal: target,
+        per_principal=given.per_principal,
+        source=(given.target, given.per_principal),
+    )
+
+
+def specs_of_entries(entries: Mapping[str, Json]) -> dict[str, ServerSpec]:
+    """Return how the servers of a configuration are configured. Raises `ValueError` that names the invalid entry."""
+    found: dict[str, ServerSpec] = {}
+    for name, entry in entries.items():
+        with naming(name):
+            found[name] = _spec_of_entry(name, entry)
+    if not found:
+        raise ValueError("every server of the configuration is disabled")
+    return found
+
+
+def _spec_of_entry(name: str, entry: Json) -> ServerSpec:
+    if not isinstance(entry, Mapping):
+        return _spec(name, entry)
+    members, options = cast("Mapping[str, Json]", entry), options_of(entry)
+    prefix, per_principal = options.get("prefix"), options.get("perPrincipal", False)
+    if prefix is not None and not isinstance(prefix, str):
+        raise ValueError(f"`{KEY}.prefix` is not a string")
+    if not isinstance(per_principal, bool):
+        raise ValueError(f"`{KEY}.perPrincipal` is neither true nor false")  # noqa: TRY004
+    offer: Offer = offer_of(options)
+    target = target_of_entry({each: value for each, value in members.items() if each != KEY})
+    kept = {each: value for each, value in options.items() if each not in _OF_NAMES}
+    return ServerSpec(
+        naming=Naming.of(name, prefix, offer),
+        target=lambda _principal: target,
+        per_principal=per_principal,
+        source=json.dumps({**members, KEY: kept}, sort_keys=True),
+    )
+
+
+class ConfigFile:
+    """A file with the `mcpServers` configuration of hosts, for `mcprev.Bridge`, which reads it again when it changes."""
+
+    def __init__(self, path: str | os.PathLike[str], *, poll: float = POLL, hangup: bool = False) -> None:
+        """Set the path; `poll` is the time in seconds between two looks for a change.
+
+        `hangup` also reads it again when the process gets SIGHUP; it takes over this signal while the bridge runs.
+        """
+        self._path = Path(path)
+        self._poll = poll
+        self._hangup = hangup
+        self._seen: object = None
+        self._again = asyncio.Event()
+
+    def read(self) -> dict[str, ServerSpec]:
+        """Return how the servers are configured. Raises `OSError` and `ValueError`."""
+        self._seen = self._stat()
+        return specs_of_entries(entries_of(self._path))
+
+    def _stat(self) -> object:
+        """Return what tells one state of the file from another."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def reload(self) -> None:
+        """Read the file again soon, also if it has not changed."""
+        self._seen = object()
+        self._again.set()
+
+    async def watch(self, configure: Callable[[dict[str, ServerSpec]], None]) -> None:
+        """Read the file again whenever it has changed. One that is not valid is logged, and changes nothing."""
+        loop = asyncio.get_running_loop()
+        if self._hangup and hasattr(signal, "SIGHUP"):
+            with suppress(RuntimeError, ValueError, NotImplementedError):  # not the main thread
+                loop.add_signal_handler(signal.SIGHUP, self.reload)
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._poll):
+                        await self._again.wait()
+                self._again.clear()
+                if await asyncio.to_thread(self._stat) == self._seen:
+                    continue
+                try:
+                    specs = await asyncio.to_thread(self.read)
+                    configure(specs)
+                except (OSError, ValueError) as error:
+                    logger.error(
+                        "%s is not used, the servers stay as they are: %s", self._path, one_line(error)
+                    )
+                else:
+                    logger.warning("%s was read again: %s", self._path, ", ".join(map(one_line, specs)))
+        finally:
+            if self._hangup and hasattr(signal, "SIGHUP"):
+                with suppress(RuntimeError, ValueError, NotImplementedError):
+                    loop.remove_signal_handler(signal.SIGHUP)

@@ -1,0 +1,247 @@
+"""A client with a session at several servers: it has a connection to each (LIFE-*, SUB-1, LOG-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.relay import Exchange, Outlet
+from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
+from mcprev.bridge.several.client import SeveralClient
+from mcprev.bridge.several.introductions import initialized
+from mcprev.bridge.several.names import Naming
+from mcprev.bridge.several.options import KINDS
+from mcprev.bridge.several.parts import Part, PartExchange
+from mcprev.bridge.upstream import Upstream, logger
+from mcprev.convert.rules import JsonObject
+from mcprev.core.connection import Connection
+from mcprev.errors import InternalError, InvalidParams, Json, McpError, one_line
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.engine import SEVERITY, declares
+from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
+from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev_types import Direction
+
+if TYPE_CHECKING:
+    from mcprev.bridge.several.hub import Hub
+    from mcprev.bridge.several.member import Member
+
+OPENING: Final = 10.0
+"""Seconds that a server has to open its connection before the client's session begins without it."""
+_FORWARDED: Final = frozenset({INITIALIZED, "notifications/roots/list_changed"})
+"""The notifications of a client that every server gets."""
+_LISTS: Final = {CHANGES[Changed(kind)].method: kind for kind in KINDS}
+
+
+class MemberSession(SessionPeer):
+    """The connection of a session to one of the servers."""
+
+    def __init__(self, session: SeveralSession, member: Member, connection: Connection) -> None:
+        super().__init__(member.relay, connection, session.introduction, session.name)
+        self.member = member
+        self._session = session
+        self.outlet: Outlet = session.outlet
+
+    @property
+    def open_upstream(self) -> Upstream | None:
+        """The connection, if it is open."""
+        found = self._upstream
+        return found if found is not None and found.alive and found.server is not None else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has gone."""
+        return self._connection.error is not None
+
+    def absent(self) -> None:
+        """Take note that the session begins without this server: when it is there, it is told all, and the client of it."""
+        self._asked_before = True
+
+    def set_level(self, level: str) -> None:
+        """Keep the log level for when there is a connection."""
+        self._level = level
+
+    def take_over(self, before: MemberSession) -> None:
+        """Continue in place of a connection to a server that had the same name."""
+        self._level, self._subscribed = before._level, dict(before._subscribed)
+        self.absent()
+
+    async def reopen(self) -> None:
+        """Open the connection again. Raises `McpError`."""
+        await self.upstream()
+
+    @override
+    def _tell(self, method: str, params: Json) -> None:
+        if self.member.retired:
+            return
+        session = self._session
+        if method not in session.revision.methods:
+            logger.debug("'%s' of '%s' is dropped: it is in no schema", one_line(method), self.member.name)
+            return
+        if method in _LISTS:
+            session.lists.changed(_LISTS[method])
+        translation = session.translation(self.member.naming, session.principal)
+        super()._tell(method, translation.to_client(method, params))
+
+    @override
+    async def ask(
+        self,
+        method: str,
+        params: Json,
+        about: IncomingRequest | None,
+        asked: IncomingRequest | None = None,
+    ) -> dict[str, Json]:
+        translation = self._session.translation(self.member.naming, self._session.principal)
+        original = about.original if isinstance(about, Part) else about
+        result = await super().ask(method, translation.to_client(method, params), original, asked)
+        return translation.answer(method, result)
+
+
+class SeveralSession(SeveralClient):
+    """One client with a session."""
+
+    def __init__(
+        self, hub: Hub, connection: Connection, introduction: ClientIntroduction, name: str, outlet: Outlet
+    ) -> None:
+        super().__init__(hub, introduction.revision)
+        self._connection = connection
+        protocol = connection.protocol
+        assert isinstance(protocol, ServerProtocol)
+        self._engine: HandshakeServer = protocol.session
+        self.introduction = introduction
+        self.name = name
+        """The name of the session in recordings."""
+        self.outlet = outlet
+        """Sends notifications to the client."""
+        self.principal: str | None = introduction.principal
+        self._peers: dict[Member, MemberSession] = {}
+
+    def peer(self, member: Member) -> MemberSession:
+        """Return the connection to a server, which need not be open."""
+        found = self._peers.get(member)
+        if found is None:
+            found = self._peers[member] = MemberSession(self, member, self._connection)
+        return found
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    async def introduce(self, exchange: Exchange) -> None:
+        """Answer `initialize`, with what the servers say that can be reached in time. Raises `McpError` if none can."""
+        hub = self.hub
+        members = list(hub.members.values())
+        opening = {member: asyncio.create_task(self.peer(member).reopen()) for member in members}
+        try:
+            await asyncio.wait(opening.values(), timeout=OPENING)
+        except BaseException:
+            for task in opening.values():
+                task.cancel()
+            raise
+        said: list[tuple[Naming, JsonObject | None]] = []
+        reasons: list[str] = []
+        for member, task in opening.items():
+            peer, result = self.peer(member), None
+            if not task.done():
+                hub.tasks.add(task)  # it goes on
+                task.add_done_callback(hub.tasks.discard)
+                task.add_done_callback(_retrieved)
+                peer.absent()
+            elif (error := task.exception()) is not None:
+                if not isinstance(error, McpError):
+                    raise error
+                reasons.append(f"'{member.name}': {str(error).partition(chr(10))[0][:300]}")
+                logger.warning("a session begins without the server '%s': %s", member.name, one_line(error))
+                peer.absent()
+            elif (upstream := peer.open_upstream) is not None:
+                result = upstream.introduction.initialized(peer.pair(upstream), hub.own)
+            said.append((member.naming, result))
+        if reasons and len(reasons) == len(members):
+            raise InternalError(f"no server behind the bridge can be reached: {'; '.join(reasons)}")
+        result = initialized(said, hub.own, self.revision)
+        hub.recorded(self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result})
+        self._engine.open_with(exchange.incoming, result)
+        hub.add(self)
+        self._connection.closed.add_done_callback(lambda _: hub.discard(self))
+
+    @override
+    async def serve(self, exchange: Exchange) -> None:
+        await self.lists.ensure(exchange)
+        if exchange.incoming.method == SET_LEVEL:
+            await self._set_level(exchange)
+        else:
+            await super().serve(exchange)
+
+    async def _set_level(self, exchange: Exchange) -> None:
+        level = (exchange.incoming.params or {}).get("level")
+        if not (isinstance(level, str) and level in SEVERITY):
+            raise InvalidParams(f"Invalid params: not a log level: {level!r:.40}")
+        told: list[Member] = []
+        for member in self.hub.members.values():
+            peer = self.peer(member)
+            peer.set_level(level)
+            if peer.open_upstream is not None and self.declares(member, "logging"):
+                told.append(member)
+        await self.ask_all(told, exchange, SET_LEVEL, {"level": level})
+        exchange.answer({})
+
+    @override
+    async def run(self, member: Member, exchange: PartExchange) -> None:
+        await self.peer(member).serve(exchange)
+
+    @override
+    def declares(self, member: Member, kind: str) -> bool:
+        upstream = self.peer(member).open_upstream
+        known = None if upstream is None else upstream.introduction
+        return known is None or declares(known.capabilities, kind)
+
+    def notified_by_client(self, notified: NotificationReceived) -> None:
+        """Pass a notification of the client to every server that is connected."""
+        if notified.method in _FORWARDED:
+            message: JsonObject = {"method": notified.method}
+            if notified.params is not None:
+                message["params"] = notified.params
+            self.hub.recorded(self.name, Direction.CLIENT_TO_SERVER, message)
+            for peer in tuple(self._peers.values()):
+                peer.notified_by_client(notified)
+
+    # -- servers that go and come --------------------------------------------------------------------------------
+
+    async def probe(self, member: Member) -> None:
+        """Try to reach a server. Raises `McpError`."""
+        await self.peer(member).reopen()
+
+    def changed(self, _member: Member | None) -> None:
+        """Tell the client that the lists have changed."""
+        for kind in KINDS:
+            self.lists.changed(kind)
+            if self._engine.state is State.READY:
+                self.outlet.send(CHANGES[Changed(kind)].method, None, None)
+
+    def replaced(self, gone: list[Member]) -> None:
+        """Continue with the servers that the bridge has now."""
+        self.names.namings = self.hub.namings
+        before = {member.name: self._peers.pop(member) for member in gone if member in self._peers}
+        for member in gone:
+            self.names.listed.forget(member.name)
+        for member in self.hub.members.values():
+            if member not in self._peers:
+                peer = self.peer(member)
+                if member.name in before:
+                    peer.take_over(before[member.name])
+                peer.absent()
+                self.hub.start(self._try(peer))
+        self.changed(None)
+
+    async def _try(self, peer: MemberSession) -> None:
+        try:
+            await peer.reopen()
+        except McpError as error:
+            logger.warning("the server '%s' cannot be reached: %s", peer.member.name, one_line(error))
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
