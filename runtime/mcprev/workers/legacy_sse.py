@@ -77,8 +77,10 @@ class SharedSseSessions:
         if refused is not None:
             return refused
         value = json.dumps([number, owner_of(connection.principal, connection.id)]).encode()
-        await self._quotas.mark(index, key)
-        await self._store.write(f"sse/{key}", value, seen=0, ttl=TTL, index=SSE)
+        await asyncio.gather(
+            self._quotas.mark(index, key),
+            self._store.write(f"sse/{key}", value, seen=0, ttl=TTL, index=SSE),
+        )
         self._open[key] = connection
         renewing = self._start(self._renew(key, value, index))
 

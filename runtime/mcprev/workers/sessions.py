@@ -165,8 +165,10 @@ class SharedSessions(Sessions):
         record = session.record
         index = self._client(client)
         record.value = new_record(state, principal, index, [log.epoch, log.number], number)
-        await self.quotas.mark(index, record.key)
-        version = await write_record(self.store, record.key, record.value, 0, self._idle)
+        version, _ = await asyncio.gather(
+            write_record(self.store, record.key, record.value, 0, self._idle),
+            self.quotas.mark(index, record.key),
+        )
         if version is None:
             raise StoreError("another session has the same id")
         record.version, session.stored = version, True
