@@ -170,6 +170,27 @@ def fellows(server: mcprev.Server, number: int, store: mcprev.Store) -> list[mcp
     return found
 
 
+async def kill(app: AsgiApp) -> None:
+    """End a worker as a process that is killed: nothing more of it reaches the store or a client."""
+    sessions = app.dispatcher.sessions
+    assert isinstance(sessions, SharedSessions)
+    sessions.worker.abandon()
+    sessions.changes.on_read.clear()
+    sessions.changes.on_away.clear()
+    tasks = set(sessions._tasks)
+    if sessions._ticking is not None:
+        tasks.add(sessions._ticking)
+    for session in sessions._by_key.values():
+        session.drop()
+        session.lives_on = False
+        for response_stream in tuple(session.response_streams):
+            response_stream._stop()
+        tasks |= set(session._tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
 @asynccontextmanager
 async def fronted(
     server: mcprev.Server, store: mcprev.Store, monkeypatch: pytest.MonkeyPatch, **options: Any

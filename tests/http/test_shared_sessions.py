@@ -37,7 +37,7 @@ from requirements import req
 from running import run, until
 from served import QUICK, Served, who, work as served_work
 from served_workers import served
-from several_workers import Front, memory, work as work_within
+from several_workers import Front, kill, memory, work as work_within
 
 Make = Callable[..., Front]
 LATER = [revision_named(name) for name in (B, C, D)]
@@ -113,25 +113,6 @@ def worker_of(front: Front, exchange: Exchange) -> int:
         if session.response_streams
     ]
     return found
-
-
-async def kill(app: AsgiApp) -> None:
-    """End a worker as a process that is killed: nothing more of it reaches the store or a client."""
-    sessions = sessions_of(app)
-    sessions.worker.abandon()
-    sessions.changes.on_read.clear()
-    tasks = set(sessions._tasks)
-    if sessions._ticking is not None:
-        tasks.add(sessions._ticking)
-    for session in sessions._by_key.values():
-        session.drop()
-        session.lives_on = False
-        for response_stream in tuple(session.response_streams):
-            response_stream._stop()
-        tasks |= set(session._tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
 
 
 async def lapse() -> None:

@@ -106,7 +106,7 @@ class Store(Records, Protocol):
     ) -> int | None:
         """Append items to a log if its last number is still `seen`; return the number of the last one, or else None.
 
-        None too if the log is complete. With `seen` None they are appended whatever the last number is; an append
+        Without items, the log is kept for longer. None too if the log is complete. With `seen` None they are appended whatever the last number is; an append
         whose outcome is unknown is repeated safely only with a number.
         """
         ...

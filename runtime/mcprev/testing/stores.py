@@ -289,7 +289,8 @@ class StoreContract(RecordsContract):
             async with self._opened(tmp_path, 2) as (store, other):
                 await store.append("log", [LogItem(b"old")] * 3, bounds=brief)
                 await store.append("kept", [LogItem(b"1")], bounds=brief)
-                await other.append("kept", [LogItem(b"2")], bounds=KEPT)
+                await other.append("kept", [LogItem(b"2")], bounds=brief)
+                assert await other.append("kept", [], bounds=KEPT) == 2
                 await store.append("complete", [LogItem(b"1")], bounds=KEPT)
                 await store.complete("complete", ttl=BRIEF)
                 for log in ("log", "complete"):

@@ -7,13 +7,12 @@ from typing import cast
 
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.connection import Connection
-from mcprev.core.store import LogItem, Records, Store
+from mcprev.core.store import LogBounds, LogItem, Records, Store
 from mcprev.errors import Json
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev.wire.jsonrpc import encode_notification
-from mcprev.workers.own_stream import OWN
-from mcprev.workers.record import decode, key_of
+from mcprev.workers.record import decode, key_of, log_ttl
 
 
 async def notify_session(
@@ -31,12 +30,13 @@ async def notify_session(
         shared = cast("Store", store)
         key = key_of(session_id)
         found = await shared.read(f"session/{key}")
-        name = None if found is None else decode(found)["session"]["revision"]
+        record = {} if found is None else decode(found)
+        name = record.get("session", {}).get("revision")
         revision = next((each for each in ALL if each.name == name), None)
         if revision is None or method not in revision.methods:
             return False
         message = encode_notification(method, _params(method, params, revision))
-        await shared.append(f"own/{key}", [LogItem(message)], bounds=OWN)
+        await shared.append(f"own/{key}", [LogItem(message)], bounds=LogBounds(ttl=log_ttl(record["ttl"])))
         return True
     for connection in connections:
         session = cast("ServerProtocol", connection.protocol).session

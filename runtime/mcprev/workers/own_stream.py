@@ -23,12 +23,10 @@ from mcprev.transports.http.server.sessions import MAX_GETS
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.sse import Event, encode_event, encode_message
 from mcprev.workers.copied import SessionOwner, SharedCopy
-from mcprev.workers.record import SharedRecord, without_workers
+from mcprev.workers.record import SharedRecord, log_ttl, without_workers
 from mcprev.workers.streams import is_droppable
 from mcprev.workers.worker import LOOK
 
-OWN: Final = LogBounds(ttl=86_400.0)
-"""What is kept of a session's own stream."""
 STORE_BACK: Final = 0.5
 """Seconds until a store that is away is asked again."""
 MAX_WAITING: Final = 256
@@ -62,6 +60,7 @@ class OwnStream(SharedCopy):
     def bind(self, session_id: str, record: SharedRecord, place: int) -> None:
         super().bind(session_id, record, place)
         self._own = f"own/{record.key}"
+        self._bounds = LogBounds(ttl=log_ttl(record.ttl))
 
     @property
     @override
@@ -96,7 +95,7 @@ class OwnStream(SharedCopy):
             try:
                 if not items or not await self._is_appended(items, before):
                     items, before = list(self._waiting), max(self._appended, self._read)
-                    self._appended = await self._store.append(self._own, items, bounds=OWN) or 0
+                    self._appended = await self._store.append(self._own, items, bounds=self._bounds) or 0
             except StoreError as error:
                 if self.error is not None:
                     return
@@ -105,6 +104,12 @@ class OwnStream(SharedCopy):
                 continue
             del self._waiting[: len(items)]
             items = []
+
+    @override
+    async def _renew(self) -> None:
+        await super()._renew()
+        if max(self._read, self._appended):
+            await self._store.append(self._own, [], bounds=self._bounds)
 
     async def _is_appended(self, items: list[LogItem], before: int) -> bool:
         """Return whether an attempt to append items after the item `before` was carried out, whatever it raised."""
@@ -230,6 +235,9 @@ class OwnStream(SharedCopy):
                 self._read = number
             if tail.lost and not tail.items:
                 self._read = tail.last
+            if tail.complete:
+                self.conclude("the session is over")
+                return
             await response_stream.drain()
 
     def _note_read(self, record: dict[str, Json]) -> None:

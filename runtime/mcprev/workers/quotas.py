@@ -109,7 +109,9 @@ class Quotas:
     def _save(self, index: str, number: int) -> None:
         """Remember that so many more sessions are counted already."""
         if number and len(self._left) >= MAX_INDEXES:
-            del self._left[next(iter(self._left))]  # they stay in the count until the sessions are counted anew
+            del self._left[
+                next(iter(self._left))
+            ]  # they stay in the count until the sessions are counted anew
         if number:
             self._left[index] = self._left.get(index, 0) + number
 

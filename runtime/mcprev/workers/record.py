@@ -19,6 +19,8 @@ INDEX: Final = "sessions"
 """The index of all sessions, the longest unused first."""
 BLOCK: Final = 10_000
 """The number of ids that belong to one place of a session."""
+GRACE: Final = 600.0
+"""Seconds for which the logs of a session may outlive its record, beside its time to live."""
 MAX_PLACES: Final = 200_000
 """The maximum number of places of a session, so that all ids are below 2 to the power of 31."""
 
@@ -34,14 +36,14 @@ def owner_of(principal: str | None, session_id: str) -> str | None:
 
 
 def new_record(
-    session: dict[str, Json], principal: str | None, client: str, told: list[Json], worker: int
+    session: dict[str, Json], principal: str | None, client: str, told: list[Json], worker: int, ttl: float
 ) -> dict[str, Json]:
     """Return the record of a session that a worker has opened.
 
     `session` is the state of the engine. A copy has a place, from whose block its ids are; `places` maps those of the
     copies that are loaded to their workers. `gets` counts the GET streams of each worker. The worker `reader` sends what
     is in the session's own log, of which the client has everything up to `read`. `told` are the epoch and number of
-    the changes that the client was told of.
+    the changes that the client was told of. `ttl` is the time to live of the record.
     """
     return {
         "format": FORMAT,
@@ -54,7 +56,13 @@ def new_record(
         "reader": 0,
         "read": 0,
         "told": told,
+        "ttl": ttl,
     }
+
+
+def log_ttl(ttl: float) -> float:
+    """Return the time to live of the logs of a session whose record has one; both are renewed together."""
+    return 2 * ttl + GRACE
 
 
 def decode(record: Record) -> dict[str, Json]:
@@ -70,7 +78,7 @@ class SharedRecord:
     """The record of a session as one worker knows it; it is changed by compare-and-set."""
 
     def __init__(self, store: Store, key: str, value: dict[str, Json], version: int, ttl: float) -> None:
-        self._store, self._ttl = store, ttl
+        self._store, self.ttl = store, ttl
         self.key: str = key
         self.value: dict[str, Json] = value
         self.version: int = version
@@ -114,7 +122,7 @@ class SharedRecord:
                 value: dict[str, Json] = json.loads(json.dumps(self.value))
                 if change(value) is False:
                     return True
-                version = await write_record(self._store, self.key, value, self.version, self._ttl)
+                version = await write_record(self._store, self.key, value, self.version, self.ttl)
                 if version is not None:
                     if self._is_older_than(version):
                         self.value, self.version = value, version

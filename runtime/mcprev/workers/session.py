@@ -20,7 +20,7 @@ from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import EVENT_ID
 from mcprev.workers.copied import SessionOwner
 from mcprev.workers.own_stream import OwnStream
-from mcprev.workers.record import BLOCK, without_workers
+from mcprev.workers.record import BLOCK, log_ttl, without_workers
 from mcprev.workers.streams import AHEAD, SharedStream, StreamReader
 from mcprev.workers.worker import LOOK
 
@@ -67,6 +67,7 @@ class SharedSession(OwnStream):
             self._log(number),
             number,
             ids=ids,
+            ttl=log_ttl(self.record.ttl),
             start=self._sessions.start,
             over=lambda number: self._running_streams.pop(number, None),
         )
@@ -74,6 +75,12 @@ class SharedSession(OwnStream):
         self._running_streams[number] = stream
         stream.start()
         return b"id: %d-0\ndata: \n\n" % number if self.revision.sse_priming else b""
+
+    @override
+    async def _renew(self) -> None:
+        await super()._renew()
+        for stream in tuple(self._running_streams.values()):
+            await stream.renew()
 
     def _log(self, number: int) -> str:
         return f"stream/{self.record.key}/{number}"

@@ -48,6 +48,8 @@ TICK: Final = 1.0
 """Seconds between two looks at what is due."""
 LAST: Final = 600.0
 """Seconds that requests have to finish whose session was lost with the data of the store."""
+OVER: Final = 60.0
+"""Seconds for which a reader finds out that the own stream of a session is over."""
 RENEWALS: Final = 3
 """How often a record is renewed in its time to live, at least."""
 _logger: Final = logging.getLogger("mcprev.workers")
@@ -164,7 +166,7 @@ class SharedSessions(Sessions):
         state, principal = session.protocol.session.record(), owner_of(session.principal, session.id)
         record = session.record
         index = self._client(client)
-        record.value = new_record(state, principal, index, [log.epoch, log.number], number)
+        record.value = new_record(state, principal, index, [log.epoch, log.number], number, self._idle)
         version, _ = await asyncio.gather(
             write_record(self.store, record.key, record.value, 0, self._idle),
             self.quotas.mark(index, record.key),
@@ -261,9 +263,16 @@ class SharedSessions(Sessions):
     async def delete(self, session: Session) -> None:
         assert isinstance(session, SharedSession)
         if await session.record.remove():
-            await self.quotas.give_back(session.record.value["client"], session.record.key)
+            await self._removed(session.record)
         await session.tell_others()
         session.conclude("the client ended the session")
+
+    async def _removed(self, record: SharedRecord) -> None:
+        """Give the room of a session that is over to others."""
+        await asyncio.gather(
+            self.quotas.give_back(record.value["client"], record.key),
+            self.store.complete(f"own/{record.key}", ttl=OVER),
+        )
 
     @override
     async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
@@ -298,7 +307,7 @@ class SharedSessions(Sessions):
         if idle[key] < 0:
             return False
         if await records[key].remove():
-            await self.quotas.give_back(records[key].value["client"], key)
+            await self._removed(records[key])
             await self.worker.ask(workers, {"kind": "changed", "key": key, "resumed": False})
             if key in self._by_key:
                 self._by_key[key].record.gone = True

@@ -24,10 +24,8 @@ from mcprev.workers.worker import LOOK, Worker
 
 END: Final = b"null"
 """The last item of a stream that its worker has ended."""
-RUNNING: Final = LogBounds(ttl=86_400.0, items=MAX_EVENTS + 2, size=MAX_SESSION)
-"""What is kept of a stream whose requests are in progress, beside its head and its end."""
-ENDED: Final = RUNNING._replace(ttl=300.0)
-"""What is kept of one that has ended."""
+ENDED: Final = LogBounds(ttl=300.0, items=MAX_EVENTS + 2, size=MAX_SESSION)
+"""What is kept of a stream that has ended: its events beside its head and its end."""
 QUEUED: Final = 64
 """The number of events that are not stored yet, or not read elsewhere, above which a handler that sends more waits."""
 MAX_QUEUED: Final = 512
@@ -61,15 +59,17 @@ class SharedStream:
         number: int,
         *,
         ids: Callable[[], Sequence[Json]],
+        ttl: float,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         over: Callable[[int], object],
     ) -> None:
-        """`ids` returns the ids of the requests in progress whose responses the stream carries.
+        """`ttl` is how long the stream is kept while its requests run, unless it is renewed. `ids` returns the ids of the requests in progress whose responses the stream carries.
 
         `start` runs a task until it ends. `over` is called with the number when there is nothing more to store.
         """
         self._store, self._worker, self._log, self._ids = store, worker, log, ids
         self._start, self._over = start, over
+        self._running = ENDED._replace(ttl=ttl)
         self.number: int = number
         self.last: int = 0
         """The number of the latest event."""
@@ -126,6 +126,11 @@ class SharedStream:
         """Begin to store the stream, with its head."""
         if self._writing is None or self._writing.done():
             self._writing = self._start(self._write())
+
+    async def renew(self) -> None:
+        """Keep the stream for longer."""
+        if self._stored and not self.done and not self.fenced:
+            await self._store.append(self._log, [], bounds=self._running)
 
     async def flushed(self) -> None:
         """Wait until all events are stored, or cannot be stored now."""
@@ -195,7 +200,7 @@ class SharedStream:
 
     async def _append(self, items: list[LogItem]) -> bool:
         """Append items; return False if others have ended the stream."""
-        bounds = ENDED if items[-1].value == END else RUNNING
+        bounds = ENDED if items[-1].value == END else self._running
         if await self._store.append(self._log, items, bounds=bounds, seen=self._stored) is not None:
             return True
         # An earlier attempt may have stored them without saying so.
