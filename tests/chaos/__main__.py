@@ -2,7 +2,8 @@
 
 200 clients call one server of 4 workers. One worker is killed every 2 s (SIGKILL), one is told to stop every 5 s (SIGTERM).
 With `--store redis`, Redis is killed once and started again, and paused for 5 s once; with `--store sqlite`, all processes
-are killed at once every 15 s, and the server starts again. Without `--store`, it is both, one after the other.
+are killed at once every 15 s, and the server starts again. Without `--store`, it is both, one after the other. With
+`--calm`, nothing is disturbed, and then no call may fail at all.
 
 No answer may come to another client, no numbered message may be missing or doubled, no call may happen twice, each call that
 fails must say whether it may be repeated, no task and no call may hang, no state may be lost, and the memory of workers,
@@ -19,12 +20,13 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
@@ -32,6 +34,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import redis.asyncio
+from redis.exceptions import RedisError
 
 from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, Tally
 from mcprev.revisions import DEFAULT, LATEST
@@ -88,14 +92,16 @@ def resident(pid: int) -> int:
 class Chaos:
     """One run."""
 
-    def __init__(self, store: str, folder: Path, seconds: float, seed: int) -> None:
-        self.store, self.folder, self.seconds = store, folder, seconds
+    def __init__(self, store: str, folder: Path, seconds: float, seed: int, *, calm: bool = False) -> None:
+        self.store, self.folder, self.seconds, self.calm = store, folder, seconds, calm
         self.redis = (
             RedisServer("--appendonly", "yes", "--appendfsync", "always") if store == "redis" else None
         )
         self.tally = Tally()
         self.disturbed: Counter[str] = Counter()
         self.memory = {name: Memory() for name in ("worker", "supervisor", "store")}
+        self.held: list[str] = []
+        """What the store held at the start, in the middle, at the end, and when all clients were gone."""
         self._random = random.Random(seed)  # noqa: S311 - not for a secret
         self._stack = AsyncExitStack()
         self._stop = asyncio.Event()
@@ -199,6 +205,24 @@ class Chaos:
                 size = sum(file.stat().st_size for file in self.folder.glob("store.db*"))
                 self.memory["store"].add(at, size)
 
+    async def _look(self) -> None:
+        """Note what the store holds."""
+        try:
+            if self.redis:
+                connected: Any = redis.asyncio.Redis(unix_socket_path=f"{self.redis.folder}/socket")
+                async with connected as client:
+                    number, memory = await client.dbsize(), await client.info("memory")
+                    size = int(memory["used_memory"])
+            else:
+                with closing(sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)) as db:
+                    counts = "SELECT (SELECT count(*) FROM {}) + (SELECT count(*) FROM {}) + (SELECT count(*) FROM {})"
+                    (number,) = db.execute(counts.format("records", "logs", "items")).fetchone()
+                size = sum(file.stat().st_size for file in self.folder.glob("store.db*"))
+        except (OSError, sqlite3.Error, RedisError) as error:
+            self.held.append(f"unknown ({type(error).__name__})")
+        else:
+            self.held.append(f"{number} in {size / MEGABYTE:.1f} MiB")
+
     # -- the run -------------------------------------------------------------------------------------------
 
     async def run(self, clients: int) -> None:
@@ -207,27 +231,36 @@ class Chaos:
             await asyncio.to_thread(self.redis.start)
         async with self._stack:
             await self.start()
+            await self._look()
             callers = [
                 ChaosClient(number, ROWS[number % len(ROWS)], self.server.url, self.tally)
                 for number in range(clients)
             ]
             calling = [asyncio.create_task(caller.run(self._stop)) for caller in callers]
             disturbing = [asyncio.create_task(each) for each in self._disturbances()]
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.seconds / 2)
+            await self._look()
+            await asyncio.sleep(self.seconds / 2)
+            await self._look()
             self._stop.set()
             await asyncio.gather(*disturbing)
             _, late = await asyncio.wait(calling, timeout=LIMIT + TASK_LIMIT)
             for task in late:
                 self.tally.wrong.append(f"a client hangs: {task!r}")
                 task.cancel()
+            await self._look()
             self._check_journal()
             self._check_memory()
+            if self.calm:
+                self.tally.check("calls failed although nothing was disturbed", right=not self.tally.failed)
             self.server.send(signal.SIGTERM)
             code = await self.server.ended()
             self.tally.check(f"the exit code is {code}: {self.server.said}", right=code == 0)
             self._check_log()
 
     def _disturbances(self) -> list[Coroutine[Any, Any, None]]:
+        if self.calm:
+            return [self._measure()]
         several: list[Coroutine[Any, Any, None]] = [
             self._measure(),
             self._every(KILL, lambda: self.signal_one(signal.SIGKILL)),
@@ -284,6 +317,9 @@ class Chaos:
         for name, memory in self.memory.items():
             thirds = ", ".join(f"{memory.third(number) / MEGABYTE:.1f}" for number in range(3))
             print(f"  memory of the {name}, at most, MiB in each third: {thirds}")
+        print(
+            f"  held by the store at the start, in the middle, at the end, after it: {'; '.join(self.held)}"
+        )
         print(f"  wrong: {len(tally.wrong)}")
         for text in tally.wrong[:20]:
             print(f"    {text[:2000]}")
@@ -297,11 +333,12 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--store", choices=["redis", "sqlite"], action="append")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--calm", action="store_true", help="disturb nothing; then no call may fail")
     options = parser.parse_args()
     right = True
     for store in options.store or ["redis", "sqlite"]:
         with tempfile.TemporaryDirectory(prefix="mcprev-chaos-") as folder:
-            chaos = Chaos(store, Path(folder), options.seconds, options.seed)
+            chaos = Chaos(store, Path(folder), options.seconds, options.seed, calm=options.calm)
             try:
                 asyncio.run(chaos.run(options.clients))
             finally:
