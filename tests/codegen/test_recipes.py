@@ -53,12 +53,6 @@ def report_ids(report: Report) -> str:
     """Return one id on each line."""
     return "".join(f"{change.id}\\n" for change in report.changes)
 '''
-CHOSEN = """\
-    if form == "ids":
-        from mcprev_codegen.diff.render.ids import report_ids
-
-        return report_ids(report)
-"""
 COMMAND = '''\
 """`mcprev greet`: prints a word."""
 
@@ -109,12 +103,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edit(areas / "members.py", "    yield from _limits(site, old.field, new.field)\n", FOUND)
 
     (house / "diff" / "render" / "ids.py").write_text(FORMAT, encoding="utf-8")
-    command = house / "commands" / "diff.py"
-    edit(command, '_FORMATS: Final = ("table",', ' "ids",')
+    edit(house / "commands" / "diff.py", '_FORMATS: Final = ("table",', ' "ids",')
+    formats = house / "diff" / "render" / "__init__.py"
     edit(
-        command,
-        "def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) -> str:\n",
-        CHOSEN,
+        formats,
+        "from mcprev_codegen.diff.render.html import report_html\n",
+        "from mcprev_codegen.diff.render.ids import report_ids\n",
+    )
+    edit(
+        formats,
+        '    "html": lambda report, _style, _worst: report_html(report),\n',
+        '    "ids": lambda report, _style, _worst: report_ids(report),\n',
     )
 
     (house / "commands" / "greet.py").write_text(COMMAND, encoding="utf-8")

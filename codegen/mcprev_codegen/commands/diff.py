@@ -15,11 +15,10 @@ from mcprev_codegen.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection, Verdict
-    from mcprev_codegen.diff.render.text import TextStyle
+    from mcprev_codegen.diff.render import TextStyle
     from mcprev_codegen.inputs import SchemaFolder
 
 _FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
-_LISTS: Final = ("table", "markdown", "json")
 _LEVELS: Final = ("wire", "nominal", "source")
 _THRESHOLDS: Final = ("breaking", "dangerous", "any")
 _THRESHOLD_REACHED: Final = 1
@@ -126,13 +125,13 @@ def diff_command(
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
         report = _compare(inputs[0], inputs[1], selection, ignore_file)
         _output(_render(report, form, style, fail_on), output, style)
-    if fail_on is not None and _is_reached(report, fail_on):
+    if fail_on is not None and report.at_least(_threshold(fail_on)):
         sys.exit(_THRESHOLD_REACHED)
 
 
 def _text_style(output: Path | None) -> TextStyle:
     """Return the style of the output: colours and the width of a terminal, else plain text of fixed width."""
-    from mcprev_codegen.diff.render.text import TextStyle
+    from mcprev_codegen.diff.render import TextStyle
 
     if output is None and sys.stdout.isatty():
         return TextStyle(shutil.get_terminal_size().columns, colour=True)
@@ -211,67 +210,34 @@ def _latest(folder: SchemaFolder) -> str:
 
 
 def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) -> str:
-    if form == "json":
-        from mcprev_codegen.diff.render.json import dumped, report_json
+    from mcprev_codegen.diff.render import REPORTS
 
-        return dumped(report_json(report))
-    if form == "html":
-        from mcprev_codegen.diff.render.html import report_html
-
-        return report_html(report)
-    if form == "markdown":
-        from mcprev_codegen.diff.render.markdown import report_markdown
-
-        return report_markdown(report)
-    if form == "github":
-        from mcprev_codegen.diff.render.github import report_github
-
-        return report_github(report)
-    if form == "junit":
-        from mcprev_codegen.diff.render.junit import report_junit
-
-        return report_junit(report, _threshold(fail_on or "breaking"))
-    from mcprev_codegen.diff.render.text import report_text
-
-    return report_text(report, style)
+    return REPORTS[form](report, style, _threshold(fail_on or "breaking"))
 
 
 def _history(name: str, form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import history
-    from mcprev_codegen.diff.render.json import dumped, history_json
-    from mcprev_codegen.diff.render.markdown import history_markdown
-    from mcprev_codegen.diff.render.text import history_text
+    from mcprev_codegen.diff.render import HISTORIES
     from mcprev_codegen.inputs import schema_folder
 
-    if form not in _LISTS:
+    if form not in HISTORIES:
         raise _UsageError("--history has only the formats table, markdown and json")
     try:
-        found = history(schema_folder(), name)
+        return HISTORIES[form](history(schema_folder(), name), style)
     except LookupError as error:
         raise _UsageError(str(error.args[0])) from None
-    if form == "json":
-        return dumped(history_json(found))
-    return history_markdown(found) if form == "markdown" else history_text(found, style)
 
 
 def _rules(form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import table
-    from mcprev_codegen.diff.render.json import dumped, rules_json
-    from mcprev_codegen.diff.render.markdown import rules_markdown
-    from mcprev_codegen.diff.render.text import rules_text
+    from mcprev_codegen.diff.render import RULES
 
-    if form not in _LISTS:
+    if form not in RULES:
         raise _UsageError("--rules has only the formats table, markdown and json")
-    if form == "json":
-        return dumped(rules_json(table()))
-    return rules_markdown(table()) if form == "markdown" else rules_text(table(), style)
+    return RULES[form](table(), style)
 
 
 def _threshold(named: str) -> Verdict:
     from mcprev_codegen.diff import Verdict
 
     return Verdict.OK if named == "any" else Verdict(named)
-
-
-def _is_reached(report: Report, threshold: str) -> bool:
-    return bool(report.at_least(_threshold(threshold)))

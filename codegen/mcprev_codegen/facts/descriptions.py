@@ -69,7 +69,9 @@ def load_descriptions(folder: SchemaFolder, revision: str) -> Descriptions:
     types = dict(file.types)
     for name, override in file.revisions.get(revision, _Overrides()).types.items():
         shared = types.get(name, TypeText())
-        types[name] = TypeText(shared.doc if override.doc is None else override.doc, {**shared.fields, **override.fields})
+        types[name] = TypeText(
+            shared.doc if override.doc is None else override.doc, {**shared.fields, **override.fields}
+        )
     return replace(file, types=types)
 
 

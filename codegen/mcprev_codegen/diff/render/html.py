@@ -9,9 +9,6 @@ from difflib import SequenceMatcher
 from importlib.resources import files
 from typing import Final
 
-import jinja2
-from markupsafe import Markup
-
 from mcprev_codegen.diff.changes import Level, Report, Verdict
 from mcprev_codegen.diff.report import Row, in_rows, wording
 from mcprev_codegen.errors import clean
@@ -99,16 +96,18 @@ def _marked(before: str, after: str) -> tuple[Marked, Marked]:
     )
 
 
-def _clean(value: object) -> object:
-    """Return a value that the template prints, text cleaned; the template's own markup is no text of others."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 def report_html(report: Report) -> str:
     """Return the page."""
+    import jinja2  # which takes long
+    from markupsafe import Markup
+
+    def printed(value: object) -> object:
+        """Return a value that the template prints, text cleaned; the template's own markup is no text of others."""
+        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
     environment = jinja2.Environment(
         autoescape=True,
-        finalize=_clean,
+        finalize=printed,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

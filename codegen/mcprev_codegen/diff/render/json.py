@@ -3,134 +3,101 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Final
 
-from mcprev_codegen.diff.changes import Change, Judgement, Names, Place, Report, RuleTable, Subject, Verdict
+from mcprev_codegen.diff.changes import Change, Place, Report, RuleTable, Subject
 from mcprev_codegen.diff.report import History
-from mcprev_codegen.ir import Json
 
 REPORT_FORMAT: Final = 1
+_CHANGE: Final = (
+    "id", "case", "fingerprint", "path", "kind", "action", "level", "effect", "headline", "senders", "methods", "affects",
+)  # fmt: skip
+"""The members of a change that are written as they are."""
 
 
-def report_json(report: Report) -> dict[str, Json]:
-    """Return the report as JSON values."""
-    return {
-        "format": REPORT_FORMAT,
-        "old": _subject(report.old),
-        "new": _subject(report.new),
-        "summary": {
-            "verdicts": _counts(report.counts()),
-            "old_client_new_server": _counts(report.pairing(client_is_old=True)),
-            "new_client_old_server": _counts(report.pairing(client_is_old=False)),
-            "requests": _names(report.requests),
-            "notifications": _names(report.notifications),
-            "types": _names(report.types),
+def report_json(report: Report) -> str:
+    """Return the report as JSON."""
+    return _dumped(
+        old=_subject(report.old),
+        new=_subject(report.new),
+        summary={
+            "verdicts": report.counts(),
+            "old_client_new_server": report.pairing(client_is_old=True),
+            "new_client_old_server": report.pairing(client_is_old=False),
+            "requests": asdict(report.requests),
+            "notifications": asdict(report.notifications),
+            "types": asdict(report.types),
             "renamed": [{"old": old, "new": new} for old, new in report.renamed],
             "hidden": report.hidden,
-            "notes": list(report.notes),
+            "notes": report.notes,
         },
-        "changes": [change_json(change) for change in report.changes],
-        "ignored": [{"reason": i.reason, "change": change_json(i.change)} for i in report.ignored],
-    }
+        changes=[_change(change) for change in report.changes],
+        ignored=[{"reason": i.reason, "change": _change(i.change)} for i in report.ignored],
+    )
 
 
-def change_json(change: Change) -> dict[str, Json]:
-    """Return one change as JSON values."""
+def history_json(history: History) -> str:
+    """Return a history as JSON."""
+    revisions = [
+        {
+            "revision": entry.revision,
+            "state": entry.state,
+            "name": entry.name,
+            "changes": [_change(change) for change in entry.changes],
+        }
+        for entry in history.entries
+    ]
+    return _dumped(name=history.name, kind=history.kind, revisions=revisions)
+
+
+def rules_json(table: RuleTable) -> str:
+    """Return the rule table as JSON."""
+    rules = [
+        {
+            "id": rule.id,
+            "kind": rule.kind,
+            "action": rule.action,
+            "levels": rule.levels,
+            "cases": [
+                {
+                    "case": case.name,
+                    "level": case.level,
+                    "effect": case.effect,
+                    "mirror": case.mirror,
+                    "old_to_new": case.old_to_new._asdict(),
+                    "new_to_old": case.new_to_old._asdict(),
+                }
+                for case in rule.case
+            ],
+        }
+        for rule in table.rules.values()
+    ]
+    return _dumped(rules=rules)
+
+
+def _dumped(**members: object) -> str:
+    """Return a document as indented text, with all other characters than ASCII's escaped."""
+    return json.dumps({"format": REPORT_FORMAT, **members}, indent=2) + "\n"
+
+
+def _subject(subject: Subject) -> dict[str, str]:
+    return {"name": subject.name, "source": subject.source}
+
+
+def _change(change: Change) -> dict[str, object]:
     return {
-        "id": change.id,
-        "case": change.case,
-        "fingerprint": change.fingerprint,
-        "path": change.path,
-        "kind": change.kind,
-        "action": change.action,
-        "level": change.level.value,
-        "effect": change.effect.value,
-        "headline": change.headline,
-        "senders": list(change.senders),
-        "methods": list(change.methods),
-        "affects": list(change.affects),
-        "old_to_new": _judgement(change.old_to_new),
-        "new_to_old": _judgement(change.new_to_old),
+        **{name: getattr(change, name) for name in _CHANGE},
+        "old_to_new": change.old_to_new._asdict(),
+        "new_to_old": change.new_to_old._asdict(),
         "old": _place(change.old),
         "new": _place(change.new),
         "note": change.note or None,
     }
 
 
-def history_json(history: History) -> dict[str, Json]:
-    """Return a history as JSON values."""
-    return {
-        "format": REPORT_FORMAT,
-        "name": history.name,
-        "kind": history.kind,
-        "revisions": [
-            {
-                "revision": entry.revision,
-                "state": entry.state,
-                "name": entry.name,
-                "changes": [change_json(change) for change in entry.changes],
-            }
-            for entry in history.entries
-        ],
-    }
-
-
-def rules_json(table: RuleTable) -> dict[str, Json]:
-    """Return the rule table as JSON values."""
-    return {
-        "format": REPORT_FORMAT,
-        "rules": [
-            {
-                "id": rule.id,
-                "kind": rule.kind,
-                "action": rule.action,
-                "levels": [level.value for level in rule.levels],
-                "cases": [
-                    {
-                        "case": case.name,
-                        "level": case.level.value,
-                        "effect": case.effect.value,
-                        "mirror": case.mirror,
-                        "old_to_new": _judgement(case.old_to_new),
-                        "new_to_old": _judgement(case.new_to_old),
-                    }
-                    for case in rule.cases.values()
-                ],
-            }
-            for rule in table.rules.values()
-        ],
-    }
-
-
-def dumped(value: Mapping[str, Json]) -> str:
-    """Return JSON values as indented text, with all other characters than ASCII's escaped."""
-    return json.dumps(value, indent=2) + "\n"
-
-
-def _subject(subject: Subject) -> dict[str, Json]:
-    return {"name": subject.name, "source": subject.source}
-
-
-def _counts(numbers: Mapping[Verdict, int]) -> dict[str, Json]:
-    return {verdict.value: number for verdict, number in numbers.items()}
-
-
-def _names(names: Names) -> dict[str, Json]:
-    return {"added": list(names.added), "removed": list(names.removed)}
-
-
-def _judgement(judgement: Judgement) -> dict[str, Json]:
-    return {"verdict": judgement.verdict.value, "reason": judgement.reason}
-
-
-def _place(place: Place | None) -> Json:
+def _place(place: Place | None) -> dict[str, object] | None:
     if place is None:
         return None
-    span = place.span
-    return {
-        "path": place.path,
-        "text": place.text,
-        "line": span.line if span else None,
-        "end_line": span.end_line if span else None,
-    }
+    lines = asdict(place.span) if place.span else {"line": None, "end_line": None}
+    return {"path": place.path, "text": place.text, **lines}
