@@ -24,6 +24,7 @@ GUIDES: Final = (
     "auth.md",
     "bridge.md",
     "clients.md",
+    "looking.md",
     "middleware.md",
     "porting.md",
     "scaling.md",

@@ -43,6 +43,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "api/test_newcomers_mistakes.py": "what messages say to newcomers",
     "auth/test_server_verifiers.py": "options of our verifiers",
     "faults/test_chaos.py": "the checks of the chaos run",
+    "http/test_http_app.py": "what is served instead of MCP",
     "http/test_routes.py": "what is served beside the endpoint",
     "http/test_routes_served.py": "what is served beside the endpoint",
     "http/test_spreading_front.py": "a proxy of tests",

@@ -120,6 +120,11 @@ if TYPE_CHECKING:
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
+    from mcprev.recording.tap import (
+        HttpExchange as HttpExchange,
+        WireEvent as WireEvent,
+        WireKind as WireKind,
+    )
     from mcprev.server.context import Context as Context
     from mcprev.server.middleware import (
         CallNext as CallNext,
@@ -198,6 +203,7 @@ _HOMES: Final = {
     "state.session": ("StateLimits",),
     "stores.memory": ("MemoryRecords", "MemoryStore"),
     "stores.opening": ("open_store",),
+    "recording.tap": ("HttpExchange", "WireEvent", "WireKind"),
     "core.store": ("LogBounds", "LogItem", "LogTail", "Record", "Records", "Store"),
     "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),
     "transports.http.client.target": ("http",),

@@ -277,7 +277,7 @@ def test_the_options_are_those_of_connect() -> None:
     given = inspect.signature(mcprev.connect.__init__).parameters
     found = {name: each.__forward_arg__ for name, each in mcprev.ConnectOptions.__annotations__.items()}
     told = {name for name, each in found.items() if "Of |" in each}
-    assert told == {"roots", "sampling", "elicitation", "logging", "on_change"}
+    assert told == {"roots", "sampling", "elicitation", "logging", "on_change", "tap"}
     assert {name: each.replace("Of |", " |") for name, each in found.items()} == {
         name: each.annotation for name, each in given.items() if each.kind is each.KEYWORD_ONLY
     }

@@ -17,6 +17,7 @@ from mcprev_types.latest import dispatch
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.forms.questions import Reply
+    from mcprev.recording.tap import WireEvent
     from mcprev_types.latest import models
 
 Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
@@ -25,6 +26,7 @@ Sampling: TypeAlias = (
 )
 Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Reply] | Reply]"
 LogMessage: TypeAlias = "Callable[[models.LoggingMessageNotificationParams], Awaitable[None] | None]"
+OnWire: TypeAlias = "Callable[[WireEvent], object]"
 OnChange: TypeAlias = Callable[[Change], Awaitable[None] | None]
 logger: Final = logging.getLogger("mcprev.client")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
@@ -21,12 +21,14 @@ from mcprev.client.callbacks import (
     Elicitation,
     LogMessage,
     OnChange,
+    OnWire,
     Roots,
     Sampling,
     handler_of,
     report_changes,
 )
 from mcprev.client.client import Client
+from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import Policy, ServerCache
@@ -44,6 +46,7 @@ from mcprev.core.capabilities import (
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
+from mcprev.core.options import check_option
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.errors import (
     ConnectionLost,
@@ -62,6 +65,7 @@ from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine, steps, versions as negotiate
+from mcprev.protocol.tap import Tap
 from mcprev.revisions import LATEST, Era, HttpShape, Revision
 
 if TYPE_CHECKING:
@@ -75,28 +79,6 @@ OPEN: Final = 60.0
 LAST_WORDS: Final = 0.5
 """Seconds to wait until the other calls of an expired session have failed by themselves."""
 logger: Final = logging.getLogger("mcprev.client")
-T = TypeVar("T")
-
-
-class OpenBlocks(Generic[T]):
-    """What the `async with` blocks of one object opened that have not ended; several tasks may be inside at once."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[asyncio.Task[Any] | None, T]] = []
-
-    def enter(self, opened: T) -> T:
-        """Keep and return what a block of the current task opened."""
-        self._open.append((asyncio.current_task(), opened))
-        return opened
-
-    def leave(self) -> T:
-        """Return what the last block of the current task opened.
-
-        A task without a block, such as one that ends an `AsyncExitStack` of another, gets that of a task that is done.
-        """
-        here, blocks = asyncio.current_task(), enumerate(self._open)
-        at = max((task is here, task is None or task.done(), at) for at, (task, _) in blocks)[-1]
-        return self._open.pop(at)[1]
 
 
 class connect:  # noqa: N801 - called like a function
@@ -139,6 +121,7 @@ class connect:  # noqa: N801 - called like a function
         ping_interval: float | None = None,
         tasks: bool = True,
         record: str | os.PathLike[str] | None = None,
+        tap: OnWire | None = None,
         telemetry: SessionFactory | None = None,
     ) -> None:
         """Prepare a connection to `target`; `async with` or `await` opens it. Times are in seconds.
@@ -173,10 +156,12 @@ class connect:  # noqa: N801 - called like a function
         - `tasks` declares that the server may answer a call with a task; the client waits for the task's result.
         - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
           results, but without HTTP headers and members with names of secrets. None: no recording.
+        - `tap` is a function that is called with each `mcprev.WireEvent`: all that is sent and received, with its secrets,
+          in the order of the wire. It must not be async or block. If it raises, it is not called again.
         - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
 
-        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for a target or
-        handler of another type, and for a handler together with functions that replace it.
+        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for a target, handler or
+        tap of another type, and for a handler together with functions that replace it.
         """
         self._target = target = target_of(target)
         functions = handler_of(roots, sampling, elicitation, logging)
@@ -214,6 +199,12 @@ class connect:  # noqa: N801 - called like a function
         self._verdict = verdict
         self._on_change = on_change
         self._record = record
+        check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
+        self._tap: Tap | None = None
+        if tap is not None:
+            from mcprev.recording.tap import WireTap
+
+            self._tap = WireTap(tap)
         self.server_name: str | None = None
         """`Client.server_name` of the clients."""
         self._entered: OpenBlocks[Client] = OpenBlocks()
@@ -227,6 +218,7 @@ class connect:  # noqa: N801 - called like a function
         telemetry = self._telemetry
         handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
         opener = self._new_opener(handler, self._identity.result_types)
+        opener.tap = self._tap
         if self._record is not None:
             from mcprev.recording.recording import Recording, RecordingProtocol
 
@@ -270,6 +262,7 @@ class Opener:
     """The result types that the client accepts besides those of the schema."""
     files: ExitStack = field(default_factory=ExitStack)
     new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
+    tap: Tap | None = None
     _connection: Connection | None = None
     _closing: asyncio.Task[None] | None = None
     _result: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -333,10 +326,16 @@ class Opener:
         """Open a connection; a previous one is closed first."""
         await self._close()
         target, protocol = self._target, self.new_protocol(self._local, self._result_types)
-        if isinstance(target, HttpTarget):
-            self._connection = await target.open(protocol, self._handler, shape)
-        else:
-            self._connection = await target.open(protocol, self._handler)
+        protocol.tap = tap = None if self.tap is None else self.tap.connection(repr(target))
+        try:
+            if isinstance(target, HttpTarget):
+                self._connection = await target.open(protocol, self._handler, shape)
+            else:
+                self._connection = await target.open(protocol, self._handler)
+        except McpError as error:
+            if tap is not None:
+                tap.closed(error)
+            raise
 
     async def _close(self) -> None:
         """Close the connection and the target; completes even if the caller is cancelled."""

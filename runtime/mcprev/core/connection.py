@@ -360,6 +360,8 @@ class Connection:
             self._lost.set_result(None)
         if self.error is None:
             self.error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
+        if (tap := self.protocol.tap) is not None:
+            tap.closed(error or self.error)
         self.protocol.lost(self.error)
         self.process_events()
         while self._queue:

@@ -32,8 +32,9 @@ from mcprev.callbacks import at_once
 from mcprev.client.callbacks import Roots
 from mcprev.client.calls import result_reader, until
 from mcprev.client.client import Client
-from mcprev.client.connect import OpenBlocks, connect
+from mcprev.client.connect import connect
 from mcprev.client.methods import Methods
+from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from mcprev.core.reconnect_policy import ReconnectPolicy
     from mcprev.forms.questions import Reply
     from mcprev.protocol.cache import ResultCache
+    from mcprev.recording.tap import WireEvent
     from mcprev.revisions import Era
     from mcprev_types.latest import models
 
@@ -60,6 +62,7 @@ SamplingOf: TypeAlias = (
 )
 ElicitationOf: TypeAlias = "Callable[[str, models.ElicitRequestParams], Awaitable[Reply] | Reply]"
 LogMessageOf: TypeAlias = "Callable[[str, models.LoggingMessageNotificationParams], Awaitable[None] | None]"
+OnWireOf: TypeAlias = "Callable[[str, WireEvent], object]"
 OnChangeOf: TypeAlias = Callable[[str, Change], Awaitable[None] | None]
 Failure: TypeAlias = McpError | OSError
 """Why a server is missing: it cannot be reached, or the file for `record` cannot be written."""
@@ -116,6 +119,7 @@ class ConnectOptions(TypedDict, total=False):
     ping_interval: float | None
     tasks: bool
     record: str | os.PathLike[str] | None
+    tap: OnWireOf | None
     telemetry: SessionFactory | None
 
 
@@ -340,7 +344,7 @@ def _with_page(entry: Model, prefix: str) -> Model:
     return entry.model_copy(update={"meta": {**meta, **changed}}) if changed else entry
 
 
-_FUNCTIONS: Final = ("sampling", "elicitation", "logging", "on_change")
+_FUNCTIONS: Final = ("sampling", "elicitation", "logging", "on_change", "tap")
 
 
 def _options_of(server: str, separator: str, options: ConnectOptions) -> dict[str, Any]:

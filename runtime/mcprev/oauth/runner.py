@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ import mcprev
 from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.oauth.steps import Answer, Flow, HttpFetch, HttpReply
+from mcprev.transports.http.client.authorization import login_tap
 from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url
 
 try:
@@ -88,6 +90,8 @@ class FlowRunner:
                     answer = await self._send(step)
                 else:
                     assert self.visit is not None
+                    if (tap := login_tap.get()) is not None:
+                        tap.visit(mask_url(step.url))
                     answer = await self.visit(step.url)
                 step = flow.send(answer)
         except StopIteration as done:
@@ -110,19 +114,21 @@ class FlowRunner:
         while True:
             anywhere = self._private or (urlsplit(url).hostname or "") == self._host
             checked, verb = check_fetch(url, private=anywhere), "GET" if ask.body is None else "POST"
-            async with (
-                self._new_session(anywhere=anywhere) as session,
-                session.request(
-                    verb, checked, data=ask.body, headers=ask.headers, allow_redirects=False
-                ) as response,
-            ):
-                if response.status not in REDIRECTS:
-                    return HttpReply(
-                        response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
-                    )
-                if ask.body is not None or not ask.follow:
-                    raise RemoteProtocolError("a redirect of a request with secrets is not followed")
-                location = response.headers.get("Location")
+            with _reported(verb, mask_url(url)) as answered:
+                async with (
+                    self._new_session(anywhere=anywhere) as session,
+                    session.request(
+                        verb, checked, data=ask.body, headers=ask.headers, allow_redirects=False
+                    ) as response,
+                ):
+                    answered(response.status, response.reason)
+                    if response.status not in REDIRECTS:
+                        return HttpReply(
+                            response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
+                        )
+                    location = response.headers.get("Location")
+            if ask.body is not None or not ask.follow:
+                raise RemoteProtocolError("a redirect of a request with secrets is not followed")
             url, count = fetch_redirected(url, location, count=count), count + 1
 
 
@@ -133,3 +139,16 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         if len(chunks) > MAX_BODY:
             raise RemoteProtocolError(f"a response of more than {MAX_BODY} bytes")
     return bytes(chunks)
+
+
+@contextmanager
+def _reported(verb: str, url: str) -> Generator[Callable[[int, str | None], object], None, None]:
+    """Report a request to the tap of the client that logs in, if it has one, and its failure; yield what reports its status."""
+    tap = login_tap.get()
+    exchange = None if tap is None else tap.request(verb, url, {}, None, login=True)
+    try:
+        yield (lambda _status, _reason: None) if exchange is None else exchange.answered
+    except BaseException as error:
+        if exchange is not None:
+            exchange.failed(mask_url(str(error)) or type(error).__name__)
+        raise

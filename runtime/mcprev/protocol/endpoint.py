@@ -20,6 +20,7 @@ from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServe
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.stateless import StatelessClient, StatelessServer
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.tap import Tap
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
@@ -32,6 +33,9 @@ class EndpointProtocol:
 
     on_send: Callable[[bytes], None] | None = None
     """Called with each message before it is sent; None if nothing wants to know."""
+
+    tap: Tap | None = None
+    """Reports what is on the wire; None if nothing wants to know."""
 
     def __init__(self, local: LocalInfo, session: Handshake) -> None:
         self.local = local

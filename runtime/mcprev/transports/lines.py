@@ -127,8 +127,10 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        now, link, receive = self.now(), self._connection_state, self.protocol.receive
+        now, link, receive, tap = self.now(), self._connection_state, self.protocol.receive, self.protocol.tap
         for line in self._lines.feed(data):
+            if tap is not None:
+                tap.line(line)
             receive(parse(line, batch=link.accepts_batch) if isinstance(line, bytes) else line, now)
         self.process_events()
 
@@ -147,6 +149,9 @@ class LineConnection(Connection, asyncio.Protocol):
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
         if self._transport is not None:
             lines = [message for _, message in sends]
+            if (tap := self.protocol.tap) is not None:
+                for message in lines:
+                    tap.line(message, sent=True)
             self._transport.write(b"\n".join([*lines, b""]))
 
     @override

@@ -91,8 +91,8 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         try:
             # The caller may be cancelled during the start, more than once; `close` still ends the process.
             await asyncio.shield(process.starting)
-        except BaseException:
-            process.report_lost()
+        except BaseException as error:
+            process.report_lost(error if isinstance(error, ConnectionLost) else None)
             raise
         self.pid = process.pid
         return connection
@@ -188,6 +188,8 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         if fd == 1:
             self.connection.data_received(cast("bytes", data))
             return
+        if (tap := self.connection.protocol.tap) is not None:
+            tap.stderr(cast("bytes", data))
         self._tail += cast("bytes", data)
         del self._tail[:-TAIL]
         if self._on_stderr is None:
@@ -238,13 +240,13 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
     def connection_lost(self, exc: Exception | None) -> None:
         self.report_lost()
 
-    def report_lost(self) -> None:
+    def report_lost(self, error: ConnectionLost | None = None) -> None:
         """Report the end of the connection, which hears of the first one only."""
         if self._exit_timer is not None:
             self._exit_timer.cancel()
         if self._line:
             self._log_lines(b"", ended=True)
-        self.connection.connection_lost(self._lost_error())
+        self.connection.connection_lost(error or self._lost_error())
 
     def _lost_error(self) -> ConnectionLost:
         code = None if self._process is None else self._process.get_returncode()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mcprev.protocol.engine import CANCELLED
+from mcprev.protocol.tap import Tap
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification
@@ -18,6 +20,9 @@ from mcprev.wire.jsonrpc import Notification
 if TYPE_CHECKING:
     import aiohttp
     from multidict import CIMultiDictProxy
+
+login_tap: Final = ContextVar[Tap | None]("login_tap", default=None)
+"""The tap of the client for which the current task authorizes a request; None if nothing wants to know."""
 
 
 @dataclass(slots=True, eq=False)

@@ -194,6 +194,7 @@ class HttpConnection(Connection):
         super().__init__(protocol, handler, logger, linger=0)
         self.client_side = protocol
         self.requests = requests
+        requests.tap = protocol.tap
         self.network: Network = network_at(requests.url)
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}

@@ -57,9 +57,13 @@ class LegacySse(HttpTransport):
                 raise await self._requests.failure(response)
             if response.content_type != media.SSE:
                 raise status_error(response, why=f"{response.content_type} is no stream of events")
-            decoder = Decoder(response.max_message + FIELDS)
+            decoder, tap = Decoder(response.max_message + FIELDS), response.tap
+            if tap is not None:
+                tap.begin(None)
             while chunk := await response.chunk():
                 for event in decoder.feed(chunk):
+                    if tap is not None:
+                        tap.event(event)
                     if event.is_message:
                         self._connection.take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():

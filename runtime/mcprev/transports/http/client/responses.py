@@ -8,6 +8,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
+from mcprev.protocol.tap import ResponseTap
 from mcprev.transports.http.urls import mask_url
 from mcprev.wire import media
 
@@ -21,11 +22,19 @@ _PLAIN: Final = frozenset({"", "identity"})
 class HttpResponse:
     """A response whose head has arrived; the body is read on demand."""
 
-    __slots__ = ("_coding", "_inflates", "_response", "headers", "max_message", "reason", "status")
+    __slots__ = ("_coding", "_inflates", "_response", "headers", "max_message", "reason", "status", "tap")
 
-    def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool, max_message: int) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        *,
+        inflates: bool,
+        max_message: int,
+        tap: ResponseTap | None = None,
+    ) -> None:
         """`inflates` says whether the session decodes `Content-Encoding`."""
         self._response = response
+        self.tap = tap
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
@@ -55,17 +64,18 @@ class HttpResponse:
         limit = self.max_message if limit is None else limit
         length = None if self._coding else self._response.content_length
         if length is not None and length > limit:
-            self.close()
-            raise answer_too_large(limit)
+            raise self._refused(answer_too_large(limit))
         parts: list[bytes] = []
         size = 0
         while size != length and (part := await self.chunk()):
             parts.append(part)
             size += len(part)
             if size > limit:
-                self.close()
-                raise answer_too_large(limit)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+                raise self._refused(answer_too_large(limit))
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self.tap is not None and body:
+            self.tap.body(body)
+        return body
 
     async def chunk(self) -> bytes:
         """Return the next bytes of the body; empty at its end.
@@ -73,15 +83,26 @@ class HttpResponse:
         Raises `ConnectionLost`, and `RemoteProtocolError` for a compressed body, as none was requested.
         """
         if self._coding and not self._inflates:
-            self.close()
-            raise RemoteProtocolError(
-                f"the answer is compressed ({self._coding[:100]}), which was not asked for"
-            )
+            text = f"the answer is compressed ({self._coding[:100]}), which was not asked for"
+            raise self._refused(RemoteProtocolError(text))
         try:
-            return await self._response.content.readany()
+            data = await self._response.content.readany()
         except FAILURES as error:
             failure = lost(error, self.url, sent=True)
+        else:
+            if not data and self.tap is not None:
+                self.tap.end()
+            return data
+        if self.tap is not None:
+            self.tap.failed(failure)
         raise failure
+
+    def _refused(self, error: RemoteProtocolError) -> RemoteProtocolError:
+        """Close the response and return the error that says why it is not read."""
+        if self.tap is not None:
+            self.tap.failed(error)
+        self.close()
+        return error
 
     def release(self) -> None:
         """Finish with the response; its connection is reused if the body was read. May be called twice, like `close`."""
@@ -89,6 +110,8 @@ class HttpResponse:
 
     def close(self) -> None:
         """Discard the rest of the response and close its connection, unless it was released before."""
+        if self.tap is not None:
+            self.tap.end(sent=not self.ended)
         self._response.close()
 
 

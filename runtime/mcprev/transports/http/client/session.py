@@ -34,7 +34,8 @@ from mcprev.errors import (
     one_line,
 )
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest
+from mcprev.protocol.tap import Tap
+from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest, login_tap
 from mcprev.transports.http.urls import REDIRECTS, mask_url, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
@@ -121,6 +122,8 @@ class HttpSession:
         self._source = headers
         self.auth: Authorization | None = None
         """Authorizes the requests, if the user passed `auth`."""  # AUTH-2
+        self.tap: Tap | None = None
+        """Reports the requests and responses."""
         self._new_request: Callable[[str, str, bytes | None], AuthorizedRequest] = AuthorizedRequest
 
     def authorize_with(
@@ -176,7 +179,7 @@ class HttpSession:
     async def _authorize(self, request: AuthorizedRequest) -> Pairs:
         """Return the headers that `auth` adds. Raises `McpError`."""
         assert self.auth is not None
-        with _auth_errors():
+        with _auth_errors(self.tap):
             found: Mapping[str, str] = await finished(self.auth.headers(request))
             return _checked(found.items())
 
@@ -185,7 +188,7 @@ class HttpSession:
         assert self.auth is not None
         again = True
         try:
-            with _auth_errors():
+            with _auth_errors(self.tap):
                 found = cast(
                     "object", await finished(self.auth.retry(request, response.status, response.headers))
                 )
@@ -206,6 +209,7 @@ class HttpSession:
         session = self._session
         if session.closed:
             raise ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
+        tap = None if self.tap is None else self.tap.request(verb, url, sent, body)
         try:
             response = await session.request(
                 verb,
@@ -218,8 +222,19 @@ class HttpSession:
             )
         except FAILURES as error:
             failure = lost(error, url)
+        except asyncio.CancelledError:
+            if tap is not None:
+                tap.failed("the request was cancelled")
+            raise
         else:
-            return HttpResponse(response, inflates=session.auto_decompress, max_message=self._max_message)
+            if tap is not None:
+                head = response.request_info.headers
+                tap.answered(response.status, response.reason, head, response.headers)
+            return HttpResponse(
+                response, inflates=session.auto_decompress, max_message=self._max_message, tap=tap
+            )
+        if tap is not None:
+            tap.failed(failure)
         raise failure
 
     async def _call_header_source(self) -> Pairs:
@@ -237,7 +252,7 @@ class HttpSession:
         """Close the connections, after what `auth` completes."""
         if self.auth is not None:
             try:
-                with _auth_errors():
+                with _auth_errors(self.tap):
                     await self.auth.drain()
             except McpError as error:
                 logger.warning("%s", one_line(error))
@@ -269,9 +284,13 @@ class HttpSession:
 
 
 @contextmanager
-def _auth_errors() -> Generator[None, None, None]:
-    """Convert the exceptions of the user's `auth` to `AuthError`, without their texts, which may contain secrets."""
+def _auth_errors(tap: Tap | None) -> Generator[None, None, None]:
+    """Convert the exceptions of the user's `auth` to `AuthError`, without their texts, which may contain secrets.
+
+    Meanwhile `tap` reports what `auth` sends.
+    """
     failure: AuthError | None = None
+    before = login_tap.set(tap)
     try:
         yield
     except McpError:
@@ -282,6 +301,8 @@ def _auth_errors() -> Generator[None, None, None]:
         failure = AuthError("authorization failed, because what it waited for was cancelled")
     except Exception as error:  # noqa: BLE001 - reported without its text, and not as the cause either
         failure = AuthError(f"authorization failed, with {raised_at(error)}")
+    finally:
+        login_tap.reset(before)
     if failure is not None:
         raise failure
 

@@ -35,6 +35,8 @@ class ResumeState:
     """The delay in seconds that the server requested."""  # HTTP-18
     tried: int = 0
     """Attempts since the last event."""
+    stream: int | None = None
+    """Its number for a tap."""
 
     def wait(self) -> float | None:
         """Count an attempt and return the delay before it in seconds; None after the last attempt."""
@@ -58,13 +60,17 @@ async def follow(
 
     Raises `ConnectionLost` if the response is cut off, and `EventTooLarge`. An event without data is not a message.
     """
-    decoder = Decoder(response.max_message + FIELDS, last_event_id=cursor.last_event_id)
+    decoder, tap = Decoder(response.max_message + FIELDS, last_event_id=cursor.last_event_id), response.tap
+    if tap is not None:
+        cursor.stream = tap.begin(cursor.stream)
     while chunk := await response.chunk():
         messages: list[bytes] = []
         news = False
         try:
             for event in decoder.feed(chunk):
                 news = True
+                if tap is not None:
+                    tap.event(event)
                 if event.is_message:
                     messages.append(event.data)
         finally:

@@ -20,16 +20,16 @@ from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
-from mcprev.transports.http.security import OriginPolicy
+from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped, unavailable
 from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
-from mcprev.transports.http.server.request import HttpRequest, Receive, Scope, Send
+from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
 from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
 from mcprev.transports.http.server.sessions import Sessions
 from mcprev.transports.http.server.stop_signal import on_stop
-from mcprev.wire.headers import SESSION_ID_KEY
+from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ class AsgiApp(HttpApp):
             if not self._watching:
                 self._watching = True
                 on_stop(self._stop_signalled)
-            await super().__call__(scope, receive, send)
+            pairs = scope["headers"]
+            http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
+            too_many = too_many_headers(pairs, self.settings.max_headers)
+            if too_many is None:
+                await self.serve(http_request)
+            else:
+                await http_request.refuse(too_many)
         elif kind == "lifespan":
             await self._lifespan(receive, send)
         elif kind == "websocket":
