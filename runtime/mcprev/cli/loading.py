@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import click
 
 from mcprev.callbacks import at_once
 from mcprev.cli.table import clean, echo_lines
+from mcprev.reloading.source_files import is_own_source
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server
@@ -31,15 +31,6 @@ _MACHINERY: Final = (
     str(Path(__file__).parent),
 )
 """The beginnings of the paths of code that runs the author's; its frames are not shown."""
-
-
-INSTALLED: Final = tuple(
-    {
-        f"{Path(__file__).parents[1]}/",
-        *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
-)
-"""The beginnings of the paths of mcprev, of Python's own modules and of installed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +199,11 @@ def author_errors(*, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
 def _strip(shown: traceback.TracebackException) -> None:
     """Remove the frames of what ran the author's code from a traceback and those chained to it."""
     frames = [frame for frame in shown.stack if not frame.filename.startswith(_MACHINERY)]
-    own = (number for number, frame in enumerate(frames) if _is_own(frame.filename))
+    own = (number for number, frame in enumerate(frames) if is_own_source(frame.filename))
     shown.stack[:] = frames[next(own, 0) :]
     for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
         if other is not None:
             _strip(other)
-
-
-def _is_own(name: str) -> bool:
-    """Return whether a file is the author's: no module of Python, of mcprev or of another installed package."""
-    return not name.startswith(INSTALLED) and Path(name).is_file()
 
 
 @contextmanager

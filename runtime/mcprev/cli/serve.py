@@ -14,6 +14,7 @@ import click
 
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.table import CleanFormatter
+from mcprev.reloading.source_files import reported_imports
 
 if TYPE_CHECKING:
     from mcprev.core.store import Store
@@ -105,7 +106,7 @@ def serve_command(
     )
     if where is not None and workers is not None and worker is None:
         raise click.exceptions.Exit(_supervise(*where, workers, store))
-    with _shared(opened):
+    with _shared(opened), reported_imports():
         loaded = load_server(target, arguments)
     if where is None:
         with author_errors():

@@ -23,6 +23,7 @@ from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
 from mcprev.errors import Json, McpError, ProcessExited
 from mcprev.protocol.subscriptions import Changed
+from mcprev.reloading.source_files import SourceFiles
 from mcprev.revisions import ALL
 from mcprev.wire.jsonrpc import Message, Notification
 
@@ -38,6 +39,13 @@ SUBSCRIPTIONS: Final = 200
 _CHECK: Final = 0.25
 """Seconds between two looks at whether the connection is lost."""
 _CLOSING: Final = 5.0
+WATCH: Final = 0.5
+"""Seconds between two looks at the source files."""
+_SETTLE: Final = 0.1
+_SETTLING: Final = 20
+"""How many looks may find further changes before the server is started again."""
+_FILES: Final = 500
+"""How many files the page is told of."""
 _LOG: Final = "notifications/message"
 _UPDATED: Final = "notifications/resources/updated"
 _LISTS: Final = {
@@ -75,6 +83,8 @@ class Inspector:
         self._state = "starting"
         self._error: dict[str, Json] | None = None
         self._level: str | None = None
+        self.reloaded: dict[str, Json] | None = None
+        """What was told last about the source files."""
 
     # -- the server ----------------------------------------------------------------------------------------
 
@@ -82,6 +92,8 @@ class Inspector:
         """Begin to connect; `target` tells when the server is there."""
         self._spawn(self.connect())
         self._spawn(self._watch())
+        if self.launcher.sources is not None:
+            self._spawn(self._reload(self.launcher.sources))
 
     async def aclose(self) -> None:
         """End the session."""
@@ -93,6 +105,7 @@ class Inspector:
         await self.lists.aclose()
         await self._disconnect()
         await self.launcher.stop()
+        self.launcher.close()
         self.channels.close()
         self.log.close()
 
@@ -163,6 +176,38 @@ class Inspector:
             client = self._client
             if client is not None and self._state == "connected" and client.connection.error is not None:
                 self._set("stopped", _described(client.connection.error))
+
+    async def _reload(self, sources: SourceFiles) -> None:
+        """Start the server again when its source files change."""
+        shown: Json = None
+        while True:
+            changed = sources.changed()
+            if changed:
+                await self._settled(sources)
+                self._tell_reload("changed", changed)
+                await self.connect("restarting")
+                if self._state == "connected":
+                    self._tell_reload("restarted", changed)
+                else:
+                    self._tell_reload("failed", changed, self._error)
+            elif len(sources.names) != shown:
+                shown = len(sources.names)
+                self._tell_reload("watching", sources.names)
+            await asyncio.sleep(WATCH)
+
+    async def _settled(self, sources: SourceFiles) -> None:
+        """Wait until an editor has written all files."""
+        for _ in range(_SETTLING):
+            await asyncio.sleep(_SETTLE)
+            if not sources.changed():
+                return
+
+    def _tell_reload(self, state: str, files: list[str], error: dict[str, Json] | None = None) -> None:
+        found: dict[str, Json] = {"state": state, "files": [*files[:_FILES]], "count": len(files)}
+        if error is not None:
+            found["error"] = error
+        self.reloaded = found
+        self.channels.state("reload", "", found)
 
     def target(self) -> dict[str, Json]:
         """Return what the page shows of the server."""
@@ -285,7 +330,7 @@ class Inspector:
             "target": self.target(), "lists": self.lists.documents(), "calls": self.calls.documents(),
             "questions": self.questions.documents(), "tasks": self.tasks.documents(), "logs": list(self.logs),
             "stderr": self.stderr.decode(errors="replace"), "subscriptions": self.subscribed(),
-            "level": self._level, "roots": self.questions.roots, "answers": dict(self.questions.saved),
+            "level": self._level, "reload": self.reloaded, "roots": self.questions.roots, "answers": dict(self.questions.saved),
             "first": self.log.first, "next": self.log.next,
         }  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from mcprev.client.targets import Target
 from mcprev.errors import ProcessExited
+from mcprev.reloading.source_files import SourceFiles
 from mcprev.transports.http.client.target import http
 from mcprev.transports.stdio.client import stdio
 
@@ -23,7 +24,6 @@ STOPPING: Final = 3.0
 """Seconds that a server has to end."""
 TAIL: Final = 64 * 1024
 """The bytes of stderr that are kept for the error of a server that does not start."""
-Output: Final = Callable[[bytes], None]
 
 
 class Launcher(Protocol):
@@ -37,6 +37,8 @@ class Launcher(Protocol):
     """`stdio` or `http`."""
     words: tuple[str, ...]
     """What follows `mcprev call` for the same server."""
+    sources: SourceFiles | None
+    """The source files, whose change starts the server again; None if they are not known."""
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
         """Start what all connections share. Raises `ProcessExited`."""
@@ -48,6 +50,10 @@ class Launcher(Protocol):
 
     async def stop(self) -> None:
         """End what was started."""
+        ...
+
+    def close(self) -> None:
+        """Release what is kept between starts."""
         ...
 
 
@@ -64,6 +70,7 @@ class Ready:
         transport: str,
     ) -> None:
         self.label, self.words, self.kind, self.transport, self._make = label, words, kind, transport, make
+        self.sources: SourceFiles | None = None
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
         """There is nothing to start."""
@@ -74,6 +81,9 @@ class Ready:
 
     async def stop(self) -> None:
         """There is nothing to end."""
+
+    def close(self) -> None:
+        """There is nothing to release."""
 
 
 class Served:
@@ -86,7 +96,8 @@ class Served:
         self.words: tuple[str, ...] = (name,)
         self._http = over_http
         self.transport = "http" if over_http else "stdio"
-        self._environment = {**os.environ, **environment}
+        self.sources: SourceFiles | None = SourceFiles(_first_files(name))
+        self._environment = {**os.environ, **environment, **self.sources.environment}
         self._command = (sys.executable, "-m", "mcprev", "serve", name)
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -160,6 +171,17 @@ class Served:
             self._reading.cancel()
             await asyncio.wait({self._reading})
             self._reading = None
+
+    def close(self) -> None:
+        """Stop to watch the source files."""
+        if self.sources is not None:
+            self.sources.close()
+
+
+def _first_files(name: str) -> list[str]:
+    """Return the file that a name of `mcprev serve` has in it."""
+    file, ending, _ = name.rpartition(".py")
+    return [f"{file}{ending}"] if ending else []
 
 
 async def _read(process: asyncio.subprocess.Process, keep: Callable[[bytes], None]) -> None:

@@ -1,0 +1,190 @@
+"""The source files of a server in a child process: the child reports what it imported, the parent looks for changes.
+
+The child writes its files, with their times and sizes, to a file that the parent names in its environment, while it imports the server and when
+more is imported later. If the import fails, these are also the files of the traceback, so that the parent notices when
+the mistake is mended. Modules of Python, of mcprev and of other installed packages are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Final, Self, cast
+
+REPORT: Final = "MCPREV_SOURCE_FILES"
+"""The environment variable with the path of the file that the child writes."""
+MOST: Final = 20_000
+"""How many files are watched."""
+LONGEST: Final = 8 * 1024 * 1024
+"""The maximum size of a report, in bytes."""
+AGAIN: Final = 0.5
+"""Seconds between two looks at what was imported."""
+INSTALLED: Final = tuple(
+    {
+        f"{Path(__file__).parents[1]}/",
+        *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+"""The beginnings of the paths of mcprev, of Python's own modules and of installed ones."""
+_Stamp = tuple[int, int] | None
+"""The time and size of a file; None if it is not there."""
+
+
+def is_own_source(name: str) -> bool:
+    """Return whether a path is that of a file of the author: not of Python, of mcprev or of an installed package."""
+    return not name.startswith(INSTALLED) and Path(name).is_file()
+
+
+# -- the child -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reported_imports() -> Iterator[None]:
+    """Report the files that the block imports, and that are imported later, if the environment asks for it."""
+    path = os.environ.get(REPORT)
+    if not path:
+        yield
+        return
+    known: set[str] = set()
+    try:
+        yield
+    except BaseException as error:
+        _write(path, _imported(known) | set(_files_of(error)))
+        raise
+    _write(path, _imported(known))
+    threading.Thread(target=_go_on, args=(path, known), name="mcprev-source-files", daemon=True).start()
+
+
+def _go_on(path: str, known: set[str]) -> None:
+    count = len(sys.modules)
+    while Path(path).exists():
+        threading.Event().wait(AGAIN)
+        if len(sys.modules) != count:
+            count, before = len(sys.modules), len(known)
+            if len(_imported(known)) != before:
+                _write(path, known)
+
+
+def _imported(known: set[str]) -> set[str]:
+    """Add the files of all modules to those that are known."""
+    modules = cast("list[ModuleType | None]", list(sys.modules.values()))
+    names = (getattr(module, "__file__", None) for module in modules)
+    known.update(
+        name for name in names if isinstance(name, str) and name not in known and is_own_source(name)
+    )
+    return known
+
+
+def _files_of(error: BaseException | None) -> Iterator[str]:
+    """Yield the files of a traceback, of the errors behind it, and of what could not be parsed."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, SyntaxError) and error.filename is not None and is_own_source(error.filename):
+            yield error.filename
+        frame: TracebackType | None = error.__traceback__
+        while frame is not None:
+            name = frame.tb_frame.f_code.co_filename
+            if is_own_source(name):
+                yield name
+            frame = frame.tb_next
+        error = error.__cause__ or error.__context__
+
+
+def _write(path: str, names: Iterable[str]) -> None:
+    """Replace the report; without one, only what is known already is watched."""
+    paths = sorted(str(Path(name).absolute()) for name in names)[:MOST]
+    with suppress(OSError):
+        temporary = f"{path}.{os.getpid()}"
+        Path(temporary).write_text(json.dumps({name: _stamp(name) for name in paths}), "utf-8")
+        Path(temporary).replace(path)
+
+
+# -- the parent ----------------------------------------------------------------------------------------------
+
+
+class SourceFiles:
+    """The files of a server, and whether they have changed since the last look."""
+
+    def __init__(self, first: Iterable[str] = ()) -> None:
+        """Watch files that are known before the child reports its own."""
+        self._folder = tempfile.TemporaryDirectory(prefix="mcprev-")
+        self._report = Path(self._folder.name, "source-files.json")
+        self._read: _Stamp = None
+        self._stamps: dict[str, _Stamp] = {}
+        self._add({(path := str(Path(name).absolute())): _stamp(path) for name in first})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which the child reports its files."""
+        return {REPORT: str(self._report)}
+
+    @property
+    def names(self) -> list[str]:
+        """The files that are watched."""
+        return sorted(self._stamps)
+
+    def changed(self) -> list[str]:
+        """Return the files that were changed, made or removed since the last call."""
+        found: list[str] = []
+        for name, before in self._stamps.items():
+            now = _stamp(name)
+            if now != before:
+                self._stamps[name] = now
+                found.append(name)
+        self._learn()
+        return found
+
+    def close(self) -> None:
+        """Remove the report; children stop to write it."""
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _learn(self) -> None:
+        """Watch the files that the child reports."""
+        now = _stamp(str(self._report))
+        if now is None or now == self._read or now[1] > LONGEST:
+            return
+        self._read = now
+        with suppress(OSError, ValueError):
+            found: object = json.loads(self._report.read_text("utf-8"))
+            if isinstance(found, dict):
+                # The child's stamps count, because a file may have changed since it was imported.
+                self._add(
+                    {name: _read_stamp(stamp) for name, stamp in cast("dict[str, object]", found).items()}
+                )
+
+    def _add(self, stamps: Mapping[str, _Stamp]) -> None:
+        for name, stamp in stamps.items():
+            if name not in self._stamps and len(self._stamps) < MOST:
+                self._stamps[name] = stamp
+
+
+def _read_stamp(value: object) -> _Stamp:
+    """Return a stamp out of a report; None for any other value."""
+    match value:
+        case [int(time), int(size)]:
+            return time, size
+        case _:
+            return None
+
+
+def _stamp(name: str) -> _Stamp:
+    try:
+        found = os.stat(name)  # noqa: PTH116 - a path object for each of many files takes longer
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
