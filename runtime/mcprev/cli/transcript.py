@@ -15,6 +15,8 @@ The specification leaves these points open; they are decided here:
 - A line with a `session` (text or a number) belongs to the connection of that name. `initialize` after a session was
   opened begins another one. Ids are unique within a session.
 - The messages of the tasks extension are known at the revisions that have it.
+- Of a session that `mcprev dev` saved, whose first line says its format, only messages are validated, and what was sent
+  instead of one.
 - A request without a response is counted, not reported: a capture may end at any time.
 """
 
@@ -46,6 +48,8 @@ from mcprev.wire.jsonrpc import (
 from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 
+SAVED: Final = 2
+"""The format of the sessions that `mcprev dev` saves."""
 _INITIALIZE: Final = "initialize"
 _TASK_METHODS: Final = {
     **METHODS,
@@ -95,6 +99,8 @@ class TranscriptValidator:
         self._left = 0
         """The number of requests of earlier sessions without a response."""
         self._used: set[Revision] = set()
+        self._saved = False
+        """Whether the lines are those of a saved session."""
         self.messages: int = 0
         """The number of messages, including members of batches and invalid messages."""
 
@@ -121,6 +127,8 @@ class TranscriptValidator:
         direction: Direction | None = None
         found: list[Violation] = []
         wrapped = _unwrap(data) if isinstance(message, Malformed) else None
+        if wrapped is None and isinstance(message, Malformed) and self._is_other_part(data):
+            return []
         if wrapped is not None:
             named, self._name, data = wrapped
             message = parse(data, batch=self._batches)
@@ -134,6 +142,16 @@ class TranscriptValidator:
             method, places = self._check(one, direction)
             found += [Violation(number, method, *place) for place in places]
         return found
+
+    def _is_other_part(self, data: bytes) -> bool:
+        """Return whether a line is a part of a saved session that is no message."""
+        try:
+            members = _members(json.loads(data))
+        except (ValueError, RecursionError):
+            return False
+        if not self.messages and members.get("format") == SAVED:
+            self._saved = True
+        return self._saved and members.get("kind") not in ("message", "invalid") and "jsonrpc" not in members
 
     @property
     def _session(self) -> _Session:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from mcprev.dev.argument_check import argument_problems
 from mcprev.dev.calls import SHOWN, PageCall, TooManyCalls
 from mcprev.dev.channels import to_json
-from mcprev.dev.inspector import FAILURES, NotConnected
+from mcprev.dev.copying import FORMS, CannotCopy, copied_call, copied_event
+from mcprev.dev.inspector import FAILURES, READ_ONLY, NotConnected
 from mcprev.dev.lists import KINDS
 from mcprev.dev.questions import AnswerError
+from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
 from mcprev.errors import Json
 from mcprev.revisions import ALL
@@ -28,6 +30,8 @@ MOST: Final = 5000
 """How many summaries one response has."""
 NAME: Final = 10_000
 """The maximum length of a name or URI that the page sends, in characters."""
+_READING: Final = frozenset({"copy", "check"})
+"""The requests with a body that change nothing."""
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -117,6 +121,8 @@ class Api:
                 ("POST", "call", self._start_call),
                 ("POST", "call/*/cancel", self._cancel_call),
                 ("POST", "question/*", self._answer),
+                ("GET", "save", self._save),
+                ("POST", "copy", self._copy),
                 ("GET", "answers", self._answers),
                 ("DELETE", "answers", self._forget_answers),
                 ("POST", "check", self._check),
@@ -140,6 +146,8 @@ class Api:
             if method != verb:
                 other = True
                 continue
+            if verb != "GET" and path not in _READING and self._inspector.read_only:
+                raise Refusal(409, READ_ONLY)
             asked = Asked(found.groups(), options, body, _object(body) if verb == "POST" else {})
             try:
                 return await route(asked)
@@ -196,6 +204,27 @@ class Api:
                 "response_headers": [list(pair) for pair in exchange.received],
             }  # fmt: skip
         return _json(found)
+
+    async def _save(self, asked: Asked) -> Answer:
+        raw = asked.options.get("raw") == "1"
+        name = f"mcprev-{self._inspector.id}.jsonl".encode()
+        return Answer(type=b"application/jsonl", parts=saved(self._inspector, raw=raw), file_name=name)
+
+    async def _copy(self, asked: Asked) -> Answer:
+        kind = asked.text("as", most=20)
+        if kind not in FORMS:
+            raise Refusal(400, f"`as` is one of {', '.join(FORMS)}", "$.as")
+        call, number = asked.optional("call"), asked.members.get("event")
+        if (call is None) == (number is None):
+            raise Refusal(400, "name a `call` or the number of an `event`")
+        try:
+            if call is not None:
+                text = copied_call(self._inspector, self._found_call(call), kind)
+            else:
+                text = copied_event(self._inspector, self._found(str(number)), kind)
+        except CannotCopy as error:
+            raise Refusal(400, str(error)) from None
+        return _json({"text": text})
 
     # -- calls ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
@@ -24,6 +25,8 @@ from typing_extensions import override
 from mcprev.core.limits import LINGER
 from mcprev.dev.api import Answer, Api, Refusal
 from mcprev.dev.channels import BATCH, STREAMS, Reader, frame, to_json
+from mcprev.dev.recorded import RecordedSession
+from mcprev.dev.saving import Unreadable
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.body_budget import ClientGone
 from mcprev.transports.http.server.http_app import HttpApp
@@ -90,6 +93,8 @@ class DevApp(HttpApp):
             )
         )
         self.inspector = inspector
+        """The session that pages see: that of the server, or a saved one."""
+        self._live = inspector
         self.token: str = secrets.token_urlsafe(32)
         """What a page needs: 256 random bits."""
         self._api = Api(inspector)
@@ -103,11 +108,20 @@ class DevApp(HttpApp):
 
     @override
     async def start(self) -> None:
-        await self.inspector.start()
+        await self._live.start()
 
     @override
     async def stop(self) -> None:
-        await self.inspector.aclose()
+        self._show(self._live)
+        await self._live.aclose()
+
+    def _show(self, inspector: Inspector) -> None:
+        """Show a session; pages that see another one read everything again. A saved session that is left is dropped."""
+        before = self.inspector
+        self.inspector, self._api = inspector, Api(inspector)
+        before.channels.close()
+        if before is not self._live and before is not inspector:
+            before.log.close()
 
     @override
     async def aclose(self, *, linger: float = LINGER) -> None:
@@ -122,9 +136,6 @@ class DevApp(HttpApp):
             await self._refuse(http_request, refusal)
         except (ClientGone, OSError) as error:
             _logger.debug("the page is gone: %s", error)
-        except Exception:
-            _logger.exception("a request of the page failed")
-            await self._refuse(http_request, Refusal(500, "mcprev dev failed; its log says why"))
 
     async def _serve(self, http_request: HttpRequest) -> None:
         self._check(http_request)
@@ -145,8 +156,23 @@ class DevApp(HttpApp):
             if kind not in ("application/json", "application/jsonl"):
                 raise Refusal(415, "send JSON, with the header Content-Type: application/json")
             body = await self._read(http_request)
+            if name in ("open", "live"):
+                await self._change_session(name, options, body)
+                await self._send(http_request, Answer())
+                return
         answer = await self._api.serve(http_request.verb, name, options, body)
         await self._send(http_request, answer)
+
+    async def _change_session(self, name: str, options: dict[str, str], body: bytes) -> None:
+        """Show a saved session, or the server again."""
+        if name == "live":
+            self._show(self._live)
+            return
+        try:
+            recorded = RecordedSession(options.get("name", "a saved session")[:200], BytesIO(body))
+        except Unreadable as error:
+            raise Refusal(400, str(error)) from None
+        self._show(recorded)
 
     # -- who may ask ---------------------------------------------------------------------------------------
 

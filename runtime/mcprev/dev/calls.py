@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
@@ -32,6 +32,9 @@ SHOWN: Final = 10 * 1024 * 1024
 LISTED: Final = 64 * 1024
 """The maximum length of a result in a list of all calls."""
 TOOL: Final = "tools/call"
+_RESTORED: Final = (
+    "again_of", "state", "progress", "error", "ended", "first", "last", "response", "task",
+)  # fmt: skip
 _ENDED: Final = frozenset({"done", "failed", "cancelled"})
 _decoder: Final = JSONDecoder(strict=False)
 ClientAt: TypeAlias = "Callable[[str | None], Awaitable[Client]]"
@@ -80,9 +83,9 @@ class Calls:
         """Return a call; None if there is none, or no longer."""
         return self._calls.get(id_)
 
-    def documents(self) -> list[Json]:
-        """Return all calls that are kept, without long results."""
-        return [self.document(call, LISTED) for call in self._calls.values()]
+    def documents(self, most: int = LISTED) -> list[Json]:
+        """Return all calls that are kept; results of more than `most` bytes are left out."""
+        return [self.document(call, most) for call in self._calls.values()]
 
     def document(self, call: PageCall, most: int = SHOWN) -> dict[str, Json]:
         """Return a call as the page shows it; a result of more than `most` bytes is left out."""
@@ -102,6 +105,20 @@ class Calls:
             else:
                 found["result_left_out"] = 0 if body is None else len(body)
         return found
+
+    def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
+        """Take over the calls of a saved session. Raises `KeyError` and `TypeError` for what is none."""
+        for found in documents[-KEPT:]:
+            call = PageCall(
+                str(found["call"]),
+                str(found["method"]),
+                dict(found["params"]),
+                found.get("revision"),
+                float(found["started"]),
+            )
+            for name in _RESTORED:
+                setattr(call, name, found.get(name))
+            self._calls[call.id] = call
 
     def start(
         self,

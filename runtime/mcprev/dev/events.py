@@ -44,6 +44,8 @@ NAME: Final = 200
 INITIALIZE: Final = "initialize"
 PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
+_PARSED: Final = frozenset({"message", "invalid"})
+_NAMED: Final = {revision.name: revision for revision in ALL}
 OUT: Final = "out"
 """The direction from the client to the server."""
 IN: Final = "in"
@@ -133,9 +135,23 @@ class _Connection:
     """What is known about one connection."""
 
     revision: Revision | None = None
+    preferred: Revision | None = None
+    """Of revisions with the same version, the one that is meant."""
     pending: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
     tokens: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
     """The requests of both directions by their progress token."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of the revision, if it is known."""
+        return None if self.revision is None else self.revision.name
+
+    def learn(self, version: str) -> bool:
+        """Note the version that a message says; return whether it is that of a revision."""
+        meant = self.preferred
+        found = meant if meant is not None and meant.version == version else by_version(version, ALL)
+        self.revision = found or self.revision
+        return found is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +169,8 @@ class Seen:
     """Seconds since the session began; None: now."""
     own: bool = False
     call: str | None = None
+    revision: str | None = None
+    """The revision, if it is known; None: what the messages say."""
 
 
 Observer: TypeAlias = Callable[[Event, "Message | None"], None]
@@ -184,6 +202,11 @@ class EventLog:
     def first(self) -> int:
         """The number of the oldest event that is kept; `next` if there is none."""
         return self.next - len(self._events)
+
+    def begin(self, number: int) -> None:
+        """Number the events of an empty log from a number on."""
+        if not self._events and 0 < number < 2**40:
+            self.next = number
 
     def now(self) -> float:
         """Return the seconds since the session began."""
@@ -233,8 +256,8 @@ class EventLog:
             own=seen.own,
         )
         self.next += 1
-        message = self._read(event, seen) if seen.kind == "message" else None
-        if seen.kind != "message":
+        message = self._read(event, seen) if seen.kind in _PARSED else None
+        if seen.kind not in _PARSED:
             event.label = _line(seen.data[: 4 * LABEL].decode(errors="replace"))
         if seen.data:
             self._spool.put(event.n, seen.data)
@@ -260,14 +283,18 @@ class EventLog:
     def _read(self, event: Event, seen: Seen) -> Message | None:
         found = parse(seen.data.strip(), batch=True)
         connection = self._connection(event.conn)
+        if seen.revision is not None:
+            connection.preferred = _NAMED.get(seen.revision, connection.preferred)
         if isinstance(found, Batch):
             event.shape, event.label = "batch", f"a batch of {len(found.messages)} messages"
             for one in found.messages:
                 self._link(Event(event.n, event.at, "message", event.dir, event.conn), one, connection)
-            event.revision = None if connection.revision is None else connection.revision.name
+            event.revision = connection.name
             return None
         if isinstance(found, Malformed):
             event.kind, event.label = "invalid", _line(found.message)
+            if event.dir == OUT:
+                event.own = event.own or event.call is None
             event.id = found.id
             return found
         self._link(event, found, connection)
@@ -318,10 +345,8 @@ class EventLog:
         if event.dir == OUT:
             if exchange is not None and exchange.call is None:
                 exchange.call = event.call
-        elif exchange is not None:
-            event.call = exchange.call
-        else:
-            event.call = self.only_call()
+        elif event.call is None:
+            event.call = self.only_call() if exchange is None else exchange.call
 
     def _about(self, event: Event, message: Notification, connection: _Connection) -> None:
         """Link a notification with the request that it is about."""
@@ -336,7 +361,8 @@ class EventLog:
             if isinstance(found, str | int | float):
                 request = connection.pending.get((event.dir, found))
         if request is not None:
-            event.answers, event.call, event.own = request.n, request.call, request.own
+            event.answers, event.own = request.n, request.own
+            event.call = event.call or request.call
 
     def _answer(self, event: Event, message: Response | ErrorResponse, connection: _Connection) -> None:
         """Link a response with its request."""
@@ -344,7 +370,8 @@ class EventLog:
         request = None if message.id is None else connection.pending.pop((other, message.id), None)
         if request is not None:
             event.answers, event.method, request.answered = request.n, request.method, event.n
-            event.call, event.own, event.revision = request.call, request.own, request.revision
+            event.own, event.revision = request.own, request.revision
+            event.call = event.call or request.call
         if isinstance(message, ErrorResponse):
             code, text = message.error.get("code"), message.error.get("message")
             event.label = _line(f"error {code}: {text}")
@@ -352,9 +379,8 @@ class EventLog:
             event.label = _outcome(message.result)
             if event.method == INITIALIZE:
                 version = _member(message.result, "protocolVersion")
-                found = by_version(version, ALL) if isinstance(version, str) else None
-                if found is not None:
-                    connection.revision, event.revision = found, found.name
+                if isinstance(version, str) and connection.learn(version):
+                    event.revision = connection.name
 
 
 def _keep(found: dict[tuple[str, RequestId], Event], key: tuple[str, RequestId], event: Event) -> None:
@@ -369,10 +395,8 @@ def _revision_of(message: Request | Notification, connection: _Connection) -> st
     if version is None and message.method == INITIALIZE:
         version = _member(message.params, "protocolVersion")
     if isinstance(version, str):
-        found = by_version(version, ALL)
-        if found is not None:
-            connection.revision = found
-    return None if connection.revision is None else connection.revision.name
+        connection.learn(version)
+    return connection.name
 
 
 def _member(value: Json, name: str) -> Json:

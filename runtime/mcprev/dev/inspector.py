@@ -55,12 +55,18 @@ FAILURES: Final = (McpError, OSError, TimeoutError, ValueError, ValidationError)
 """What opening a connection may raise."""
 
 
-class NotConnected(RuntimeError):
+READ_ONLY: Final = "this is a saved session: nothing can be sent"
+
+
+class NotConnected(McpError):
     """A request of the page that needs a server, while none is connected."""
 
 
 class Inspector:
     """One session."""
+
+    read_only = False
+    """Whether nothing can be sent."""
 
     def __init__(self, launcher: Launcher, revision: str | None = None) -> None:
         self.id: str = secrets.token_hex(8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.dev.channels import Channels
@@ -49,6 +50,12 @@ class Lists:
             if isinstance(cast("object", item), dict) and found.get(member) == value:
                 return found
         return None
+
+    def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
+        """Take over the lists of a saved session. Raises `KeyError` for what is none."""
+        for found in documents:
+            if found["kind"] in KINDS:
+                self._lists[found["kind"]] = dict(found)
 
     def load(self, client: Client, kind: str) -> None:
         """Read a list, beginning now."""

@@ -106,7 +106,7 @@ class Peers:
         self._senders[name] = sender
 
         def see(direction: str, conn: str, data: bytes) -> None:
-            self._log.add(Seen("message", direction, f"{name}.{conn}", data))
+            self._log.add(Seen("message", direction, f"{name}.{conn}", data, revision=revision))
 
         def call_of(ctx: ClientContext) -> str | None:
             asked = self._log.asked(name, ctx.request_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
@@ -37,6 +37,10 @@ _ANSWERS: Final[dict[str, type[Model]]] = {
 }  # fmt: skip
 
 
+def _future() -> asyncio.Future[dict[str, Json]]:
+    return asyncio.get_running_loop().create_future()
+
+
 @dataclass(slots=True)
 class Question:
     """One question of the server."""
@@ -50,9 +54,7 @@ class Question:
     action: str | None = None
     saved: bool = False
     """Whether a saved answer was given."""
-    answer: asyncio.Future[dict[str, Json]] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    answer: asyncio.Future[dict[str, Json]] = field(default_factory=_future)
 
     def document(self) -> dict[str, Json]:
         """Return the question as the page shows it."""
@@ -81,6 +83,21 @@ class Questions:
     def documents(self) -> list[Json]:
         """Return all questions that are kept."""
         return [question.document() for question in self._questions.values()]
+
+    def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
+        """Take over the questions of a saved session. Raises `KeyError` for what is none."""
+        for found in documents[-KEPT:]:
+            state = "cancelled" if found["state"] == "open" else found["state"]
+            self._questions[found["question"]] = Question(
+                found["question"],
+                found["call"],
+                found["method"],
+                found["params"],
+                found["at"],
+                state,
+                found["action"],
+                found["saved"],
+            )
 
     async def ask(self, method: str, params: Json, call: str | None) -> dict[str, Json]:
         """Return the answer to a question. Raises `RpcError` if the user answers with an error."""

@@ -1,0 +1,156 @@
+"""A call or message as text to use elsewhere: a line of `mcprev call`, of `curl`, a test, or JSON. Secrets are masked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Final, cast
+
+from mcprev.dev.calls import member_text
+from mcprev.dev.saving import masked_headers
+from mcprev.errors import Json
+from mcprev.json_schema.redaction import Redactor
+from mcprev.transports.http.urls import mask_url
+
+if TYPE_CHECKING:
+    from mcprev.dev.calls import PageCall
+    from mcprev.dev.events import Event
+    from mcprev.dev.inspector import Inspector
+
+FORMS: Final = ("command", "curl", "pytest", "json")
+MOST: Final = 1024 * 1024
+"""The maximum length of a message that is copied, in bytes."""
+_TOOL: Final = "tools/call"
+_LEFT_OUT: Final = frozenset({"content-length", "host", "accept-encoding", "user-agent", "connection"})
+"""Headers that curl sends itself."""
+
+
+class CannotCopy(ValueError):
+    """Something that has no such form."""
+
+
+def copied_call(inspector: Inspector, call: PageCall, kind: str) -> str:
+    """Return a call in one of `FORMS`. Raises `CannotCopy`."""
+    if kind == "command":
+        return _command(inspector, call.method, call.params, call.revision)
+    if kind == "pytest":
+        return _test(inspector, call.method, call.params, call.revision)
+    event = None if call.first is None else inspector.log.get(call.first)
+    if event is None:
+        raise CannotCopy("the call was not sent, or its messages are no longer kept")
+    return copied_event(inspector, event, kind)
+
+
+def copied_event(inspector: Inspector, event: Event, kind: str) -> str:
+    """Return a message in one of `FORMS`. Raises `CannotCopy`."""
+    body = inspector.log.body(event.n)
+    if body is None or len(body) > MOST:
+        raise CannotCopy(f"the message is no longer kept, or has more than {MOST} bytes")
+    if kind == "curl":
+        return _curl(event, body)
+    masked = Redactor().message(body)
+    if kind == "json":
+        return _indented(masked)
+    if event.shape != "request" or event.dir != "out" or event.method is None:
+        raise CannotCopy("this can be copied of a request of the client only")
+    text = member_text(masked.decode(errors="replace"), "params")
+    params: Json = {} if text is None else json.loads(text)
+    if not isinstance(params, dict):
+        raise CannotCopy("the params are not an object")
+    shown = cast("dict[str, Json]", params)
+    meta: object = shown.get("_meta")
+    if isinstance(meta, dict):
+        # What the client adds to each request itself.
+        shown = {name: value for name, value in shown.items() if name != "_meta"}
+    make = _command if kind == "command" else _test
+    return make(inspector, event.method, shown, event.revision)
+
+
+def _indented(body: bytes) -> str:
+    try:
+        found: Json = json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode(errors="backslashreplace")
+    return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+# -- a command -----------------------------------------------------------------------------------------------
+
+
+def _command(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
+    """Return a line of `mcprev call`, `read`, `prompt` or `complete`."""
+    shown = cast("dict[str, Json]", Redactor().json(params))
+    words = inspector.launcher.words
+    server, after = ([], list(words)) if words[:1] == ("--",) else (list(words), [])
+    name: Json = shown.get("name")
+    arguments: Json = shown.get("arguments") or {}
+    match method:
+        case "tools/call":
+            rest = ["call", *server, str(name), json.dumps(arguments)]
+        case "prompts/get":
+            rest = ["prompt", *server, str(name), json.dumps(arguments)]
+        case "resources/read":
+            rest = ["read", *server, str(shown.get("uri"))]
+        case _:
+            raise CannotCopy(f"there is no command that calls {method}; copy it as a test")
+    if revision is not None:
+        rest[1:1] = ["--revision", revision]
+    return shlex.join(["mcprev", *rest, *after])
+
+
+# -- curl ----------------------------------------------------------------------------------------------------
+
+
+def _curl(event: Event, body: bytes) -> str:
+    exchange = event.exchange
+    if exchange is None or event.dir != "out":
+        raise CannotCopy("this was not sent over HTTP; reach the server over HTTP to copy it for curl")
+    words = ["curl", "-N", "-X", exchange.verb, mask_url(exchange.url)]
+    for name, value in cast("list[list[str]]", masked_headers(exchange.sent)):
+        if name.lower() not in _LEFT_OUT:
+            words += ["-H", f"{name}: {value}"]
+    if body:
+        words += ["--data-raw", Redactor().message(body).decode(errors="replace")]
+    return shlex.join(words)
+
+
+# -- a test --------------------------------------------------------------------------------------------------
+
+
+def _test(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
+    """Return a test of pytest that makes the call."""
+    shown = cast("dict[str, Json]", Redactor().json(params))
+    revisions = "" if revision is None else f", revisions=[{revision!r}]"
+    if method == _TOOL:
+        arguments: Json = shown.get("arguments") or {}
+        call = f"client.call_tool({str(shown.get('name'))!r}, {arguments!r})"
+        check = "assert not result.is_error, result.text"
+    else:
+        call = f"client.raw({method!r}, {shown!r})"
+        check = "assert result"
+    return "\n".join([
+        "import asyncio",
+        "",
+        "import mcprev",
+        "",
+        "",
+        "def test_call() -> None:",
+        "    async def scenario() -> None:",
+        f"        async with mcprev.connect({_target(inspector)}{revisions}) as client:",
+        f"            result = await {call}",
+        f"        {check}",
+        "",
+        "    asyncio.run(scenario())",
+        "",
+    ])  # fmt: skip
+
+
+def _target(inspector: Inspector) -> str:
+    """Return the target of `connect` as Python code: only literals, whatever the words are."""
+    launcher = inspector.launcher
+    words = launcher.words
+    if launcher.kind == "url":
+        return repr(mask_url(words[0]))
+    if launcher.kind == "app":
+        return f"mcprev.stdio('mcprev', 'serve', {words[0]!r})"
+    return f"mcprev.stdio({', '.join(map(repr, words[1:] if words[:1] == ('--',) else words))})"
