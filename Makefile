@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench nginx chaos clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -155,6 +155,17 @@ inputs: setup .inputs/.ready
 .inputs/.ready: Makefile
 	$(call npm_peer,$(TYPE_PACKAGES))
 
+# All tests in Chromium, with the accessibility checker of npm and those that measure; `make test` runs the light ones.
+# Debian has Chromium: apt-get install chromium. PICTURES are for README and docs.
+browser: setup .browser/.ready
+	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser
+
+pictures: setup
+	PYTHONPATH=tests $(BIN)/python -m browser.pictures
+
+.browser/.ready:
+	$(call npm_peer,axe-core@4.14.1)
+
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
 conformance: setup tests/conformance/node_modules/.ready
 	PYTHONPATH=tests $(BIN)/python -m conformance.run
@@ -181,5 +192,5 @@ bench: setup
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(FASTMCP)
 
 clean:
-	rm -rf $(VENV) .mcprev-generate .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mcprev-generate .interop .browser tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,159 @@
+// The list of what there is to use, and which view is open.
+
+import * as api from "./api.js";
+import { h, replace, say, short } from "./dom.js";
+import { logs_view } from "./logs.js";
+import { questions_view } from "./questions.js";
+import { server_view } from "./server.js";
+import * as store from "./store.js";
+import { tasks_view } from "./tasks.js";
+import { item_of, name_of, panel, reads } from "./use.js";
+
+const LISTS = [["tools", "Tools"], ["resources", "Resources"], ["templates", "Templates"], ["prompts", "Prompts"]];
+const VIEWS = { questions: ["Questions", questions_view], tasks: ["Tasks", tasks_view], logs: ["Logs", logs_view], server: ["Server", server_view] };
+const FIRST = 300;
+
+export class Nav {
+  constructor() {
+    this.open_at = null;
+    this.filter = h("input", { type: "search", id: "find", placeholder: "Find a tool…", "aria-label": "Find a tool, resource or prompt", autocomplete: "off", spellcheck: "false", on: { input: () => this.draw() } });
+    this.lists = h("div", { class: "nav-lists" });
+    this.views = h("div", { class: "nav-views" });
+    this.element = h("nav", { class: "nav", "aria-label": "What the server offers" }, h("div", { class: "bar" }, this.filter), this.lists, this.views);
+    this.title = h("h2", { class: "view-title" });
+    this.back = h("button", { type: "button", class: "back", on: { click: () => this.close() } }, "‹ All");
+    this.place = h("div", { class: "view-place", tabindex: "-1" });
+    this.main = h("main", { class: "use", id: "use", "aria-label": "Use" }, h("div", { class: "view-bar" }, this.back), this.place);
+    this.more = new Set();
+    this.element.addEventListener("keydown", (event) => this.pressed(event));
+    store.on("lists", (kind) => {
+      this.draw();
+      if (this.open_at?.kind === kind) this.open(kind, this.open_at.name, { quiet: true });
+      else if (this.open_at === null) this.wanted();
+    });
+    for (const channel of ["target", "question", "task", "log", "forgotten", "link"]) store.on(channel, () => this.soon());
+    reads((uri) => this.open("resources", uri));
+    this.draw();
+    this.begin();
+  }
+
+  soon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const wanted = this.filter.value.trim().toLowerCase();
+    replace(this.lists, LISTS.map(([kind, words]) => this.section(kind, words, wanted)));
+    const open = [...store.state.questions.values()].filter((each) => each.state === "open").length;
+    const running = [...store.state.tasks.values()].filter((each) => ["working", "input_required"].includes(each.status)).length;
+    const serious = store.state.logs.filter((each) => ["error", "critical", "alert", "emergency"].includes(each.level)).length;
+    const counts = {
+      questions: open > 0 ? h("span", { class: "count asks" }, `${open} open`) : null,
+      tasks: store.state.tasks.size > 0 ? h("span", { class: "count" }, running > 0 ? `${running} running` : String(store.state.tasks.size)) : null,
+      logs: store.state.logs.length > 0 ? h("span", { class: serious > 0 ? "count fails" : "count" }, serious > 0 ? `${serious} errors` : String(store.state.logs.length)) : null,
+      server: store.state.target.state === "failed" ? h("span", { class: "count fails" }, "failed") : null,
+    };
+    replace(this.views, Object.entries(VIEWS).map(([kind, [words]]) => this.button(kind, "", [h("span", { class: "name" }, words), counts[kind]])));
+    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  section(kind, words, wanted) {
+    const list = store.state.lists[kind];
+    const items = list?.items ?? [];
+    const found = wanted ? items.filter((item) => `${name_of(kind, item)} ${item.title ?? ""} ${item.description ?? ""}`.toLowerCase().includes(wanted)) : items;
+    const shown = this.more.has(kind) ? found : found.slice(0, FIRST);
+    const state = list?.state;
+    if (state === "unsupported" || (wanted && found.length === 0)) return null;
+    const load = h("button", { type: "button", class: "refresh", title: `Ask for the ${words.toLowerCase()} again`, "aria-label": `Ask for the ${words.toLowerCase()} again`, "data-key": `load ${kind}`, on: { click: () => api.post("/api/list", { kind }).catch((error) => say(error.message)) } }, "↻");
+    return h("section", { "aria-label": words },
+      h("div", { class: "nav-head" }, h("h2", {}, words, " ", h("span", { class: "count" }, state === "loading" ? "…" : list ? String(items.length) : "")), load),
+      state === "failed" ? h("p", { class: "error" }, short(String(list.error?.message ?? list.error ?? "failed"), 300)) : null,
+      shown.length > 0 ? h("ul", {}, shown.map((item) => h("li", {}, this.button(kind, name_of(kind, item), h("span", { class: "name" }, short(String(kind === "resources" ? item.title ?? item.name ?? item.uri : name_of(kind, item)), 80)))))) : null,
+      found.length > shown.length ? h("button", { type: "button", class: "more", on: { click: () => {
+        this.more.add(kind);
+        this.draw();
+      } } }, `Show all ${found.length}`) : null);
+  }
+
+  button(kind, name, children) {
+    const here = this.open_at?.kind === kind && this.open_at.name === name;
+    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children);
+  }
+
+  pressed(event) {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    const all = [...this.element.querySelectorAll(".item")];
+    const place = all.indexOf(document.activeElement);
+    (all[place + by] ?? (by > 0 ? all[0] : this.filter)).focus();
+    event.preventDefault();
+  }
+
+  /** Open what the address names, as soon as it is there. */
+  wanted() {
+    const [kind, ...rest] = (new URLSearchParams(location.hash.slice(1)).get("at") ?? "").split("/");
+    const name = rest.join("/");
+    if (kind in VIEWS || (LISTS.some(([each]) => each === kind) && item_of(kind, name))) this.open(kind, name, { quiet: true });
+    else if (matchMedia("(min-width: 1100px)").matches) {
+      const first = store.state.lists.tools?.items?.[0];
+      if (first) this.open("tools", name_of("tools", first), { quiet: true });
+    }
+  }
+
+  open(kind, name = "", { focus = false, quiet = false } = {}) {
+    const view = kind in VIEWS ? (this.open_at?.kind === kind && this.view ? this.view : VIEWS[kind][1]()) : panel(kind, name);
+    if (!view) {
+      if (this.open_at?.kind === kind) replace(this.place, h("p", { class: "empty" }, `The server no longer has “${short(name, 80)}”.`));
+      return;
+    }
+    if (this.view && this.view !== view) this.view.ends.forEach((end) => end());
+    this.view = view;
+    this.open_at = { kind, name };
+    document.body.classList.add("in-view");
+    if (this.place.firstChild !== view.element || this.place.childNodes.length !== 1) {
+      const inside = this.place.contains(document.activeElement);
+      replace(this.place, view.element);
+      if (!quiet) this.place.scrollTop = 0;
+      if (inside) view.panel?.form?.focus();
+    }
+    this.draw();
+    this.remember();
+    if (!quiet) tell_open(view.title);
+    if (focus && !matchMedia("(min-width: 1100px)").matches) this.back.focus();
+    else if (focus) (view.panel?.form ?? { focus: () => this.place.focus() }).focus();
+  }
+
+  close() {
+    document.body.classList.remove("in-view");
+    this.element.querySelector("[aria-current]")?.focus();
+  }
+
+  remember() {
+    const fragment = new URLSearchParams(location.hash.slice(1));
+    fragment.set("at", `${this.open_at.kind}${this.open_at.name ? `/${this.open_at.name}` : ""}`);
+    history.replaceState(null, "", `#${fragment}`);
+  }
+
+  /** What stands in the place of a view before one is open. */
+  begin() {
+    replace(this.place, h("div", { class: "view" }, h("p", { class: "empty" }, "Choose a tool, a resource or a prompt.")));
+  }
+
+  /** Put the focus on the list of a kind. */
+  go(kind) {
+    if (kind in VIEWS) return this.open(kind, "", { focus: true });
+    document.body.classList.remove("in-view");
+    this.element.querySelector(`[data-key^="${kind}/"]`)?.focus();
+  }
+}
+
+function tell_open(title) {
+  say(`${short(title, 80)} is open.`);
+}
+

@@ -1,0 +1,212 @@
+// The same message at every other revision: what an older or newer peer is told, what is lost, changed or refused, and by which
+// rule of the ladder. What mcprev computes and what the server was seen to send are kept apart.
+
+import * as api from "./api.js";
+import { append, h, replace, say, short } from "./dom.js";
+import * as json from "./json.js";
+import * as store from "./store.js";
+
+export const OUTCOMES = {
+  same: ["●", "same"], changed: ["◐", "changed"], lost: ["◔", "lost"], refused: ["✕", "refused"], invalid: ["!", "invalid"], absent: ["○", "not sent"],
+};
+const WHAT = { dropped: ["−", "lost"], added: ["+", "added"], changed: ["~", "changed"] };
+
+/** The outcome of a message at a revision, in few words. */
+function words(found) {
+  const [, word] = OUTCOMES[found.outcome] ?? ["", found.outcome];
+  if (found.outcome === "lost") return `lost ${found.lost || ""}`.trim();
+  if (found.outcome === "changed") return `changed ${found.changes || ""}`.trim();
+  return word;
+}
+
+/** All revisions as stops on a line; the message's own is filled. */
+export class Rail {
+  constructor(open) {
+    this.open = open;
+    this.found = [];
+    this.cache = new Map();
+    this.element = h("div", { class: "rail", role: "group", "aria-label": "This message at each revision" });
+  }
+
+  async load(n, message) {
+    this.n = n;
+    this.found = [];
+    this.element.hidden = !message;
+    if (!message) return;
+    const known = this.cache.get(n);
+    if (known) {
+      this.found = known;
+      return this.draw();
+    }
+    if (this.element.childElementCount === 0) this.waiting();
+    try {
+      const found = await api.get(`/api/event/${n}/revisions`);
+      if (this.n !== n) return;
+      this.found = found;
+      if (this.cache.size > 500) this.cache.clear();
+      this.cache.set(n, found);
+      this.draw();
+    } catch (error) {
+      if (this.n === n) replace(this.element, h("p", { class: "hint" }, error.message));
+    }
+  }
+
+  waiting() {
+    replace(this.element, h("p", { class: "hint" }, "Computing it at every revision…"));
+  }
+
+  own() {
+    const event = store.event(this.n);
+    return event?.revision ?? store.state.target.revision;
+  }
+
+  draw() {
+    const own = this.own();
+    replace(this.element, this.found.map((each) => {
+      const [glyph] = OUTCOMES[each.outcome] ?? ["·"];
+      const here = each.revision === own;
+      return h("button", { type: "button", class: `stop o-${here ? "own" : each.outcome}`, "data-revision": each.revision, on: { click: () => this.open(each.revision) } },
+        h("span", { class: "glyph", "aria-hidden": "true" }, here ? "◆" : glyph),
+        h("span", { class: "name" }, each.revision),
+        h("span", { class: "outcome" }, here ? "on the wire" : words(each)));
+    }));
+    this.mark(this.marked);
+  }
+
+  mark(revision) {
+    this.marked = revision;
+    for (const stop of this.element.querySelectorAll(".stop")) {
+      if (stop.dataset.revision === revision) stop.setAttribute("aria-current", "true");
+      else stop.removeAttribute("aria-current");
+    }
+  }
+
+  /** The revision that is so many stops on. */
+  step(by) {
+    if (this.found.length === 0) return;
+    const from = store.state.revision ?? this.own();
+    const place = this.found.findIndex((each) => each.revision === from);
+    const next = this.found[Math.max(0, Math.min(this.found.length - 1, (place < 0 ? 0 : place) + by))];
+    this.open(next.revision);
+    say(`${next.revision}: ${words(next)}`);
+  }
+}
+
+/** The view of a message at the chosen revision; the list of all where none is chosen. */
+export function comparison(loaded, rail) {
+  const { revision } = store.state;
+  if (!revision || revision === rail.own()) return overview(rail);
+  const box = h("div", { class: "comparison" }, h("p", { class: "hint" }, `Computing it at ${revision}…`));
+  api.get(`/api/event/${loaded.n}/revisions/${encodeURIComponent(revision)}`).then(
+    (found) => store.state.selected === loaded.n && store.state.revision === revision && replace(box, pair(loaded, revision, { changes: [], problems: [], ...found }, rail)),
+    (error) => replace(box, h("p", { class: "error" }, error.message)),
+  );
+  return box;
+}
+
+function overview(rail) {
+  const own = rail.own();
+  return [
+    h("p", { class: "lead" }, `This message went over the wire at ${own ?? "its revision"}. Choose a stop above to see what a peer of that revision is told instead.`),
+    h("table", { class: "outcomes" }, h("caption", { class: "unseen" }, "This message at each revision"),
+      h("tbody", {}, rail.found.map((each) => {
+        const [glyph] = OUTCOMES[each.outcome] ?? ["·"];
+        const here = each.revision === own;
+        return h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", on: { click: () => rail.open(each.revision) } }, each.revision)),
+          h("td", { class: `o-${here ? "own" : each.outcome}` }, `${here ? "◆" : glyph} ${here ? "on the wire" : words(each)}`),
+          h("td", { class: "muted" }, each.counterpart ?? ""));
+      }))),
+  ];
+}
+
+function pair(loaded, revision, found, rail) {
+  const own = rail.own();
+  const here = rail.found.find((each) => each.revision === revision);
+  const [mine, theirs] = found.text ? json.differences(loaded.text, found.text) : [[], []];
+  const rules = new Map();
+  for (const change of found.changes) {
+    const key = `${change.rule}\u0000${change.path}`;
+    if (!rules.has(key)) rules.set(key, change);
+  }
+  return [
+    h("h3", { class: "verdict-line" }, h("span", { class: `o-${here?.outcome}` }, `${(OUTCOMES[here?.outcome] ?? [""])[0]} ${here ? words(here) : ""}`), ` for a peer of ${revision}`,
+      h("span", { class: "label computed" }, "computed by the ladder of mcprev")),
+    found.counterpart ? h("p", { class: "counterpart" }, found.counterpart) : null,
+    found.refusal ? refusal(found.refusal) : null,
+    found.changes.length > 0 ? changes(found.changes) : !found.refusal && here?.outcome === "same" ? h("p", { class: "hint" }, "Nothing changes: both peers read the same.") : null,
+    found.problems?.length ? h("div", {}, h("p", { class: "bad" }, `Not valid at ${revision}:`), h("ul", { class: "problems" }, found.problems.slice(0, 50).map(({ path, text }) => h("li", {}, h("code", {}, path), " ", short(text, 400))))) : null,
+    h("div", { class: "pair" },
+      h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire")), json.view(loaded.text, { marks: mine, label: `The message at ${own}` })),
+      h("section", { "aria-label": `At ${revision}, computed` }, h("h4", {}, `${revision} `, h("span", { class: "label computed" }, "computed")),
+        found.text ? json.view(found.text, { marks: theirs, label: `The message at ${revision}` }) : h("p", { class: "empty" }, found.refusal ? "Refused: nothing is sent." : "Not sent at this revision."))),
+    found.headers?.length ? h("table", { class: "headers" }, h("caption", {}, `HTTP headers at ${revision}`), h("tbody", {}, found.headers.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))) : null,
+    observed(loaded, revision, found),
+  ];
+}
+
+function refusal({ rule, sentence, path, text }) {
+  return h("div", { class: "refusal" }, h("p", {}, h("b", {}, "✕ Refused"), path ? [" at ", h("code", {}, path)] : null, text ? `: ${text}` : ""), sentence ? h("p", {}, sentence) : null, rule ? h("p", {}, h("code", { class: "rule" }, rule)) : null);
+}
+
+/** What changes, step by step down or up the ladder. */
+function changes(found) {
+  const steps = new Map();
+  for (const change of found) {
+    if (!steps.has(change.step)) steps.set(change.step, []);
+    steps.get(change.step).push(change);
+  }
+  return h("ol", { class: "steps" }, [...steps].map(([step, list]) => h("li", {}, h("h4", {}, step),
+    h("ul", {}, list.slice(0, 100).map((change) => {
+      const [glyph, word] = WHAT[change.what] ?? ["·", change.what];
+      return h("li", { class: `change ${word}` },
+        h("p", {}, h("span", { class: "what" }, `${glyph} ${word}`), " ", h("code", {}, short(change.path ?? "", 200))),
+        change.old !== undefined || change.new !== undefined
+          ? h("p", { class: "values" }, change.old !== undefined ? h("code", { class: "old" }, short(spelled(change.old), 160)) : null, change.old !== undefined && change.new !== undefined ? " → " : null, change.new !== undefined ? h("code", { class: "new" }, short(spelled(change.new), 160)) : null)
+          : null,
+        h("p", { class: "why" }, change.sentence ? `${change.sentence} ` : null, h("code", { class: "rule" }, change.rule)));
+    })), list.length > 100 ? h("p", { class: "hint" }, `… and ${list.length - 100} more by this step`) : null)));
+}
+
+const spelled = (value) => (typeof value === "string" && json.parse(value) !== null ? value : JSON.stringify(value));
+
+/** What the server itself sends at that revision: asked for by hand, and labelled apart. */
+function observed(loaded, revision, computed) {
+  const event = store.event(loaded.n);
+  const call = event?.call && store.state.calls.get(event.call);
+  if (!call) return null;
+  const root = call.again_of ?? call.call;
+  const again = [...store.state.calls.values()].reverse().find((each) => each.again_of === root && each.revision === revision);
+  const box = h("section", { class: "observed", "aria-label": `Observed at ${revision}` }, h("h4", {}, `${revision} `, h("span", { class: "label seen" }, "observed")));
+  const button = h("button", { type: "button" }, again ? "Ask once more" : `Ask the server again at ${revision}`);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await store.call(call.method, store.params_text(call), { revision, again_of: root });
+      say(`Asked again at ${revision}.`);
+    } catch (error) {
+      append(box, h("p", { class: "error" }, error.message));
+      button.disabled = false;
+    }
+  });
+  if (!again) return append(box, h("p", { class: "hint" }, "The ladder says what mcprev tells a peer. What this server itself sends to a client of that revision is seen by asking it."), button);
+  if (["open", "asking"].includes(again.state)) return append(box, h("p", { class: "hint" }, again.state === "asking" ? "The server asks a question first: answer it in “Questions”." : "Waiting for the server…"));
+  if (again.last === undefined || again.last === null) return append(box, h("p", { class: "error" }, again.error?.message ?? "No answer."), button);
+  if (!store.is_answer(event) || event.dir !== "in") {
+    return append(box, h("p", {}, `Asked at ${revision}: messages `, h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.first) } }, `#${again.first}`), " to ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.last) } }, `#${again.last}`), "."), button);
+  }
+  const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
+  api.get(`/api/event/${again.last}`).then((seen) => {
+    const [, marks] = computed.text ? json.differences(without_id(computed.text), without_id(seen.text)) : [[], []];
+    replace(body,
+      h("p", {}, marks.length === 0 && computed.text ? "✓ As computed." : `Differs from what was computed in ${marks.length} place${marks.length === 1 ? "" : "s"}.`, " ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.last) } }, `#${again.last}`)),
+      json.view(without_id(seen.text), { marks, label: `The message observed at ${revision}` }));
+  }, (error) => replace(body, h("p", { class: "error" }, error.message)));
+  return append(box, body, button);
+}
+
+/** The text of a message without its id, which is another one at each call. */
+function without_id(text) {
+  const root = json.parse(text ?? "");
+  if (root?.kind !== "object") return text ?? "";
+  return json.compact({ kind: "object", members: root.members.filter(([name]) => name !== "id") });
+}

@@ -1,0 +1,53 @@
+// The server: who it says it is, what it can do, why it does not start, and its authorization step by step.
+
+import * as api from "./api.js";
+import { h, link, long, replace, say, short } from "./dom.js";
+import * as json from "./json.js";
+import { markdown } from "./markdown.js";
+import * as store from "./store.js";
+
+const STEPS = [["metadata", "Metadata", "Where the server says how to log in."], ["registration", "Registration", "How this client is known to it."], ["consent", "Consent", "You agree in the browser."], ["tokens", "Tokens", "What came back; secrets are masked."]];
+
+/** The error of a target with its traceback, for the top of the page too. */
+export function target_error(error) {
+  return h("div", { class: "crash", role: "alert" }, h("p", { class: "bad" }, "✕ ", short(error.text ?? "The server failed.", 2000)),
+    error.traceback ? long(error.traceback, { tabindex: "0", role: "group", "aria-label": "Traceback" }) : null,
+    h("p", { class: "hint" }, "Mend it and save: the server starts again by itself. "), h("button", { type: "button", on: { click: () => api.post("/api/restart").catch((failed) => say(failed.message)) } }, "Start it again"));
+}
+
+function authorization() {
+  const steps = store.state.authorization;
+  const failed = steps[steps.length - 1]?.step === "failed";
+  if (steps.length === 0) return [h("p", { class: "hint" }, store.state.target.requires_authorization ? "The server wants authorization; it has not begun." : "This server was asked without authorization.")];
+  const reached = new Map();
+  for (const each of steps) reached.set(each.step, each);
+  return [
+    h("ol", { class: "walk" }, STEPS.map(([name, title, about]) => {
+      const found = reached.get(name);
+      return h("li", { class: found ? "reached" : "" }, h("h4", {}, h("span", { "aria-hidden": "true" }, found ? "● " : "○ "), title, h("span", { class: "unseen" }, found ? " reached" : " not reached")), h("p", { class: "hint" }, about),
+        found?.url ? h("p", {}, "Continue at ", link(found.url)) : null,
+        found?.detail && Object.keys(found.detail).length > 0 ? json.view(JSON.stringify(found.detail), { label: `${title} of the authorization` }) : null);
+    })),
+    failed ? h("div", { class: "crash" }, h("p", { class: "bad" }, "✕ Authorization failed."), json.view(JSON.stringify(reached.get("failed").detail ?? {}), { label: "Why authorization failed" })) : null,
+  ];
+}
+
+export function server_view() {
+  const box = h("div", { class: "view" });
+  const draw = () => {
+    const { target } = store.state;
+    const info = target.server_info ?? {};
+    replace(box,
+      target.error ? target_error(target.error) : null,
+      h("dl", { class: "facts-list" },
+        [["name", info.title ?? info.name], ["version", info.version], ["state", target.state], ["transport", target.transport], ["revision", target.revision], ["era", target.era], ["it speaks", target.server_revisions?.join(", ")], ["command", target.label]]
+          .filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, short(String(value), 500)))),
+        info.websiteUrl ? h("div", {}, h("dt", {}, "website"), h("dd", {}, link(info.websiteUrl))) : null),
+      info.description ? h("p", {}, short(String(info.description), 2000)) : null,
+      target.instructions ? [h("h3", {}, "Instructions"), markdown(String(target.instructions).slice(0, 200_000))] : null,
+      h("h3", {}, "Capabilities"), Object.keys(target.capabilities ?? {}).length > 0 ? json.view(JSON.stringify(target.capabilities), { label: "Capabilities of the server" }) : h("p", { class: "hint" }, "It has told none."),
+      h("h3", {}, "Authorization"), authorization());
+  };
+  draw();
+  return { title: "Server", element: box, ends: [store.on("target", draw), store.on("authorization", draw)] };
+}

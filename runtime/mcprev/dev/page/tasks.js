@@ -1,0 +1,42 @@
+// Tasks of the server: followed, answered, cancelled.
+
+import * as api from "./api.js";
+import { h, replace, say, short } from "./dom.js";
+import { card } from "./questions.js";
+import { result } from "./result.js";
+import * as store from "./store.js";
+
+const SHAPE = { working: "◌", input_required: "?", completed: "✓", failed: "✕", cancelled: "○" };
+
+async function act(task, what) {
+  try {
+    await api.post(`/api/task/${encodeURIComponent(task)}`, { do: what });
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+/** One task with what can be done about it. */
+export function task_card(task) {
+  const over = ["completed", "failed", "cancelled"].includes(task.status);
+  const questions = [...store.state.questions.values()].filter((each) => each.state === "open" && (each.task === task.task || (task.call && each.call === task.call)));
+  return h("section", { class: `task t-${short(String(task.status), 20)}`, "aria-label": `Task ${short(task.task, 60)}` },
+    h("h3", {}, h("span", { "aria-hidden": "true" }, `${SHAPE[task.status] ?? "·"} `), short(String(task.status), 40), " ", h("code", { class: "muted" }, short(task.task, 60))),
+    task.message ? h("p", {}, short(task.message, 1000)) : null,
+    task.created ? h("p", { class: "muted" }, `created ${short(String(task.created), 60)}`) : null,
+    questions.map(card),
+    task.result ? result("tools/call", typeof task.result === "string" ? task.result : JSON.stringify(task.result)) : null,
+    h("div", { class: "buttons" }, h("button", { type: "button", on: { click: () => act(task.task, "get") } }, "Ask how it is"),
+      h("button", { type: "button", on: { click: () => act(task.task, "result") } }, "Result"),
+      over ? null : h("button", { type: "button", on: { click: () => act(task.task, "cancel") } }, "Cancel it")));
+}
+
+export function tasks_view() {
+  const list = h("div", { class: "cards" });
+  const draw = () => {
+    const all = [...store.state.tasks.values()].reverse().slice(0, 100);
+    replace(list, all.length === 0 ? h("p", { class: "empty" }, "No tasks. A tool is called as a task where the server offers it: see “as a task” beside Call.") : all.map(task_card));
+  };
+  draw();
+  return { title: "Tasks", element: h("div", { class: "view" }, list), ends: [store.on("task", draw)] };
+}

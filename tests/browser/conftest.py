@@ -1,0 +1,108 @@
+"""Fixtures for tests in Chromium: a browser for each module, and pages that tell what they should not do.
+
+Without Chromium (Debian's package `chromium`) or playwright the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from support import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+
+CHROMIUM: Final = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+ARGUMENTS: Final = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+AXE: Final = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
+ALL: Final = bool(os.environ.get("MCPREV_BROWSER"))
+"""Whether the heavier tests run too: `make browser`."""
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for one module: its loop must end before tests that have loops of their own."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, headless=True)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Opens pages; at the end none may have logged anything, thrown, or asked another host."""
+    wrong: list[str] = []
+    opened: list[Page] = []
+
+    def open_(
+        url: str,
+        *,
+        width: int = 1280,
+        height: int = 800,
+        scheme: str = "light",
+        quiet: bool = True,
+        wait: bool = True,
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        opened.append(page)
+        if quiet:
+            page.on("console", lambda message: wrong.append(logged(message)))
+        page.on("pageerror", lambda error: wrong.append(f"thrown: {error}"))
+        page.on("dialog", dismissed)
+        page.on("popup", lambda popup: wrong.append(f"window: {popup.url}"))
+        page.on("request", lambda request: asked(request, urlsplit(url).netloc))
+        page.goto(url)
+        if wait:
+            page.wait_for_selector(".target-state >> nth=0")
+            page.wait_for_function(
+                "() => !document.body.classList.contains('unlinked') && document.querySelector('.target-name').textContent !== ''"
+            )
+        return page
+
+    def dismissed(dialog: Dialog) -> None:
+        wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def logged(message: ConsoleMessage) -> str:
+        return f"console {message.type}: {message.text}"
+
+    def asked(request: Request, host: str) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in {"blob", "data"} and parts.netloc != host:
+            wrong.append(f"asked {request.url}")
+
+    yield open_
+    for page in opened:
+        page.context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> Path:
+    """The accessibility checker of npm, which `make browser` installs."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: make browser")
+    return AXE
