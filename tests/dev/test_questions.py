@@ -32,7 +32,7 @@ def cafe() -> mcprev.App:
 
     @app.tool
     async def pay(ctx: mcprev.Context) -> str:
-        params = models.ElicitRequestURLParams(elicitation_id="7", url="https://pay.example", message="Pay")
+        params = models.ElicitRequestURLParams(url="https://pay.example", message="Pay")
         return str((await ctx.ask("pay", models.ElicitRequest(params=params))).action)
 
     @app.tool
