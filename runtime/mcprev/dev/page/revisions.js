@@ -28,7 +28,11 @@ export class Rail {
     this.element = h("div", { class: "rail", role: "group", "aria-label": "This message at each revision" });
   }
 
-  async load(n, message) {
+  load(n, message) {
+    this.loading = this.ask(n, message);
+  }
+
+  async ask(n, message) {
     this.n = n;
     this.found = [];
     this.element.hidden = !message;
@@ -82,7 +86,8 @@ export class Rail {
   }
 
   /** The revision that is so many stops on. */
-  step(by) {
+  async step(by) {
+    await this.loading;
     if (this.found.length === 0) return;
     const from = store.state.revision ?? this.own();
     const place = this.found.findIndex((each) => each.revision === from);

@@ -173,9 +173,12 @@ function forget() {
   tell("forgotten");
 }
 
+let told;
+
 function link_is(value, why) {
-  if (state.link === value) return;
+  if (state.link === value && told === why) return;
   state.link = value;
+  told = why;
   tell("link", why);
 }
 
