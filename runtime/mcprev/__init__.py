@@ -103,6 +103,8 @@ if TYPE_CHECKING:
         Declined as Declined,
         Sampled as Sampled,
     )
+    from mcprev.looking.judging import Violation as Violation, judge as judge, judge_headers as judge_headers
+    from mcprev.looking.schemas import schema_of as schema_of
     from mcprev.oauth.grants import (
         ClientCredentials as ClientCredentials,
         EnterpriseManaged as EnterpriseManaged,
@@ -160,6 +162,8 @@ _HOMES: Final = {
     "extras.cors": ("cors",),
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),
+    "looking.judging": ("Violation", "judge", "judge_headers"),
+    "looking.schemas": ("schema_of",),
     "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "extras.token_stores": ("DiskTokens", "KeyringTokens"),
     "oauth.loopback": ("Loopback",),

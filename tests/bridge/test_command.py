@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import mcprev
-from mcprev.cli.transcript import TranscriptValidator
+from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req

@@ -13,7 +13,7 @@ from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, question, said, text
 from mcprev.bridge.explain import MOST, explained
 from mcprev.bridge.pair import ConversionReport
-from mcprev.cli.transcript import TranscriptValidator
+from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from requirements import E, req
 from running import run

@@ -14,8 +14,10 @@ from hypothesis import given, strategies as st
 
 from corpus import Corpus
 from linear import assert_linear
-from mcprev.cli import main, payload_check, transcript
-from mcprev.cli.transcript import TranscriptValidator, Violation
+from mcprev.cli import main
+from mcprev.looking import payloads, transcript
+from mcprev.looking.judging import Violation
+from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev.wire.meta_keys import VERSION
@@ -78,7 +80,7 @@ def check(checker: TranscriptValidator, *lines: Any) -> list[Violation]:
     return found
 
 
-def places(found: list[Violation]) -> list[tuple[int, str | None, str]]:
+def places(found: list[Violation]) -> list[tuple[int | None, str | None, str]]:
     return [(v.line, v.method, v.path) for v in found]
 
 
@@ -516,7 +518,7 @@ def test_steps_grow_with_the_transcript_only(
             checker.feed(number, line)
 
     work(lines(2))  # what is built once does not count
-    assert_linear(work, lines, transcript, payload_check)
+    assert_linear(work, lines, transcript, payloads)
 
 
 def test_deep_values_take_no_time() -> None:

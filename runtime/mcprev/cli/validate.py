@@ -1,6 +1,6 @@
 """`mcprev validate FILE`: validate a captured transcript against a revision (BASE-10).
 
-`mcprev.cli.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
+`mcprev.looking.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
 2 usage error, 3 a file that is unreadable or has no message.
 """
 
@@ -18,7 +18,8 @@ from mcprev.cli.options import revision_option
 from mcprev.cli.table import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
-    from mcprev.cli.transcript import TranscriptValidator, Violation
+    from mcprev.looking.judging import Violation
+    from mcprev.looking.transcript import TranscriptValidator
 
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
@@ -43,7 +44,7 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
     may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file cannot be read or
     has no message.
     """
-    from mcprev.cli.transcript import TranscriptValidator
+    from mcprev.looking.transcript import TranscriptValidator
 
     checker = TranscriptValidator(None if name == "auto" else revision_option(name))
     try:

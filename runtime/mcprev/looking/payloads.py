@@ -1,4 +1,4 @@
-"""Validates a payload of a transcript with the models of a revision, and names the JSON path of each error (BASE-10).
+"""Validates a payload with the models of a revision, and names the JSON path of each error (BASE-10).
 
 Models fill in constants and defaults, and keep content of unknown types. Here both are errors: what the schema requires
 must be there, and content is of a type that the revision has.
@@ -10,18 +10,18 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
 from pydantic import ValidationError
 
 from mcprev.core.method_binding import reader
 from mcprev.errors import Json
+from mcprev.looking.schemas import definitions_of
 from mcprev.revisions import Revision
 from mcprev_types import Model, UnknownContent, locate
 
 EXCERPT: Final = 100
-"""The number of characters of the transcript that an error quotes."""
+"""The number of characters of a message that an error quotes."""
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
 """Matches the end of a path to the value itself or to a direct member."""
@@ -31,11 +31,11 @@ Place: TypeAlias = tuple[str, str]
 
 
 def quote(text: str) -> str:
-    """Return the beginning of a text of the transcript in quotes."""
+    """Return the beginning of a text of a message in quotes."""
     return f"'{text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}'"
 
 
-def judge(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
+def judge_payload(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
     """Return the errors of a value that must be of one of several types, for the type that fits best."""
     verdicts: list[list[Place]] = []
     for name in names:
@@ -54,8 +54,8 @@ def judge(revision: Revision, names: Sequence[str | None], value: Json, root: st
 @cache
 def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
     """Return the required members of each type of a revision, by the names of the wire."""
-    schema = json.loads(files(revision.package).joinpath("schema.json").read_text("utf-8"))
-    return {name: frozenset(type_.get("required", ())) for name, type_ in schema["$defs"].items()}
+    types = definitions_of(revision).items()
+    return {name: frozenset(cast("list[str]", type_.get("required", ()))) for name, type_ in types}
 
 
 def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:

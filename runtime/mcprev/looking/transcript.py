@@ -24,14 +24,21 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from mcprev.cli.payload_check import Place, judge, quote
 from mcprev.errors import Json
-from mcprev.json_schema.bounds import OBJECT
-from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
-from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version
+from mcprev.looking.judging import (
+    INITIALIZE,
+    Violation,
+    judge_call,
+    judge_error,
+    judge_result,
+    members_of,
+    same_version,
+    session_revision,
+)
+from mcprev.looking.payloads import Place, quote
+from mcprev.revisions import ALL, DEFAULT, Revision, by_version
 from mcprev.wire.jsonrpc import (
     MAX_LINE,
     Batch,
@@ -46,30 +53,12 @@ from mcprev.wire.jsonrpc import (
     parse,
 )
 from mcprev.wire.meta_keys import VERSION
-from mcprev_types import Direction, Kind, MethodSpec, Transport
+from mcprev_types import Direction
 
 SAVED: Final = 2
 """The format of the sessions that `mcprev dev` saves."""
-_INITIALIZE: Final = "initialize"
-_TASK_METHODS: Final = {
-    **METHODS,
-    TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
-}
-"""The methods of tasks, of which those of the extension are in no schema."""
 Key: TypeAlias = tuple[Direction | None, RequestId]
 """The key of a request: its sender and its id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One violation in one message."""
-
-    line: int
-    method: str | None
-    """The method of the message, or of the request that it responds to; None if unknown."""
-    path: str
-    """The path from the root of the JSON-RPC message, such as `$.params.name`."""
-    message: str
 
 
 class _Session:
@@ -122,7 +111,7 @@ class TranscriptValidator:
         self._name = None
         if len(data) > MAX_LINE:
             self.messages += 1
-            return [Violation(number, None, "$", f"a line of more than {MAX_LINE} bytes")]
+            return [Violation("$", f"a line of more than {MAX_LINE} bytes", line=number)]
         message = parse(data, batch=self._batches)
         direction: Direction | None = None
         found: list[Violation] = []
@@ -136,11 +125,11 @@ class TranscriptValidator:
                 direction = None if named is None else Direction(named)
             except ValueError:
                 allowed = " nor ".join(f"'{d.value}'" for d in Direction)
-                found.append(Violation(number, None, "$", f"the line's direction is neither {allowed}"))
+                found.append(Violation("$", f"the line's direction is neither {allowed}", line=number))
         for one in message.messages if isinstance(message, Batch) else (message,):
             self.messages += 1
             method, places = self._check(one, direction)
-            found += [Violation(number, method, *place) for place in places]
+            found += [Violation(path, said, method, number) for path, said in places]
         return found
 
     def _is_other_part(self, data: bytes) -> bool:
@@ -184,7 +173,7 @@ class TranscriptValidator:
     # -- requests and notifications ------------------------------------------------------------------------
 
     def _check_call(self, message: Request | Notification, direction: Direction | None) -> list[Place]:
-        if message.method == _INITIALIZE and self._session.opened is not None:
+        if message.method == INITIALIZE and self._session.opened is not None:
             self._left += len(self._session.pending)
             self._sessions[self._name] = _Session()
         revision, found = self._row_of(message)
@@ -196,16 +185,7 @@ class TranscriptValidator:
         if revision is None:
             return found
         self._used.add(revision)
-        if spec is None and message.method in _TASK_METHODS[revision.tasks]:
-            return found + _task_error(message.params, "$.params")
-        if spec is None:
-            return [*found, ("$.method", _unknown(message.method, revision))]
-        found += _misused(message, spec, direction, revision)
-        if message.params is not None:
-            found += judge(revision, (spec.params,), message.params, "$.params")
-        elif spec.params is not None and not spec.params_optional:
-            found.append(("$.params", "Field required"))
-        return found
+        return found + judge_call(message, revision, direction)
 
     def _remember(
         self, message: Request, revision: Revision | None, direction: Direction | None
@@ -224,12 +204,12 @@ class TranscriptValidator:
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
         """Return the revision that a message belongs to."""
         params = message.params or {}
-        version = _members(params.get("_meta")).get(VERSION)
+        version = members_of(params.get("_meta")).get(VERSION)
         if isinstance(version, str):
             return self._stating(version, f"$.params._meta[{json.dumps(VERSION)}]")
         if self._fixed is not None:
             return self._fixed, []
-        if message.method == _INITIALIZE:
+        if message.method == INITIALIZE:
             wanted: Json = params.get("protocolVersion")
             asked = by_version(wanted, ALL) if isinstance(wanted, str) else None
             # A client may request a version that only it knows; the server then responds with another.
@@ -244,7 +224,7 @@ class TranscriptValidator:
     def _stating(self, version: str, path: str) -> tuple[Revision | None, list[Place]]:
         """Return the revision of a message that states its version."""
         if self._fixed is not None:
-            return self._fixed, _same_version(version, self._fixed, path)
+            return self._fixed, same_version(version, self._fixed, path)
         revision = by_version(version, ALL)
         if revision is None:
             return self._current, [(path, f"unknown protocol version {quote(version)}")]
@@ -264,54 +244,39 @@ class TranscriptValidator:
         if not keys:
             return None, [("$.id", "this answers no request, or one that was answered before")]
         if isinstance(message, ErrorResponse):
-            return waiting.pop(keys[0])[0], []
+            method, revision = waiting.pop(keys[0])
+            return method, [] if revision is None else judge_error(message.error, revision)
         verdicts = [(key, self._check_result(*waiting[key], message.result)) for key in keys]
         key, found = next((v for v in verdicts if not v[1]), verdicts[0])
         method, _ = waiting.pop(key)
-        if method == _INITIALIZE:
-            self._session.opened = _version_of(message.result) or self._session.opened
+        if method == INITIALIZE:
+            self._session.opened = session_revision(message.result) or self._session.opened
         return method, found
 
     def _check_result(self, method: str | None, revision: Revision | None, result: Json) -> list[Place]:
         if method is None or revision is None:
             return []
-        may_be_task = revision.tasks is TaskSupport.EXTENSION and isinstance(result, OBJECT)
-        if may_be_task and (method == GET or is_task(result, revision)):
-            return _task_error(result, "$.result", with_status=True)
-        spec = revision.methods.get(method)
-        if spec is None or spec.result is None:
-            return []
         found: list[Place] = []
-        if spec.method == _INITIALIZE:
-            version = _members(result).get("protocolVersion")
+        if method == INITIALIZE:
+            version = members_of(result).get("protocolVersion")
             path = "$.result.protocolVersion"
             if isinstance(version, str) and self._fixed is not None:
-                found = _same_version(version, revision, path)
+                found = same_version(version, revision, path)
             elif isinstance(version, str):
-                answered = _version_of(result)
+                answered = session_revision(result)
                 if answered is None:
                     found = [(path, f"no protocol version that has sessions: {quote(version)}")]
                 else:
                     revision = answered
                     self._used.add(revision)
-                    spec = revision.methods[_INITIALIZE]
-        return found + judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
-
-
-def _task_error(value: Json, root: str, *, with_status: bool = False) -> list[Place]:
-    """Return what a description of a task lacks: its id, and its status if it must have one."""
-    members = _members(value)
-    found = [] if isinstance(members.get("taskId"), str) else [(f"{root}.taskId", "Field required, a string")]
-    if with_status and members.get("status") not in tuple(Status):
-        found.append((f"{root}.status", f"Field required, one of {', '.join(Status)}"))
-    return found
+        return found + judge_result(method, revision, result)
 
 
 def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
     """Return direction, session and message of a line that contains them; None for any other line."""
     try:
         value: Json = json.loads(data)
-        members = _members(value)
+        members = members_of(value)
         if "message" not in members or "jsonrpc" in members:
             return None
         session = members.get("session")
@@ -319,46 +284,3 @@ def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
         return members.get("direction"), named, json.dumps(members["message"]).encode()
     except (ValueError, RecursionError):
         return None
-
-
-def _members(value: Json) -> dict[str, Json]:
-    """Return the members of an object; none for any other value."""
-    found: dict[str, Json] = value if isinstance(value, OBJECT) else {}
-    return found
-
-
-def _version_of(result: Json) -> Revision | None:
-    """Return the revision of the session that a result of `initialize` opens."""
-    version = _members(result).get("protocolVersion")
-    revision = by_version(version, ALL) if isinstance(version, str) else None
-    return revision if revision is not None and revision.handshake else None
-
-
-def _same_version(version: str, revision: Revision, path: str) -> list[Place]:
-    if version == revision.version:
-        return []
-    return [(path, f"says {quote(version)}, but is checked against '{revision.version}'")]
-
-
-def _unknown(method: str, revision: Revision) -> str:
-    others = [r.name for r in DEFAULT if method in r.methods]
-    hint = f" (there is one at {', '.join(others)})" if others else ""
-    return f"{revision.name} has no method {quote(method)}{hint}"
-
-
-def _misused(
-    message: Request | Notification, spec: MethodSpec, direction: Direction | None, revision: Revision
-) -> list[Place]:
-    """Return why a method cannot be sent in this direction or as this kind of message, whatever its params are."""
-    found: list[Place] = []
-    if isinstance(message, Request) and spec.kind is not Kind.REQUEST:
-        found.append(("$.id", "a notification has no id"))
-    elif isinstance(message, Notification) and spec.kind is not Kind.NOTIFICATION:
-        found.append(("$.id", "a request needs an id"))
-    if spec.transport is Transport.EMBEDDED:
-        found.append(
-            ("$.method", f"at {revision.name} it is asked inside results, not by a message of its own")
-        )
-    elif direction is not None and direction not in spec.directions:
-        found.append(("$.method", f"never goes from {direction.replace('_', ' ')} at {revision.name}"))
-    return found
