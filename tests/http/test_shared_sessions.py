@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +32,7 @@ from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.workers.record import BLOCK, key_of
 from mcprev.workers.sessions import SharedSessions
-from mcprev.workers.worker import LEASE
+from mcprev.workers.worker import LEASE, RENEW
 from named import A, B, C, D, E
 from requirements import req
 from running import run, until
@@ -1072,6 +1073,31 @@ def test_a_session_outlives_the_processes_that_serve_it(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
             assert (await call("remember", {}))[0] == "kept"
             assert lost
+            assert client.reopened == 0
+
+    run(main(), limit=60)
+
+
+@req("HTTP-12", at=D)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells at once that a process has ended")
+def test_a_call_whose_process_is_killed_ends_long_before_the_lease_does(tmp_path: Path) -> None:
+    """The processes of one machine see that another one has ended."""
+    shutil.copy(Path(__file__).with_name("workers_app.py"), tmp_path / "app.py")
+    begun = tmp_path / "file.begun"
+
+    async def main() -> None:
+        async with (
+            served("app.py:with_sessions", 3, "--store", "sqlite:///app.db", cwd=tmp_path) as server,
+            mcprev.connect(server.url, mode=D) as client,
+        ):
+            calling = asyncio.create_task(client.call_tool("wait_for", {"file": str(tmp_path / "file")}))
+            await until(begun.exists)
+            await asyncio.sleep(0.5)  # the response is a stream by now
+            os.kill(int(begun.read_text()), signal.SIGKILL)
+            killed = asyncio.get_running_loop().time()
+            with pytest.raises(WorkerLost):
+                await calling
+            assert asyncio.get_running_loop().time() - killed < LEASE - RENEW - 1
             assert client.reopened == 0
 
     run(main(), limit=60)

@@ -161,6 +161,33 @@ def test_the_outage_of_a_store_ends_no_lease_of_those_who_live() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("away", [0.5, 3.0, LEASE, 3 * LEASE])
+def test_who_has_renewed_its_own_lease_for_long_enough_waits_no_longer(away: float) -> None:
+    """Then the store was there, and a lease that is missing was not renewed. After an outage, it waits again."""
+
+    async def main() -> None:
+        store = Unreliable()
+        one, other, judge = Worker(store), Worker(store), Worker(store)
+        task, living = await one.start(), await other.start()
+        await judge.start()
+        attending = [await judge.attending(), await other.attending()]
+        await asyncio.sleep(LEASE + RENEW)
+        found = await judge.load(task.id)
+        assert found is not None
+        assert found.status == "failed", "at first sight"
+        for _ in range(3):
+            store.away = True
+            await asyncio.sleep(away)
+            store.away = False
+            for _ in range(200):
+                assert await judge.load(living.id) == living
+                await asyncio.sleep(0.05)
+        for each in attending:
+            await stop(each)
+
+    run(main())
+
+
 def test_who_was_missing_once_and_then_seen_is_not_dead_the_next_time() -> None:
     async def main() -> None:
         store = Unreliable()

@@ -14,6 +14,7 @@ from typing import Final
 
 from mcprev.core.store import Record, Store
 from mcprev.errors import Json, StoreError
+from mcprev.stores.processes import has_ended, this_process
 
 TRIES: Final = 100
 """How often an attempt for a number is repeated after another worker took it."""
@@ -50,7 +51,7 @@ class Lease:
             number, epoch = int(last["last"]) + 1, str(last["epoch"])
             seen = 0 if found is None else found.version
             if await store.write(_NUMBERS, _bytes({"last": number, "epoch": epoch}), seen=seen) is not None:
-                value = _bytes({"token": secrets.token_hex(8), "note": note})
+                value = _bytes({"token": secrets.token_hex(8), "note": note, "process": this_process()})
                 version = await store.write(_key(number), value, seen=0, ttl=ttl, index=_NUMBERS)
                 if version is not None:
                     return cls(store, number, epoch, value, version, ttl)
@@ -149,14 +150,16 @@ async def workers(store: Store) -> dict[int, Json]:
     after = 0
     while page := await store.listed(_NUMBERS, after=after):
         for key, record in page:
-            found[int(key.rpartition("/")[2])] = _object(record)["note"]
-            after = record.version
+            value, after = _object(record), record.version
+            if not has_ended(value.get("process")):
+                found[int(key.rpartition("/")[2])] = value["note"]
     return found
 
 
 async def is_alive(store: Store, number: int) -> bool:
-    """Return whether a worker's lease has not ended."""
-    return await store.read(_key(number)) is not None
+    """Return whether a worker's lease has not ended, nor its process if that is on this machine."""
+    found = await store.read(_key(number))
+    return found is not None and not has_ended(_object(found).get("process"))
 
 
 def _key(number: int) -> str:

@@ -2,7 +2,9 @@
 
 A task is one record. Whoever changes it replaces the version that it has read, so that no answer, cancellation or end
 is overwritten. The record names the worker that runs the task; a worker has a lease, a record that it renews and that
-ends with it. Whoever finds for `SUSPECT` seconds that the worker of a task has no lease ends the task as failed.
+ends with it. Whoever looks at a task whose worker has no lease ends the task as failed: at once if the process of the
+worker has ended on the same machine, or if the store has been there for `SUSPECT` seconds, else after so many. All who wait
+for a task look at it every second, so nobody has to look on behalf of others.
 
 The lease is no `stores.leases.Lease`: it needs neither a number nor a list of workers, and so works on the three methods
 of `Records`. A worker that was frozen may renew it late: what others have written for it meanwhile has another version,
@@ -21,7 +23,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 from mcprev.core.store import Records
@@ -29,6 +31,7 @@ from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
 from mcprev.stores.leases import LeaseThread
+from mcprev.stores.processes import has_ended, this_process
 from mcprev.stores.task_form import decode_task, encode_task
 from mcprev.stores.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES
 
@@ -82,6 +85,8 @@ class SharedTasks:
         self._records, self._running, self._most = records, running, max_running_each
         self._name, self._process = "", 0
         self._renewed = self._renewed_at = float("-inf")
+        self._steady = float("inf")
+        """Since when this process renews its lease without a gap."""
         self._thread = LeaseThread(
             self._write_lease, getattr(records, "release", None), lambda: self._renewed_at, RENEW
         )
@@ -119,9 +124,12 @@ class SharedTasks:
         if task.worker == self.worker:
             return task.id in self._running
         now, worker = asyncio.get_running_loop().time(), str(task.worker)
-        if await self._records.read(f"worker/{worker}") is not None:
+        lease = await self._records.read(f"worker/{worker}")
+        if lease is not None:
             self._missing.pop(worker, None)
-            return True
+            return not has_ended(_process_in(lease.value))
+        if now - self._steady >= SUSPECT and now - self._renewed < 2 * RENEW:
+            return False
         if len(self._missing) >= MAX_LISTED:
             self._missing.clear()
         return now - self._missing.setdefault(worker, now) < SUSPECT
@@ -314,12 +322,20 @@ class SharedTasks:
     async def _renew(self) -> None:
         """Write the lease, unless that was done a short time ago; an event loop that follows another has its own clock."""
         now = asyncio.get_running_loop().time()
-        if not 0 <= now - self._renewed < RENEW:
-            await self._write_lease()
+        gap = now - self._renewed
+        if not 0 <= gap < RENEW:
+            try:
+                await self._write_lease()
+            except BaseException:
+                self._steady = float("inf")
+                raise
+            if not 0 <= gap < 2 * RENEW or self._steady > now:
+                self._steady = now
             self._renewed, self._renewed_at = now, time.monotonic()
 
     async def _write_lease(self) -> None:
-        await self._records.write(f"worker/{self.worker}", b"{}", ttl=LEASE)
+        value = json.dumps({"process": this_process()}).encode()
+        await self._records.write(f"worker/{self.worker}", value, ttl=LEASE)
 
     # -- the list of an owner ------------------------------------------------------------------------------
 
@@ -392,6 +408,15 @@ class SharedTasks:
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
         """Return the tasks of an owner, or of a session without authentication, oldest first."""
         return await self.page(owner, session, None, MAX_LISTED) or []
+
+
+def _process_in(lease: bytes) -> Json:
+    """Return the process of a lease; None if the lease does not say it."""
+    try:
+        found: Json = json.loads(lease)
+    except ValueError:
+        return None
+    return cast("dict[str, Json]", found).get("process") if isinstance(found, dict) else None
 
 
 def _hash(*parts: str) -> str:
