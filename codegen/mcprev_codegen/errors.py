@@ -94,7 +94,7 @@ def together(errors: Sequence[CodegenError]) -> CodegenError:
     return errors[0] if len(errors) == 1 else SeveralErrors(errors)
 
 
-def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> SchemaError:
+def at_line(path: Path | str, lines: Sequence[str], line: int, message: str) -> SchemaError:
     """Return an error at the first character of a line (counted from 1) of a file that has been read."""
     shown = lines[line - 1] if 0 < line <= len(lines) else ""
     column = len(shown) - len(shown.lstrip()) + 1

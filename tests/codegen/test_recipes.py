@@ -41,7 +41,7 @@ new_to_old = ["dangerous", "It may hurt."]
 """
 FOUND = """\
     if new.field.tags.maximum == 99:
-        yield site.change("digit-added", site.old(old.field), site.new(new.field), "any")
+        yield site.change("digit-added", old.field, new.field)
 """
 FORMAT = '''\
 """Renders a report as the ids of its changes."""

@@ -75,7 +75,7 @@ def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> 
             complete = complete if own else revision
         else:
             if runtime is not None and complete is not None and not any(d.blocks for d in found):
-                own += _draft_step(runtime, complete, revision)
+                own += _step(runtime, revision.name, needed=any(questions(complete, revision)))
             own = [replace(decision, blocks=False) for decision in own]
         found += [*own, *_undescribed(folder, revision)]
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
@@ -142,25 +142,17 @@ def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> I
         yield Decision(
             name, runtime.table, None, f"add the row of the revision, {like}, and list it in _ROWS"
         )
-    if before is None:
-        return
-    if not runtime.step(name).is_file():
+    if before is not None:
+        yield from _step(runtime, name, needed=True)
+
+
+def _step(runtime: Runtime, name: str, *, needed: bool) -> Iterator[Decision]:
+    """Yield the undecided entries of a step module, or the module itself if it is missing although it is needed."""
+    if runtime.step(name).is_file():
+        for line, member, text in runtime.undecided(name):
+            yield Decision(name, runtime.step(name), line, f"{member}: {text}")
+    elif needed:
         yield Decision(name, runtime.step(name), None, _NO_STEP)
-        return
-    yield from _undecided(runtime, name)
-
-
-def _draft_step(runtime: Runtime, before: Revision, draft: Revision) -> Iterator[Decision]:
-    """Yield the decisions about the step module of a draft, which is needed only if members are undecided."""
-    if runtime.step(draft.name).is_file():
-        yield from _undecided(runtime, draft.name)
-    elif any(questions(before, draft)):
-        yield Decision(draft.name, runtime.step(draft.name), None, _NO_STEP)
-
-
-def _undecided(runtime: Runtime, name: str) -> Iterator[Decision]:
-    for line, member, text in runtime.undecided(name):
-        yield Decision(name, runtime.step(name), line, f"{member}: {text}")
 
 
 def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[Decision]:

@@ -67,7 +67,7 @@ class Docs:
             if name not in schema.types
         }
         for name in schema.types:
-            for f in schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ():
+            for f in schema.fields(name):
                 found[f"{name}.{f.name}"] = self.member(name, f.field)
         return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcprev_codegen import ir
 from mcprev_codegen.emit.provenance import GENERATOR_VERSION
 from mcprev_codegen.facts import Method, Revision
 from mcprev_codegen.ir import Json
@@ -47,9 +46,9 @@ def _method(method: Method) -> Json:
 
 def _type(revision: Revision, name: str) -> Json:
     schema = revision.declared
-    flat = schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ()
     fields: list[Json] = [
-        {"name": f.name, "type": print_inline(f.field.type), "optional": f.field.optional} for f in flat
+        {"name": f.name, "type": print_inline(f.field.type), "optional": f.field.optional}
+        for f in schema.fields(name)
     ]
     senders = revision.senders[name]
     sent_by = "both" if len(senders) > 1 else next(iter(senders), "none")

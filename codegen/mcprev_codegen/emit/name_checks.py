@@ -58,9 +58,7 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
             raise schema.fail(const, f"'{name}' would hide {taken.get(name, 'a name of Python')}; rename it")
     for method in revision.methods.values():
         if not is_identifier(method.attr):
-            raise schema.fail(
-                schema.types[method.type], f"'{method.type}' leaves no name for a stub; rename it"
-            )
+            raise schema.fail(method.type, f"'{method.type}' leaves no name for a stub; rename it")
 
 
 def _check_cycles(schema: Schema) -> None:
@@ -71,7 +69,7 @@ def _check_cycles(schema: Schema) -> None:
     others = ir.cycles({n: used for n, used in aliases.items() if n in cycles and first[cycles[n]] != n})
     for name in others:
         raise schema.fail(
-            schema.types[name],
+            name,
             f"'{name}' is one of several aliases that refer to each other in several ways; make one of them an interface",
         )
 

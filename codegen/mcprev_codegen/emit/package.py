@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Final, LiteralString
 from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.emit.json_schema import JsonSchema, schema_document
 from mcprev_codegen.emit.meta_json import meta_document
-from mcprev_codegen.emit.models import ModelPlan, model_schema, plan_models
+from mcprev_codegen.emit.models.plan import ModelPlan
+from mcprev_codegen.emit.models.planner import model_schema, plan_models
 from mcprev_codegen.emit.name_checks import check_names
 from mcprev_codegen.emit.provenance import MODELS_FOLDER, SHARED, has_header, header_lines
 from mcprev_codegen.emit.pydantic import IMPORTED, model_files
 from mcprev_codegen.emit.rendering import GeneratedFile, python_files
-from mcprev_codegen.emit.tables import (
-    CONSTANT_TABLES,
-    DISPATCH_CLASSES,
-    constant_tables,
-    delta_tables,
-    dispatch_classes,
-    method_tables,
-)
+from mcprev_codegen.emit.tables.constants import CONSTANT_TABLES, constant_tables
+from mcprev_codegen.emit.tables.deltas import delta_tables
+from mcprev_codegen.emit.tables.dispatch import DISPATCH_CLASSES, dispatch_classes
+from mcprev_codegen.emit.tables.methods import method_tables
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import Json

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from mcprev_codegen import ir
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
@@ -133,12 +132,7 @@ def load_custom(
     inherited = load_revision(folder, like).methods if like else None
     told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
     if names:
-        members = {
-            f.name
-            for t in found.schema.types
-            if found.schema.is_object(ir.Ref(t))
-            for f in found.schema.flat(t).fields
-        }
+        members = {f.name for name in found.schema.types for f in found.schema.fields(name)}
         found = replace(found, names=with_names(found.names, names, found.schema.types, members))
     return replace(found, warnings=(*found.warnings, *told))
 

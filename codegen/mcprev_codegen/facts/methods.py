@@ -60,7 +60,7 @@ def check_methods(schema: Schema, facts: OverlayFacts, methods: Mapping[str, Met
     for method in methods.values():
         if method.params is None and schema.flat(method.type).get("params"):
             message = f"the params of '{method.type}' must be one named object"
-            raise schema.fail(schema.types[method.type], message)
+            raise schema.fail(method.type, message)
         if method.kind is Kind.REQUEST:
             _check_results(schema, facts, method)
 
@@ -85,7 +85,7 @@ def unlisted(
         if inherited is not None and method.result_source == "empty" and method.method not in inherited:
             expected = f"{method.type.removesuffix('Request')}Result"
             yield schema.fail(
-                schema.types[method.type],
+                method.type,
                 f"'{method.method}' is answered by EmptyResult, since no {expected} is declared",
             ).headline
 
@@ -183,9 +183,7 @@ class _Table:
         if f"{stem}Result" in types:
             return "naming", [f"{stem}Result"]
         if "EmptyResult" not in types:
-            raise self.schema.fail(
-                types[name], f"'{name}' has no result: declare {stem}Result or EmptyResult"
-            )
+            raise self.schema.fail(name, f"'{name}' has no result: declare {stem}Result or EmptyResult")
         return "empty", ["EmptyResult"]
 
     def _capability(self, method: str, kind: Kind, senders: tuple[Side, ...]) -> str | None:
@@ -260,7 +258,7 @@ def _check_results(schema: Schema, facts: OverlayFacts, method: Method) -> None:
         members = {m.name for m in _listed(schema, union)}
         if missing := [r for r in method.results if r not in members and r not in facts.alternate.values()]:
             message = f"{', '.join(missing)} is the result of '{method.type}', but not in {union}"
-            raise schema.fail(schema.types[method.type], message)
+            raise schema.fail(method.type, message)
 
 
 def _listed(schema: Schema, union: str) -> Iterator[ir.Ref]:

@@ -9,6 +9,7 @@ from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT, Side
 from mcprev_codegen.inputs import Pin
+from mcprev_codegen.ir import Json
 from mcprev_codegen.python import PythonNames
 from mcprev_codegen.resolve import Schema
 
@@ -36,6 +37,11 @@ class Revision:
     """The names in Python of its types and members."""
     warnings: tuple[str, ...] = ()
     """Ignored parts of the file, each with its place."""
+
+    def default(self, owner: str, member: str) -> Json:
+        """Return the overlay's value for an absent member, stated at its type or at a supertype; None without one."""
+        places = (f"{name}.{member}" for name in (owner, *self.schema.supertypes(owner)))
+        return next((self.facts.default[place] for place in places if place in self.facts.default), None)
 
     @property
     def negotiated_as(self) -> str:

@@ -40,6 +40,7 @@ from mcprev_codegen.ir.nodes import (
     Union as Union,
     derive as derive,
     hoisted as hoisted,
+    union_of as union_of,
 )
 from mcprev_codegen.ir.visit import (
     AnyNode as AnyNode,

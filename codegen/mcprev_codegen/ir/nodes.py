@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -255,6 +255,14 @@ class Const:
 
 
 Decl: TypeAlias = Interface | Alias | Const
+
+
+def union_of(members: Iterable[TypeExpr]) -> TypeExpr:
+    """Return the union of types, with unions in it opened; a single type is no union."""
+    found: list[TypeExpr] = []
+    for member in members:
+        found += member.members if isinstance(member, Union) else [member]
+    return found[0] if len(found) == 1 else Union(tuple(found))
 
 
 def derive(

@@ -159,11 +159,7 @@ def _fits(mine: NormalForm, theirs: NormalForm) -> bool:
 def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal | None:
     """Return the only or default value of a required member; None if it has neither."""
     literal = revision.schema.literal(member.type)
-    if literal is not None:
-        return literal
-    names = (owner, *revision.schema.supertypes(owner))
-    facts = revision.facts.default
-    value = next((facts[f"{n}.{member.name}"] for n in names if f"{n}.{member.name}" in facts), None)
+    value = revision.default(owner, member.name) if literal is None else literal
     return value if isinstance(value, str | int | float) else None
 
 

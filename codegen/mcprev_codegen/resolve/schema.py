@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,8 +15,9 @@ from itertools import takewhile
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.errors import SchemaError, at_line
 from mcprev_codegen.resolve.flat import FlatField, FlatType, join, override
+from mcprev_codegen.resolve.remembered import remembered
 
 _MAX_BASES: Final = 50
 """The maximum number of types that extend one another, one after the other."""
@@ -59,31 +61,9 @@ class Schema:
         return {}
 
     @cached_property
-    def _sizes(self) -> list[int]:
-        """The number of members of all objects so far, after each of them."""
-        return []
-
-    @cached_property
-    def _members(self) -> dict[ir.TypeExpr, tuple[ir.TypeExpr, ...]]:
-        return {}
-
-    @cached_property
-    def _opened(self) -> list[int]:
-        """The number of members of all unions so far, after each of them."""
-        return [0]
-
-    @cached_property
-    def _discriminators(self) -> dict[ir.TypeExpr, Discriminator | None]:
-        return {}
-
-    @cached_property
-    def _supertypes(self) -> dict[str, Mapping[str, int]]:
-        return {}
-
-    @cached_property
-    def _having(self) -> dict[str, dict[str, list[str]]]:
-        """The supertypes of each type that have each member."""
-        return {}
+    def _counted(self) -> Counter[str]:
+        """The numbers of the members of all objects, and of all unions, so far."""
+        return Counter()
 
     @cached_property
     def _behind(self) -> dict[str, ir.TypeExpr]:
@@ -94,11 +74,11 @@ class Schema:
         """The types that each type refers to, each once."""
         return {name: tuple(dict.fromkeys(ir.references(decl))) for name, decl in self.types.items()}
 
-    def fail(self, decl: ir.Decl, message: str) -> SchemaError:
-        """Return an error at a declaration."""
-        line = decl.span.line
-        shown = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        return SchemaError(message, path=self.path, line=line, column=1, source_line=shown)
+    def fail(self, place: ir.Decl | str, message: str) -> SchemaError:
+        """Return an error at a declaration, or at that of the type with a name; at the first one if there is none."""
+        if isinstance(place, str):
+            place = self.types.get(place) or next(iter(self.types.values()))
+        return at_line(self.path, self.lines, place.span.line, message)
 
     def check_aliases(self) -> None:
         """Raise `SchemaError` for an alias that refers only to itself."""
@@ -112,7 +92,7 @@ class Schema:
         except CycleError as error:
             cycle: list[str] = error.args[1]
             name = next(name for name in direct if name in cycle)
-            raise self.fail(self.types[name], f"the alias '{name}' refers only to itself") from None
+            raise self.fail(name, f"the alias '{name}' refers only to itself") from None
 
     def _direct(self, type_: ir.TypeExpr) -> Iterator[str]:
         """Yield the names that a type consists of, alone or in unions and intersections."""
@@ -164,17 +144,17 @@ class Schema:
 
     def members(self, type_: ir.TypeExpr) -> tuple[ir.TypeExpr, ...]:
         """Return the members of a union, nested and aliased unions opened, each once; any other type is its member."""
-        if not isinstance(self.follow(type_), ir.Union):
-            return (type_,)
-        if type_ in self._members:
-            return self._members[type_]
+        return self._alternatives(type_) if isinstance(self.follow(type_), ir.Union) else (type_,)
+
+    @remembered
+    def _alternatives(self, union: ir.TypeExpr) -> tuple[ir.TypeExpr, ...]:
         found: list[ir.TypeExpr] = []
-        pending, opened, steps = [type_], dict[str, None](), 0
+        pending, opened = [union], dict[str, None]()
         while pending:
-            steps += 1
-            if self._opened[-1] + steps > _MAX_OPENED:
+            self._counted["union"] += 1
+            if self._counted["union"] > _MAX_OPENED:
                 raise self.fail(
-                    self._place(next(iter(opened), "")),
+                    next(iter(opened), ""),
                     f"unions of more than {_MAX_OPENED} members, those of the unions in them included, are not supported",
                 )
             member = pending.pop()
@@ -187,9 +167,7 @@ class Schema:
                 pending += followed.members[::-1]
             else:
                 found.append(member)
-        self._opened.append(self._opened[-1] + steps)
-        self._members[type_] = tuple(dict.fromkeys(found))
-        return self._members[type_]
+        return tuple(dict.fromkeys(found))
 
     def alias_kind(self, name: str) -> str:
         """Return `interface`, or the kind of an alias, such as `union`."""
@@ -253,6 +231,10 @@ class Schema:
             ):  # fmt: skip
                 return False
 
+    def fields(self, name: str) -> tuple[FlatField, ...]:
+        """Return all members of an object type; none for any other type."""
+        return self.flat(name).fields if self.is_object(ir.Ref(name)) else ()
+
     def flat(self, name: str) -> FlatType:
         """Return an object type with all its members. Raises `SchemaError` if it extends itself or a non-object."""
         return self._flatten_named(name, ())
@@ -276,8 +258,8 @@ class Schema:
             own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
             flat = override(join(bases), own)
         self._flat[name] = flat
-        self._sizes.append((self._sizes[-1] if self._sizes else 0) + len(flat.fields))
-        if self._sizes[-1] > _MAX_FIELDS:
+        self._counted["object"] += len(flat.fields)
+        if self._counted["object"] > _MAX_FIELDS:
             raise self.fail(
                 decl, f"more than {_MAX_FIELDS} members, inherited ones counted, are not supported"
             )
@@ -296,7 +278,7 @@ class Schema:
                 kept, index = ir.derive(kind, [f.field for f in flat.fields], flat.index, keys)
                 if kind == "Pick" and len(kept) < len(keys):
                     missing = next(key for key in keys if flat.get(key) is None)
-                    raise self.fail(self._place(owner), f"Pick: there is no member '{missing}'")
+                    raise self.fail(owner, f"Pick: there is no member '{missing}'")
                 declared = {f.name: f for f in flat.fields}
                 found = (replace(declared.get(f.name, FlatField(f, owner)), field=f) for f in kept)
                 return FlatType(tuple(found), index, flat.own_index and index is not None)
@@ -306,7 +288,7 @@ class Schema:
                     flat = self._narrow(flat, self._flatten(member, owner, seen), owner)
                 return flat
             case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Tuple() | ir.Template():
-                raise self.fail(self._place(owner), f"'{owner}' extends a type that is not an object")
+                raise self.fail(owner, f"'{owner}' extends a type that is not an object")
 
     def narrowed(self, type_: ir.Intersection, owner: str) -> dict[str, ir.Field]:
         """Return the members of an intersection that an interface that extends its parts would have with another type."""
@@ -357,10 +339,10 @@ class Schema:
             self.literal(t) is None and self.follow(t) not in _PLAIN for t in (*ours, *theirs)
         ):
             raise self.fail(
-                self._place(owner),
+                owner,
                 f"{what} has two types in an intersection, and what they have in common is not known; declare it once",
             )
-        return found[0] if len(found) == 1 else ir.Union(found)
+        return ir.union_of(found)
 
     def _is_within(self, part: ir.TypeExpr, other: ir.TypeExpr) -> bool:
         """Return whether each value of a type is known to be one of another; neither is a union."""
@@ -375,27 +357,22 @@ class Schema:
         kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
         return theirs in (ir.Prim(kind), *ir.ANYTHING)
 
-    def _place(self, owner: str) -> ir.Decl:
-        """Return the declaration at which errors about a type's members are reported."""
-        return self.types.get(owner) or next(iter(self.types.values()))
-
-    def supertypes(self, name: str) -> Mapping[str, int]:
-        """Return the named types that an object type extends, nearest first, each with its place."""
-        if name not in self._supertypes:
-            self._supertypes[name] = self._extended(name)
-        return self._supertypes[name]
-
     def supertypes_with(self, name: str, member: str) -> Sequence[str]:
         """Return the objects that an object type extends and that have a member, nearest first."""
-        if name not in self._having:
-            having: dict[str, list[str]] = {}
-            for base in filter(lambda base: self.is_object(ir.Ref(base)), self.supertypes(name)):
-                for f in self.flat(base).fields:
-                    having.setdefault(f.name, []).append(base)
-            self._having[name] = having
-        return self._having[name].get(member, ())
+        return self._having(name).get(member, ())
 
-    def _extended(self, name: str) -> dict[str, int]:
+    @remembered
+    def _having(self, name: str) -> Mapping[str, Sequence[str]]:
+        """Return the objects that an object type extends by the members that they have."""
+        found: dict[str, list[str]] = {}
+        for base in self.supertypes(name):
+            for f in self.fields(base):
+                found.setdefault(f.name, []).append(base)
+        return found
+
+    @remembered
+    def supertypes(self, name: str) -> Mapping[str, int]:
+        """Return the named types that an object type extends, nearest first, each with its place."""
         seen: dict[str, int] = {}
         pending = self._bases(name)
         while pending:
@@ -422,17 +399,11 @@ class Schema:
 
     # -- unions --------------------------------------------------------------------------------------
 
+    @remembered
     def discriminator(self, type_: ir.TypeExpr) -> Discriminator | None:
         """Return the required literal member that distinguishes the members of a union of objects, or None."""
         members = self.members(type_)
-        if len(members) < 2:
-            return None
-        if type_ not in self._discriminators:
-            self._discriminators[type_] = self._discriminator(members)
-        return self._discriminators[type_]
-
-    def _discriminator(self, members: Sequence[ir.TypeExpr]) -> Discriminator | None:
-        if not all(self.is_object(m) for m in members):
+        if len(members) < 2 or not all(self.is_object(m) for m in members):
             return None
         flats = [self.flatten(m) for m in members]
         for candidate in flats[0].fields:

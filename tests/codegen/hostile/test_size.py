@@ -15,7 +15,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
 from mcprev_codegen.diff.render.markdown import report_markdown
 from mcprev_codegen.emit import package as emit, rendering
-from mcprev_codegen.emit.models import plan_models
+from mcprev_codegen.emit.models.planner import plan_models
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.emit.pydantic import model_files
 from mcprev_codegen.errors import SchemaError

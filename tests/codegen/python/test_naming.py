@@ -20,7 +20,8 @@ from hypothesis import given, strategies as st
 from mcprev_codegen import ir
 from mcprev_codegen.build.packages import generate_project
 from mcprev_codegen.emit import package as emit
-from mcprev_codegen.emit.models import ModelClass, plan_models
+from mcprev_codegen.emit.models.plan import ModelClass
+from mcprev_codegen.emit.models.planner import plan_models
 from mcprev_codegen.emit.pydantic.modules import PydanticClass, PydanticModule, model_files
 from mcprev_codegen.errors import CodegenError, SchemaError
 from mcprev_codegen.facts import load as sources

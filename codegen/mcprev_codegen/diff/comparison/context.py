@@ -70,9 +70,9 @@ class Context:
 
         return spelled_alike(ir.map_nodes(before, rename))
 
-    def paired(self, before: str, after: str) -> bool:
-        """Return whether two names are paired."""
-        return self.pairing.new_of.get(before) == after
+    def paired(self, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
+        """Return whether two types are names that are paired."""
+        return isinstance(before, ir.Ref) and ir.Ref(self.pairing.new_of.get(before.name, "")) == after
 
     def change(
         self,

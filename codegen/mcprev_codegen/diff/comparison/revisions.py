@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mcprev_codegen.diff.changes import Change, Names, Report, Subject, ordered
-from mcprev_codegen.diff.comparison.areas import compare_constants, compare_declarations, compare_methods
+from mcprev_codegen.diff.comparison.areas.constants import compare_constants
+from mcprev_codegen.diff.comparison.areas.methods import compare_methods
+from mcprev_codegen.diff.comparison.areas.types import compare_declarations
 from mcprev_codegen.diff.comparison.context import Context
 from mcprev_codegen.diff.comparison.pairing import pair, with_inferred_results
 from mcprev_codegen.diff.comparison.view import View, view_of

@@ -80,18 +80,13 @@ def _parts(side: View, name: str) -> frozenset[str]:
 def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> list[str | None]:
     """Return the name of the type in each revision, with renames followed in both directions."""
     found: list[str | None] = [name if name in r.declared.types else None for r in revisions]
-    for index, report in enumerate(reports):
-        before, after = found[index], found[index + 1]
-        renamed = dict(report.renamed)
-        if before is not None and after is None:
-            found[index + 1] = renamed.get(
-                before, before if before in revisions[index + 1].declared.types else None
-            )
-    for index in reversed(range(len(reports))):
-        before, after = found[index], found[index + 1]
-        was = {new: old for old, new in reports[index].renamed}
-        if after is not None and before is None:
-            found[index] = was.get(after, after if after in revisions[index].declared.types else None)
+    steps = [(index, index + 1, dict(report.renamed)) for index, report in enumerate(reports)]
+    back = [(there, here, {new: old for old, new in names.items()}) for here, there, names in steps[::-1]]
+    for here, there, renamed in (*steps, *back):
+        known = found[here]
+        if known is not None and found[there] is None:
+            same = known if known in revisions[there].declared.types else None
+            found[there] = renamed.get(known, same)
     return found
 
 

@@ -21,7 +21,7 @@ from mcprev_codegen.emit.models.plan import (
 )
 from mcprev_codegen.emit.models.sections import Layout, Section, categories
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.ir import Json, pascal_case
+from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.python import is_module
 from mcprev_codegen.resolve import FlatField, Schema
 
@@ -128,7 +128,7 @@ class ModelPlanner:
             if not is_module(section.module):
                 named = [name for name in section.types if self.schema.types[name].tags.category]
                 raise self.schema.fail(
-                    self.schema.types[(named or section.types)[0]],
+                    (named or section.types)[0],
                     f"its @category gives no name for a module ({section.title[:60]!r}): begin it with a letter, "
                     "and keep it short",
                 )
@@ -186,11 +186,15 @@ class ModelPlanner:
     def _class(self, name: str) -> ModelClass:
         inherited = {f.name for base in self.bases[name] for f in self.schema.flat(base).fields}
         members = tuple(
-            ModelMember(f.field, self._fallback(name, f.field), self._doc(f"{name}.{f.name}"))
-            for f in self.schema.flat(name).fields
-            if f.name not in inherited
+            self._member(name, f.field) for f in self.schema.flat(name).fields if f.name not in inherited
         )
-        return ModelClass(name, self._doc(name), self._deprecated(name), self.bases[name], members)
+        deprecated = self.schema.types[name].tags.deprecated
+        return ModelClass(name, self._doc(name), deprecated, self.bases[name], members)
+
+    def _member(self, owner: str, member: ir.Field) -> ModelMember:
+        single = self.schema.literal(member.type) is not None
+        fallback = None if single else self.revision.default(owner, member.name)
+        return ModelMember(member, fallback, self._doc(f"{owner}.{member.name}"))
 
     def _alias(self, name: str) -> ModelAlias:
         decl = self.schema.types[name]
@@ -199,29 +203,16 @@ class ModelPlanner:
         found = self.schema.discriminator(ir.Ref(name))
         discriminator = found.property if found else None
         union = self._open_union(name) if name in self._open_unions else None
-        return ModelAlias(name, self._doc(name), self._deprecated(name), type_, cycle, discriminator, union)
+        return ModelAlias(name, self._doc(name), decl.tags.deprecated, type_, cycle, discriminator, union)
 
     def _doc(self, name: str) -> str:
         return self.docs.get(name, "")
-
-    def _deprecated(self, name: str) -> bool:
-        return self.schema.types[name].tags.deprecated
-
-    def _fallback(self, owner: str, member: ir.Field) -> Json:
-        """Return the overlay's default for a required member, declared at the type or at one of its supertypes."""
-        facts = self.revision.facts.default
-        if self.schema.literal(member.type) is not None:
-            return None
-        places = (f"{name}.{member.name}" for name in (owner, *self.schema.supertypes(owner)))
-        return next((facts[place] for place in places if place in facts), None)
 
     def _open_union(self, name: str) -> OpenUnion:
         schema = self.schema
         found = schema.discriminator(ir.Ref(name))
         if found is None:
-            raise schema.fail(
-                schema.types[name], f"'{name}' is an open union, but no literal distinguishes its members"
-            )
+            raise schema.fail(name, f"'{name}' is an open union, but no literal distinguishes its members")
         members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
         tags = {
             m.name: values[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.models import ModelMember
+from mcprev_codegen.emit.models.plan import ModelMember
 from mcprev_codegen.emit.pydantic.annotations import (
     BUILTINS,
     SCHEMA_INTEGER,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, LiteralString
 
-from mcprev_codegen.emit.models import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
+from mcprev_codegen.emit.models.plan import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
 from mcprev_codegen.emit.rendering import GeneratedFile

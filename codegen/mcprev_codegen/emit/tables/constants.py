@@ -37,8 +37,7 @@ class ConstantTables:
 def constant_tables(revision: Revision, docs: Docs) -> ConstantTables:
     """Return the constants of a revision."""
     schema = revision.schema
-    objects = {name: schema.flat(name).fields for name in schema.types if schema.is_object(ir.Ref(name))}
-    fields = [(name, f) for name, found in objects.items() for f in found]
+    fields = [(name, f) for name in schema.types for f in schema.fields(name)]
     bounds = {f"{name}.{f.name}": f.field.tags.max_items for name, f in fields}
     return ConstantTables(
         revision.negotiated_as,

@@ -11,7 +11,7 @@ from typing import Final, LiteralString
 from mcprev_codegen import ir
 from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.emit.json_schema import Renderer
-from mcprev_codegen.emit.models import model_schema
+from mcprev_codegen.emit.models.planner import model_schema
 from mcprev_codegen.emit.name_checks import check_names
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.emit.provenance import header_lines
@@ -88,10 +88,8 @@ class Library:
     def _check_wire_names(self, schema: Schema) -> None:
         """Raise `SchemaError` for a member whose name in JSON the library does not support."""
         for name, decl in schema.types.items():
-            for member in (
-                schema.flat(name).fields if self.unsupported and schema.is_object(ir.Ref(name)) else ()
-            ):
-                if re.search(self.unsupported, member.name):
+            for member in schema.fields(name):
+                if self.unsupported and re.search(self.unsupported, member.name):
                     raise schema.fail(
                         decl,
                         f"member {member.name!r} of '{name}': {self.name} supports no quotes, backslashes and control "

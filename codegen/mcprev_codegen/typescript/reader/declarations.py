@@ -375,8 +375,7 @@ class Declarations:
         remarks: list[tuple[int, str]] = []
         for n, (_, above, trailing) in enumerate(self._file.siblings(named_children(node)[-1])):
             remarks += [(n, comment_body(node_text(c))) for c in (*above[-1:], *trailing)][:1]
-        literals = tuple(ir.Lit(value, of_enum=True) for value in values.values())
-        type_ = literals[0] if len(literals) == 1 else ir.Union(literals)
+        type_ = ir.union_of(ir.Lit(value, of_enum=True) for value in values.values())
         doc = replace(statement.doc, members=tuple(remarks))
         return ir.Alias(statement.name, type_, statement.tags, doc, span(node))
 

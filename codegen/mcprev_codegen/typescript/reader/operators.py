@@ -44,14 +44,6 @@ _KNOWN: Final = ", ".join(
 )
 
 
-def union_of(members: Iterable[ir.TypeExpr]) -> ir.TypeExpr:
-    """Return the union of types, with unions in it opened; a single type is no union."""
-    found: list[ir.TypeExpr] = []
-    for member in members:
-        found += member.members if isinstance(member, ir.Union) else [member]
-    return found[0] if len(found) == 1 else ir.Union(tuple(found))
-
-
 class Operators:
     """Evaluates the operators on types in one file."""
 
@@ -189,7 +181,7 @@ class Operators:
             self._file.fail(
                 node, "the names of members are numbers here; write them out as a union of literals"
             )
-        return union_of(ir.Lit(name) for name in names)
+        return ir.union_of(ir.Lit(name) for name in names)
 
     def lookup(self, node: Node, *, absent: bool) -> ir.TypeExpr:
         """Return `T["member"]` or `T[number]`; with `absent`, `undefined` may be a part of it."""
@@ -197,7 +189,7 @@ class Operators:
         types = [*self.alternatives(of, self._read(of))]
         if node_text(key) == "number":
             items = [part for type_ in types for part in self._items(of, type_)]
-            return self._inlined(node, union_of(dict.fromkeys(items)))
+            return self._inlined(node, ir.union_of(dict.fromkeys(items)))
         keys = self._named(key)
         fields = [self._member(node, type_, name) for type_ in types for name in keys]
         found = [self._inlined(node, field.type) for field in fields]
@@ -208,7 +200,7 @@ class Operators:
                     "the member is optional, and an absent value has a meaning only in another member; write the type out",
                 )
             found.append(UNDEFINED)
-        return union_of(dict.fromkeys(found))
+        return ir.union_of(dict.fromkeys(found))
 
     def _member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.Field:
         members = self.members(node, type_)
@@ -281,7 +273,7 @@ class Operators:
                 texts = [
                     self._text(args[0], part) for part in self.alternatives(args[0], self._read(args[0]))
                 ]
-                return union_of(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
+                return ir.union_of(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
             case _:
                 self._file.fail(
                     node,
@@ -310,7 +302,7 @@ class Operators:
         kept = [part for part in parts if part not in _NULLISH]
         if not kept:
             self._file.fail(node, "this type leaves no value")
-        return type_ if len(kept) == len(parts) else union_of(self._inlined(node, part) for part in kept)
+        return type_ if len(kept) == len(parts) else ir.union_of(self._inlined(node, part) for part in kept)
 
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
         """Return the members of a union of plain values that another one has, or that it has not."""
@@ -328,7 +320,7 @@ class Operators:
         kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
             self._file.fail(node, "this type leaves no value")
-        return union_of(dict.fromkeys(kept))
+        return ir.union_of(dict.fromkeys(kept))
 
     def _text(self, node: Node, type_: ir.TypeExpr) -> str:
         if isinstance(type_, ir.Lit) and isinstance(type_.value, str) and type_.value[:1] <= "\uffff":
@@ -355,7 +347,7 @@ class Operators:
         if count > MAX_TEMPLATES:
             self._file.fail(node, f"this stands for more than {MAX_TEMPLATES} templates; use ${{string}}")
         self._file.count(node, count * len(parts))
-        return union_of(dict.fromkeys(self._combined(node, pieces) for pieces in product(*parts)))
+        return ir.union_of(dict.fromkeys(self._combined(node, pieces) for pieces in product(*parts)))
 
     def _pieces(self, node: Node, type_: ir.TypeExpr) -> tuple[str, ...]:
         """Return a type in a placeholder as texts, with the names of simple placeholders between them."""

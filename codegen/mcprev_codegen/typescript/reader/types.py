@@ -12,7 +12,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
 from mcprev_codegen.typescript.reader.literals import read_literal, read_number, read_string, shown_number
-from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators, union_of
+from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
 from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.source_file import (
     SourceFile,
@@ -82,7 +82,7 @@ class TypeReader:
         kept = [part for part in parts if part != UNDEFINED]
         if not kept:
             self._file.fail(inner, "a member that is always absent is not supported; leave it out")
-        return (type_, False) if len(kept) == len(parts) else (union_of(kept), True)
+        return (type_, False) if len(kept) == len(parts) else (ir.union_of(kept), True)
 
     def _nested(self, node: Node, *, absent: bool) -> ir.TypeExpr:
         self._file.count(node)
@@ -114,7 +114,7 @@ class TypeReader:
         return ir.Prim("null") if value.type == "null" else ir.Lit(read_literal(self._file, value))
 
     def _union(self, node: Node) -> ir.TypeExpr:
-        return union_of(self._nested(part, absent=self._absent) for part in flatten(node, node.type))
+        return ir.union_of(self._nested(part, absent=self._absent) for part in flatten(node, node.type))
 
     def _intersection(self, node: Node) -> ir.TypeExpr:
         found: list[ir.TypeExpr] = []
@@ -141,7 +141,7 @@ class TypeReader:
             inner = named_children(item)[-1] if named or optional else item
             items.append(self.annotation(inner) if inner.type == "type_annotation" else self.type(inner))
             required += not optional
-        return union_of(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
+        return ir.union_of(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
 
     def _generic(self, node: Node) -> ir.TypeExpr:
         name_node, args_node = named_children(node)

@@ -111,14 +111,15 @@ class _MemberSite:
     message: bool
     """Whether the member belongs to a message type on both sides."""
 
-    def old(self, member: ir.Field) -> Place:
-        return self.context.old.member(member, self.scope.old_path)
-
-    def new(self, member: ir.Field) -> Place:
-        return self.context.new.member(member, self.scope.new_path)
-
-    def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
-        return self.context.change(rule, case, old, new, self.scope)
+    def change(
+        self, rule: str, old: ir.Field | None, new: ir.Field | None, case: str = "any", *texts: str | None
+    ) -> Change:
+        """Return a change of the member; with two texts, of what they say about it."""
+        before = self.context.old.member(old, self.scope.old_path) if old else None
+        after = self.context.new.member(new, self.scope.new_path) if new else None
+        if texts and before and after:
+            before, after = _with_text(before, texts[0]), _with_text(after, texts[1])
+        return self.context.change(rule, case, before, after, self.scope)
 
 
 def compare_member(
@@ -160,7 +161,7 @@ def _added(site: _MemberSite, new: FlatField) -> Change:
         case = "defaulted"
     elif new.field.optional and site.scope.openness == "closed" and new.field.type not in ir.ANYTHING:
         case = "singled-out"
-    return site.change(rule, None, site.new(new.field), case)
+    return site.change(rule, None, new.field, case)
 
 
 def _removed(site: _MemberSite, old: FlatField) -> Change:
@@ -173,7 +174,7 @@ def _removed(site: _MemberSite, old: FlatField) -> Change:
         case = "defaulted"
     elif old.field.optional and site.scope.openness == "opened" and old.field.type not in ir.ANYTHING:
         case = "absorbed"
-    return site.change("field-removed", site.old(old.field), None, case)
+    return site.change("field-removed", old.field, None, case)
 
 
 def _tolerated(side: View, owner: str | None, name: str) -> bool:
@@ -193,9 +194,11 @@ def _changed(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Chan
     yield from compare_values(type_site, context.old.effective(old.field), context.new.effective(new.field))
     yield from _limits(site, old.field, new.field)
     yield from _moves(site, old, new)
-    yield from compare_metadata(
-        context, site.scope, old.field, new.field, site.old(old.field), site.new(new.field)
+    places = (
+        context.old.member(old.field, site.scope.old_path),
+        context.new.member(new.field, site.scope.new_path),
     )
+    yield from compare_metadata(context, site.scope, old.field, new.field, *places)
 
 
 def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
@@ -205,20 +208,17 @@ def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[
         return
     if new.field.optional:
         case = "defaulted" if _has_default(site.context.old, old) else "any"
-        yield site.change("field-became-optional", site.old(old.field), site.new(new.field), case)
+        yield site.change("field-became-optional", old.field, new.field, case)
     else:
         case = "defaulted" if _has_default(site.context.new, new) else "any"
-        yield site.change("field-became-required", site.old(old.field), site.new(new.field), case)
+        yield site.change("field-became-required", old.field, new.field, case)
 
 
 def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
     for row in ir.CONSTRAINTS:
         for was, is_now in _steps(row, row.of(old.tags), row.of(new.tags)):
             rule = "constraint-tightened" if row.tightened(was, is_now) else "constraint-loosened"
-            before, after = _with_text(site.old(old), row.text(was)), _with_text(
-                site.new(new), row.text(is_now)
-            )
-            yield site.change(rule, before, after)
+            yield site.change(rule, old, new, "any", row.text(was), row.text(is_now))
     yield from _replaced(site, old, new, "format", "none", "{}")
     yield from _replaced(site, old, new, "default", "no default", "default {}")
 
@@ -231,9 +231,8 @@ def _replaced(
     if was == is_now:
         return
     case = "removed" if is_now is None else "added" if was is None else "replaced"
-    texts = [none if text is None else written.format(text) for text in (was, is_now)]
-    before, after = _with_text(site.old(old), texts[0]), _with_text(site.new(new), texts[1])
-    yield site.change(f"{tag}-changed", before, after, case)
+    texts = (none if text is None else written.format(text) for text in (was, is_now))
+    yield site.change(f"{tag}-changed", old, new, case, *texts)
 
 
 def _steps(row: Constraint, old: Limit | None, new: Limit | None) -> list[tuple[Limit | None, Limit | None]]:
@@ -262,8 +261,7 @@ def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change
         return
     rule = "field-moved-to-base" if own_before else "field-moved-from-base"
     declared = site.context.old.path(old.declared_in), site.context.new.path(new.declared_in)
-    sides = _with_text(site.old(old.field), declared[0]), _with_text(site.new(new.field), declared[1])
-    yield site.change(rule, *sides)
+    yield site.change(rule, old.field, new.field, "any", *declared)
 
 
 # -- what members and types share --------------------------------------------------------------------------------

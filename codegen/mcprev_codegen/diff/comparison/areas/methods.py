@@ -9,6 +9,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Change, Place
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
+from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts import Method, Side
 from mcprev_codegen.support import Transport
 
@@ -20,11 +21,9 @@ def compare_methods(context: Context) -> Iterator[Change]:
         before, after = old.get(name), new.get(name)
         site = _MethodSite(context, before, after)
         if before is None and after is not None:
-            yield site.change("method-added", _gated(after), None, site.new(_summary(after)), after.senders)
+            yield site.change("method-added", _gated(after), None, _summary(after), after.senders)
         elif after is None and before is not None:
-            yield site.change(
-                "method-removed", _gated(before), site.old(_summary(before)), None, before.senders
-            )
+            yield site.change("method-removed", _gated(before), _summary(before), None, before.senders)
         elif before is not None and after is not None:
             yield from _directions(site, before, after)
             yield from _transport_and_params(site, before, after)
@@ -52,20 +51,12 @@ class _MethodSite:
         method = self.after or self.before
         return f"{METHOD_PREFIX}{method.method if method else ''}"
 
-    def old(self, text: str) -> Place:
-        decl = self.context.old.schema.types[self.before.type] if self.before else None
-        return Place(self.path, text, text, decl.span if decl else None)
-
-    def new(self, text: str) -> Place:
-        decl = self.context.new.schema.types[self.after.type] if self.after else None
-        return Place(self.path, text, text, decl.span if decl else None)
-
     def change(
         self,
         rule: str,
         case: str,
-        old: Place | None,
-        new: Place | None,
+        old: str | None,
+        new: str | None,
         senders: tuple[Side, ...],
         *,
         answer: bool = False,
@@ -79,7 +70,17 @@ class _MethodSite:
             senders=tuple(side for side in Side if (side.other if answer else side) in senders),
             methods=frozenset({self.path.removeprefix(METHOD_PREFIX)}),
         )
-        return self.context.change(rule, case, old, new, scope)
+        places = (
+            _place(self.context.old, self.path, self.before, old),
+            _place(self.context.new, self.path, self.after, new),
+        )
+        return self.context.change(rule, case, *places, scope)
+
+
+def _place(side: View, path: str, method: Method | None, text: str | None) -> Place | None:
+    if method is None or text is None:
+        return None
+    return Place(path, text, text, side.schema.types[method.type].span)
 
 
 def _common(before: Method, after: Method) -> tuple[Side, ...]:
@@ -89,43 +90,40 @@ def _common(before: Method, after: Method) -> tuple[Side, ...]:
 def _directions(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
     for side in after.senders:
         if side not in before.senders:
-            yield site.change("direction-added", after.kind, None, site.new(side.direction_text), (side,))
+            yield site.change("direction-added", after.kind, None, side.direction_text, (side,))
     for side in before.senders:
         if side not in after.senders:
-            yield site.change("direction-removed", before.kind, site.old(side.direction_text), None, (side,))
+            yield site.change("direction-removed", before.kind, side.direction_text, None, (side,))
 
 
 def _transport_and_params(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
     common = _common(before, after)
     old, new = _transport(before), _transport(after)
     if old != new:
-        yield site.change("transport-changed", "any", site.old(old), site.new(new), common)
+        yield site.change("transport-changed", "any", old, new, common)
     if before.params_optional != after.params_optional:
         rule = "params-optional" if after.params_optional else "params-required"
         texts = ["params?" if method.params_optional else "params" for method in (before, after)]
-        yield site.change(rule, "any", site.old(texts[0]), site.new(texts[1]), common)
+        yield site.change(rule, "any", texts[0], texts[1], common)
 
 
 def _transport(method: Method) -> str:
     """Return how a message is sent: separately, or inside the result of another request."""
-    return (
-        f"a {method.kind} of its own"
-        if method.transport is Transport.JSONRPC
-        else f"a {method.kind} inside a result"
-    )
+    return f"a {method.kind} {'of its own' if method.transport is Transport.JSONRPC else 'inside a result'}"
 
 
 def _results(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
     context, common = site.context, _common(before, after)
-    if before.result and after.result and not context.paired(before.result, after.result):
-        effect = relation(context.old, context.new, ir.Ref(before.result), ir.Ref(after.result))
-        places = site.old(before.result), site.new(after.result)
-        yield site.change("result-changed", effect.value, *places, common, answer=True)
+    if before.result and after.result:
+        types = ir.Ref(before.result), ir.Ref(after.result)
+        if not context.paired(*types):
+            case = relation(context.old, context.new, *types).value
+            yield site.change("result-changed", case, before.result, after.result, common, answer=True)
     old = {context.pairing.new_of.get(name, name): name for name in before.alternate_results}
     new = {name: name for name in after.alternate_results}
     for key, name in new.items():
         if key not in old:
-            yield site.change("result-alternate-added", "any", None, site.new(name), common, answer=True)
+            yield site.change("result-alternate-added", "any", None, name, common, answer=True)
     for key, name in old.items():
         if key not in new:
-            yield site.change("result-alternate-removed", "any", site.old(name), None, common, answer=True)
+            yield site.change("result-alternate-removed", "any", name, None, common, answer=True)

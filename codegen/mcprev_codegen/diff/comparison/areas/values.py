@@ -5,12 +5,12 @@ Types that are named on both sides are compared once, at their declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.changes import Change, Effect, Place
+from mcprev_codegen.diff.changes import Change, Effect
 from mcprev_codegen.diff.comparison.context import Context, Scope, spelled_alike
 from mcprev_codegen.diff.comparison.subtyping import relation, subtyping_of
 from mcprev_codegen.diff.comparison.view import View
@@ -38,17 +38,14 @@ class ComparisonSite:
     descend: Descend
     """Compares the members of two objects here that no other comparison covers."""
 
-    def old(self, type_: ir.TypeExpr) -> Place:
-        """Return the old side of a change here."""
-        return self.context.old.type_place(type_, self.scope.old_path, self.old_span)
-
-    def new(self, type_: ir.TypeExpr) -> Place:
-        """Return the new side of a change here."""
-        return self.context.new.type_place(type_, self.scope.new_path, self.new_span)
-
-    def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
-        """Return a change here."""
-        return self.context.change(rule, case, old, new, self.scope)
+    def change(
+        self, rule: str, before: ir.TypeExpr | None, after: ir.TypeExpr | None, case: str = "any"
+    ) -> Change:
+        """Return a change here, between two types or of one that has no counterpart."""
+        context, scope = self.context, self.scope
+        old = context.old.type_place(before, scope.old_path, self.old_span) if before else None
+        new = context.new.type_place(after, scope.new_path, self.new_span) if after else None
+        return context.change(rule, case, old, new, scope)
 
 
 def compare_values(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
@@ -61,15 +58,11 @@ def compare_values(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr
     new = list(context.new.schema.members(after))
     if _NULL in old and _NULL not in new and not ir.ANYTHING & set(new) and len(old) > 1:
         old.remove(_NULL)
-        yield site.change("nullable-removed", site.old(before), site.new(after))
+        yield site.change("nullable-removed", before, after)
     elif _NULL in new and _NULL not in old and not ir.ANYTHING & set(old) and len(new) > 1:
         new.remove(_NULL)
-        yield site.change("nullable-added", site.old(before), site.new(after))
-    yield from _compare(site, _union(old), _union(new), old, new)
-
-
-def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
-    return members[0] if len(members) == 1 else ir.Union(tuple(members))
+        yield site.change("nullable-added", before, after)
+    yield from _compare(site, ir.union_of(old), ir.union_of(new), old, new)
 
 
 def _compare(
@@ -97,7 +90,7 @@ def _naming(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> It
     """Yield the change of an inline object that became a named type, or the reverse, and is paired."""
     context = site.context
     old, new = _item(before), _item(after)
-    if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
+    if context.paired(old, new):
         yield from _extraction(site, before, after, old, new)
 
 
@@ -108,7 +101,7 @@ def _extraction(
     was_named, is_named = _is_named(site.context.old, old), _is_named(site.context.new, new)
     if is_named != was_named:
         rule = "field-extracted" if is_named else "field-inlined"
-        yield site.change(rule, site.old(before), site.new(after))
+        yield site.change(rule, before, after)
 
 
 def _is_named(side: View, type_: ir.TypeExpr) -> bool:
@@ -143,10 +136,10 @@ def _one_to_one(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -
         and relation(context.old, context.new, old, new) is not Effect.EQUAL
     ):
         yield from compare_values(site, _value(old_flat) or old, _value(new_flat) or new)
-    elif not (isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name)):
+    elif not context.paired(old, new):
         yield _type_change(site, before, after)
     else:
-        yield site.change("type-equivalent", site.old(before), site.new(after))
+        yield site.change("type-equivalent", before, after)
 
 
 def _items(
@@ -154,8 +147,8 @@ def _items(
 ) -> Iterator[Change]:
     found = list(compare_values(site, old.item, new.item))
     yield from found
-    if not found and site.old(before).stable != site.new(after).stable:
-        yield site.change("type-equivalent", site.old(before), site.new(after))
+    if not found and site.context.old.stable(before) != site.context.new.stable(after):
+        yield site.change("type-equivalent", before, after)
 
 
 def _value(flat: FlatType) -> ir.TypeExpr | None:
@@ -171,7 +164,7 @@ def _is_compared_here(
     """Return whether these two objects are compared here, since no other comparison covers their members."""
     if not old_flat.fields and not new_flat.fields:
         return False
-    if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
+    if context.paired(old, new):
         return False
     if _value(old_flat) or _value(new_flat):
         return False
@@ -203,12 +196,12 @@ def _renaming(
     found = list(_extraction(site, before, after, old, new))
     yield from found
     if not found and not reported:
-        yield site.change("type-equivalent", site.old(before), site.new(after))
+        yield site.change("type-equivalent", before, after)
 
 
 def _type_change(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
     effect = relation(site.context.old, site.context.new, before, after)
-    return site.change(_BY_EFFECT[effect], site.old(before), site.new(after))
+    return site.change(_BY_EFFECT[effect], before, after)
 
 
 # -- literals --------------------------------------------------------------------------------------------------
@@ -232,11 +225,11 @@ def _literals(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> 
         yield _type_change(site, before, after)
         return
     for value in removed:
-        yield site.change(f"{prefix}-removed", site.old(ir.Lit(value)), None)
+        yield site.change(f"{prefix}-removed", ir.Lit(value), None)
     for value in added:
-        yield site.change(f"{prefix}-added", None, site.new(ir.Lit(value)))
+        yield site.change(f"{prefix}-added", None, ir.Lit(value))
     if not removed and not added:
-        yield site.change("type-equivalent", site.old(before), site.new(after))
+        yield site.change("type-equivalent", before, after)
 
 
 def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
@@ -271,10 +264,10 @@ def _alternatives(
     else:
         for member in removed:
             covered = subtyping_of(context.old, context.new).accepts(member, after)
-            yield site.change("union-member-removed", site.old(member), None, "covered" if covered else "any")
+            yield site.change("union-member-removed", member, None, "covered" if covered else "any")
         for member in added:
             covered = subtyping_of(context.new, context.old).accepts(member, before)
-            yield site.change("union-member-added", None, site.new(member), "covered" if covered else "any")
+            yield site.change("union-member-added", None, member, "covered" if covered else "any")
 
 
 def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
@@ -296,6 +289,6 @@ def _reordered(
     context = site.context
     written = list(before.members) if isinstance(before, ir.Union) else [before]
     if sorted(map(repr, map(context.renamed, written))) != sorted(map(repr, new)):
-        yield site.change("type-equivalent", site.old(before), site.new(after))
+        yield site.change("type-equivalent", before, after)
     elif context.new.schema.discriminator(after) is None:
-        yield site.change("union-member-reordered", site.old(before), site.new(after))
+        yield site.change("union-member-reordered", before, after)
