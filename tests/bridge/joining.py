@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import pytest
+from typing_extensions import override
 
 import mcprev
 from api.wire import HandServer, Message, Reply
@@ -22,7 +23,7 @@ each_cell = pytest.mark.parametrize(
     ids=lambda row: row.name,
 )
 each_client = pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
-Ends: TypeAlias = Mapping[str, "Servers"]
+Ends: TypeAlias = Mapping[str, "Group"]
 
 
 async def who(up: Upstream, request: Message) -> Message:
@@ -72,13 +73,28 @@ class Named(Upstream):
         self.name = name
 
 
+class Group(Servers):
+    """The servers by hand of one name."""
+
+    def __init__(self, make: Callable[[], HandServer]) -> None:
+        super().__init__(make)
+        self.capabilities: Message = {}
+        """What they declare besides what all do."""
+
+    @override
+    def connection(self) -> HandServer:
+        found = super().connection()
+        found.capabilities |= self.capabilities
+        return found
+
+
 def ends(
     there: Revision, *names: str, works: Mapping[str, Work] = TOOLS, **replies: Mapping[str, Reply]
 ) -> Ends:
     """Servers by hand by name, of one revision."""
 
-    def made(name: str) -> Servers:
-        return Servers(lambda: Named(name, there, works, replies.get(name, {})))
+    def made(name: str) -> Group:
+        return Group(lambda: Named(name, there, works, replies.get(name, {})))
 
     return {name: made(name) for name in names}
 
