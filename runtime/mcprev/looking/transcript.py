@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mcprev.errors import Json
 from mcprev.looking.judging import (
@@ -57,6 +57,7 @@ from mcprev_types import Direction
 
 SAVED: Final = 2
 """The format of the sessions that `mcprev dev` saves."""
+
 Key: TypeAlias = tuple[Direction | None, RequestId]
 """The key of a request: its sender and its id."""
 
@@ -135,7 +136,7 @@ class TranscriptValidator:
     def _is_other_part(self, data: bytes) -> bool:
         """Return whether a line is a part of a saved session that is no message."""
         try:
-            members = _members(json.loads(data))
+            members = members_of(json.loads(data))
         except (ValueError, RecursionError):
             return False
         if not self.messages and members.get("format") == SAVED:
