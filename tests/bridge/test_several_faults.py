@@ -23,8 +23,8 @@ from bridge.joining import (
     tools,
 )
 from mcprev.bridge.several import lists as lists_of
-from mcprev.cli.transcript import TranscriptValidator
 from mcprev.errors import ConnectionLost
+from mcprev.looking.transcript import TranscriptValidator
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
 from running import run, until
