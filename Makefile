@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos distributions changelog clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -76,6 +76,14 @@ rehearse: setup
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default.
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
+
+# What a release is made of, tried in clean environments with each extra; EXTRA=http with one, EXTRA=none without any.
+distributions: setup
+	PYTHONPATH=tests $(BIN)/python tests/distributions.py $(if $(EXTRA),--extra $(EXTRA))
+
+# What CHANGELOG.md will say of the next release.
+changelog: setup
+	$(BIN)/towncrier build --draft --version next
 
 # Peers for tests/interop, each release in an environment of its own: the official SDKs of Python and TypeScript, servers,
 # clients and frameworks on top of them. What npm peers depend on in turn is as of one day. FastMCP 3.4.11, 4.1.3, 4.1.4
