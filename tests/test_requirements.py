@@ -55,6 +55,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "runtime/test_validate.py": "what the commands print",
     "http/test_client_cost.py": "what a call costs",
     "http/test_cost.py": "what a call costs",
+    "http/test_store_operations.py": "what a request costs the store",
     "stdio/test_client_cost.py": "what a call costs and how it is written",
     "stdio/test_cost.py": "what a call costs and what is imported",
 }

@@ -1039,6 +1039,23 @@ def test_a_change_is_told_once_whenever_the_worker_that_told_it_is_killed(row: R
     work(test, memory)
 
 
+@req("HTTP-22", at=D)
+@pytest.mark.parametrize("other", [{}, {"idle": 60.0, "max_sessions": 5}, {"get_stream": False}])
+def test_options_that_differ_between_workers_are_said(other: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front, different = make(), make(**other)
+        for at_once in (front, front, different):
+            await Client(at_once.apps[0 if at_once is different else 1]).open(NEWEST)
+        await Client(front.apps[0]).open(NEWEST)
+        said = [record.getMessage() for record in caplog.records if "other options" in record.getMessage()]
+        assert len(said) == (2 if other else 0), said
+        for name, value in other.items():
+            assert f"`{name}`: {value!r}, not " in said[0]
+        assert said[0].count("not ") == len(other) if other else True
+
+    work(test, memory)
+
+
 async def buy(thing: str) -> str:
     """Buy something."""
     return thing

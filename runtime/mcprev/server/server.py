@@ -423,6 +423,13 @@ class Server:
         if self.changes is not None:
             self.changes.publish(kind, uri)
 
+    def on_change(self, callback: Callable[[Changed, str | None], object]) -> None:
+        """Call `callback(kind, uri)` for each change before clients of this process are notified of it.
+
+        With a `store`, for those of the other processes too: so that each reads anew what it lists, when one has changed it.
+        """
+        self.forget.append(callback)
+
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
         """Notify the clients of this process of a change, which may have happened in another."""
         if kind is Changed.TOOLS:

@@ -50,6 +50,8 @@ LAST: Final = 600.0
 """Seconds that requests have to finish whose session was lost with the data of the store."""
 OVER: Final = 60.0
 """Seconds for which a reader finds out that the own stream of a session is over."""
+SAME: Final = ("sessions", "get_stream", "json_response", "idle", "max_sessions", "max_sessions_per_client")
+"""The options that should be the same at all workers, beside `revisions` and whether there are `events`."""
 RENEWALS: Final = 3
 """How often a record is renewed in its time to live, at least."""
 _logger: Final = logging.getLogger("mcprev.workers")
@@ -91,7 +93,9 @@ class SharedSessions(Sessions):
         """Whether streams of requests can be resumed."""
         # Workers that share the memory of a process need no thread: its event loop is that of all of them.
         release = None if isinstance(server.records, MemoryStore) else self.store.aclose
-        self.worker: Worker = Worker(self.store, self._take, self._lapsed, release)
+        same: dict[str, Json] = {name: getattr(settings, name) for name in SAME}
+        same |= {"revisions": [row.name for row in server.identity.revisions], "events": self.resumable}
+        self.worker: Worker = Worker(self.store, self._take, self._lapsed, release, same)
         limits: Any = {"limit": self._limit, "per_client": self._per_client}
         self.quotas: Quotas = Quotas(self.store, INDEX, ttl=self._idle, evict=self._end_idlest, **limits)
         self.sse: SharedSseSessions = SharedSseSessions(

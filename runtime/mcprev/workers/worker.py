@@ -12,14 +12,14 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
 from mcprev.core.limits import CLOSE
 from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import Json, StoreError
-from mcprev.stores.leases import Lease, LeaseThread, is_alive
+from mcprev.stores.leases import Lease, LeaseThread, is_alive, workers
 
 LEASE: Final = 10.0
 """Seconds after which a worker counts as dead that has not renewed its lease."""
@@ -48,13 +48,16 @@ class Worker:
         handle: Callable[[dict[str, Json]], Awaitable[Json]],
         lapsed: Callable[[bool], None],
         release: Callable[[], Awaitable[None]] | None = None,
+        options: dict[str, Json] | None = None,
     ) -> None:
         """`handle` serves a message of another worker, and returns the answer.
 
         `lapsed` is called when the lease has ended, with whether the store has lost its data. If not, others may have
         ended what this worker was doing. With `release`, which releases what an event loop holds of the store, a thread
-        renews the lease while a handler blocks the event loop.
+        renews the lease while a handler blocks the event loop. `options` are those that all workers should have alike;
+        a difference is logged.
         """
+        self._options = options or {}
         self._release, self._renewed = release, 0.0
         self._store, self._handle, self._lapsed = store, handle, lapsed
         self.number: int = 0
@@ -75,14 +78,28 @@ class Worker:
                 if self._closed:
                     raise StoreError("the server stops")
                 if not self.number:
-                    self._lease = await Lease.open(self._store, ttl=LEASE)
+                    fellows = await workers(self._store)
+                    self._lease = await Lease.open(self._store, note=self._options, ttl=LEASE)
                     self.number = self._lease.number
+                    self._compare(fellows)
                     loop = asyncio.get_running_loop()
                     self._running = [
                         loop.create_task(self._renew(self._lease), name="lease"),
                         loop.create_task(self._read(f"inbox/{self.number}"), name="inbox"),
                     ]
         return self.number
+
+    def _compare(self, fellows: Mapping[int, Json]) -> None:
+        """Log which options another worker has otherwise, of one at most."""
+        for number, note in fellows.items():
+            theirs = cast("dict[str, Json]", note) if isinstance(note, dict) else {}
+            differ = {name for name in theirs.keys() & self._options if theirs[name] != self._options[name]}
+            if differ:
+                said = "; ".join(
+                    f"`{name}`: {self._options[name]!r}, not {theirs[name]!r}" for name in sorted(differ)
+                )
+                _logger.warning("worker %d has other options than worker %d: %s", self.number, number, said)
+                return
 
     async def is_alive(self, number: int) -> bool:
         """Return whether a worker has not ended, as of the last second. Raises `StoreError`."""
