@@ -186,6 +186,7 @@ def test_nobody_is_let_in_where_it_cannot_be_told(
                 pairs = [*headers.items(), *shows("hush-hush").items()]
                 answer = await ask(verb, target, pairs, body)
                 assert (answer.status, answer.error["code"]) == (503, INTERNAL_ERROR), trouble
+                assert answer.headers["retry-after"] == "1", "a client of ours asks again"
                 assert "www-authenticate" not in answer.headers
                 logged = [found for found in caplog.records if found.levelno >= logging.WARNING]
                 assert [found.name for found in logged] == ["mcprev.auth"]

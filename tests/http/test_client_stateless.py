@@ -11,9 +11,10 @@ import pytest
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError
 from mcprev.protocol.negotiation.steps import Ready
-from mcprev.revisions import revision_named
+from mcprev.revisions import Revision, revision_named
+from named import ROW_D, ROW_E
 from raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
-from requirements import E, req
+from requirements import D, E, req
 from running import run, until
 
 LATEST = revision_named(E)
@@ -106,6 +107,45 @@ def test_a_tool_is_called_again_if_that_does_no_harm_or_is_wanted(
                     await client.call_tool("t", retry=retry)
                 assert (caught.value.in_flight, caught.value.retry_safe) == (True, False)
             assert len(raw.asked(method="tools/call")) == (2 if again else 1)
+
+    run(main())
+
+
+@pytest.mark.parametrize("row", [ROW_D, ROW_E], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("hints", "retry"),
+    [({}, False), ({"destructiveHint": False}, False), ({"readOnlyHint": True}, False), ({}, True)],
+)
+@req("HTTPM-7", "TOOL-9", "ERR-7", at=(D, E))
+def test_a_call_whose_server_a_proxy_has_lost_is_one_whose_connection_broke(
+    row: Revision, hints: dict[str, bool], retry: bool
+) -> None:
+    """A 502 of nginx: the call may have run. It is sent again as after a broken connection: once, if that does no harm."""
+    again = retry or (bool(hints.get("readOnlyHint")) and not row.handshake)
+
+    async def main() -> None:
+        times = 0
+
+        async def lost(exchange: Exchange) -> None:
+            nonlocal times
+            times += 1
+            if times == 1:
+                await exchange.respond(502, b"<html>502 Bad Gateway</html>")
+            else:
+                await exchange.result({**text("done"), "resultType": "complete"})
+
+        listed = {"tools": [{**tool("t"), "annotations": hints}], "ttlMs": 0, "cacheScope": "private"}
+        replies: dict[str, Any] = {"tools/call": lost, "tools/list": {**listed, "resultType": "complete"}}
+        async with connected(row, replies) as (client, _, raw):
+            await client.list_tools()
+            if again:
+                assert (await client.call_tool("t", retry=retry)).text == "done"
+            else:
+                with pytest.raises(ConnectionLost, match=r"a proxy lost the server \(HTTP 502") as caught:
+                    await client.call_tool("t")
+                assert (caught.value.in_flight, caught.value.retry_safe) == (True, False)
+                assert isinstance(caught.value.__cause__, HttpStatusError)
+            assert len(raw.asked(method="tools/call")) == 1 + again
 
     run(main())
 

@@ -18,7 +18,6 @@ import aiohttp
 import pytest
 
 import mcprev
-from mcprev.errors import HttpStatusError
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from nginx_server import binary, nginx
 from redis_server import RedisServer
@@ -137,7 +136,7 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
             (process,) = pids_in(began)
             (number,) = (n for n, each in enumerate(front.servers) if each.process.pid == process)
             front.servers[number].send(signal.SIGKILL)
-            with pytest.raises((HttpStatusError, mcprev.ConnectionLost, mcprev.WorkerLost)):
+            with pytest.raises((mcprev.ConnectionLost, mcprev.WorkerLost)):
                 await lost
             assert pids_in(began) == [process]
             await front.servers[number].ended()

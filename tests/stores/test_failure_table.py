@@ -292,7 +292,9 @@ def test_machine_clock_jumps(row: Revision, step: float, monkeypatch: pytest.Mon
 
 
 @each_kind
-def test_store_away_at_start(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_away_at_start(
+    row: Revision, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """What needs nothing of it is served; tasks and states fail with an error, and work when it is there."""
     monkeypatch.setattr("mcprev.stores.keys.RETRY", 0.0)
 
@@ -305,6 +307,10 @@ def test_store_away_at_start(row: Revision, monkeypatch: pytest.MonkeyPatch) -> 
             assert (await hand.ask("tasks/get", {"taskId": "x"})).code == -32603
             if row is MODERN:
                 assert failed(await hand.ask("tools/call", {"name": "state"}))
+            assert not any(
+                record.exc_info for record in caplog.records
+            ), "each error of the store is one line"
+            assert "'tasks/get' failed: the handler raised: the store is away" in caplog.messages
             made.all(lambda store: setattr(store, "away", False))
             await asyncio.sleep(2)
             task = await made.start(0, "slow")
@@ -342,8 +348,11 @@ def test_store_away_while_running(row: Revision, seconds: float, caplog: pytest.
             made.author.steps.put_nowait("end")
             await made.comes_to(1, running, "completed")
             assert made.author.ends.count("done") == 2
-            (told,) = [each for each in caplog.messages if each == "the end of a task cannot be saved"]
+            (told,) = [each for each in caplog.messages if "the end of a task cannot be saved" in each]
             assert told, "it is said once, however long it takes"
+            assert not any(
+                record.exc_info for record in caplog.records
+            ), "each error of the store is one line"
 
     run(main())
 

@@ -19,7 +19,7 @@ import mcprev
 from mcprev.core.store import Store
 from mcprev.stores import processes as module
 from mcprev.stores.leases import Lease, is_alive, workers
-from mcprev.stores.processes import has_ended, this_process
+from mcprev.stores.processes import process_has_ended, this_process
 from mcprev.workers.leader import run_as_leader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
@@ -49,26 +49,26 @@ def end(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-def test_a_process_has_ended_when_it_was_killed_also_before_its_parent_has_waited_for_it() -> None:
+def test_a_leader_has_ended_when_it_was_killed_also_before_its_parent_has_waited_for_it() -> None:
     process = child(DESCRIBED)
     found: Any = __import__("json").loads(said(process))
     assert found[1] == process.pid
-    assert not has_ended(found)
+    assert not process_has_ended(found)
     os.kill(process.pid, signal.SIGSTOP)
-    assert not has_ended(found), "one that is suspended has not ended"
+    assert not process_has_ended(found), "one that is suspended has not ended"
     os.kill(process.pid, signal.SIGKILL)
     until = time.monotonic() + 10
-    while not has_ended(found):
+    while not process_has_ended(found):
         assert time.monotonic() < until
     assert Path(f"/proc/{process.pid}").exists(), "nobody has waited for it"
     end(process)
-    assert has_ended(found)
+    assert process_has_ended(found)
 
 
 def test_a_process_with_the_number_of_one_that_has_ended_is_another_one() -> None:
     machine, pid, started = this_process()
-    assert not has_ended([machine, pid, started])
-    assert has_ended([machine, pid, f"{int(started) - 1}"])
+    assert not process_has_ended([machine, pid, started])
+    assert process_has_ended([machine, pid, f"{int(started) - 1}"])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_process_with_the_number_of_one_that_has_ended_is_another_one() -> Non
 def test_what_cannot_be_told_has_not_ended(change: str) -> None:
     machine, _, started = this_process()
     gone = 2**22 + 1  # no process has so high a number
-    assert has_ended([machine, gone, started])
+    assert process_has_ended([machine, gone, started])
     values: dict[str, Any] = {
         "machine": ["another", gone, started],
         "none": None,
@@ -88,10 +88,10 @@ def test_what_cannot_be_told_has_not_ended(change: str) -> None:
         "negative": [machine, -1, started],
         "number": [machine, "1", started],
     }
-    assert not has_ended(values[change])
+    assert not process_has_ended(values[change])
 
 
-def test_where_the_system_says_nothing_no_process_has_ended(
+def test_where_the_system_says_nothing_no_leader_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     machine, _, started = this_process()
@@ -100,7 +100,7 @@ def test_where_the_system_says_nothing_no_process_has_ended(
         cached.cache_clear()
     try:
         assert this_process() is None
-        assert not has_ended([machine, 2**22 + 1, started])
+        assert not process_has_ended([machine, 2**22 + 1, started])
     finally:
         monkeypatch.undo()
         for cached in (module._described, module._machine):
@@ -116,7 +116,7 @@ def test_a_process_that_another_user_may_not_see_has_not_ended(monkeypatch: pyte
         return None
 
     monkeypatch.setattr(module, "_looked_up", hidden)
-    assert not has_ended([machine, pid, started])
+    assert not process_has_ended([machine, pid, started])
 
 
 HOLDS: Final = """

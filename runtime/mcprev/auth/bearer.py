@@ -34,7 +34,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from mcprev.auth.urls import WELL_KNOWN, canonical_resource, check_issuer, in_lower_case, split_resource
 from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
-from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.server.access import Access, TokenRefused, as_texts
 from mcprev.transports.http.server.request import JSON_TYPE, App, Fields, Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
@@ -356,7 +356,7 @@ def _without(token: str, text: str) -> str:
 
 def _unsure(message: Message | Batch | None) -> HttpError:
     error = InternalError("it cannot be told now whether the request may be served")
-    return HttpError(503, error, message.id if isinstance(message, Request) else None)
+    return HttpError(503, error, message.id if isinstance(message, Request) else None, headers=RETRY_SOON)
 
 
 def _check_scopes(scopes: object) -> tuple[str, ...]:

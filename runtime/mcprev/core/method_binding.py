@@ -28,6 +28,7 @@ from mcprev.errors import (
     MethodNotFound,
     ResourceNotFound,
     RpcError,
+    StoreError,
 )
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.meta import advise
@@ -271,6 +272,14 @@ def log_failure(error: BaseException, method: str, logger: logging.Logger) -> No
     logger.error("the handler of '%s' raised", method, exc_info=as_exception(error, method))
 
 
+def log_error(logger: logging.Logger, level: int, what: str, error: BaseException) -> None:
+    """Log an error with its traceback; one of a store, which each request may meet, in one line."""
+    if isinstance(error, StoreError):
+        logger.log(level, "%s: %s", what, error)
+    else:
+        logger.log(level, "%s", what, exc_info=error)
+
+
 def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:
@@ -284,5 +293,5 @@ def answer_failure(
         else:
             return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
-    logger.error("'%s' failed: %s", incoming.method, what, exc_info=error)
+    log_error(logger, logging.ERROR, f"'{incoming.method}' failed: {what}", error)
     incoming.fail(InternalError(INTERNAL_MESSAGE))

@@ -23,6 +23,7 @@ from mcprev.core.method_binding import (
     answer_failure,
     as_exception,
     call_stub,
+    log_error,
     log_failure,
 )
 from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
@@ -156,7 +157,7 @@ class RequestDispatcher:
         name = str((incoming.params or {}).get("name"))[:MAX_NAME]
         text = str(error)
         if not isinstance(error, ToolError):
-            _logger.error("the tool '%s' failed (request %r)", name, incoming.id, exc_info=error)
+            log_error(_logger, logging.ERROR, f"the tool '{name}' failed (request {incoming.id!r})", error)
             shown = f": {type(error).__name__}: {text}" if self._show_errors else ""
             text = f"the tool '{name}' failed{shown}"
         return {"resultType": COMPLETE, "content": [{"type": "text", "text": text}], "isError": True}

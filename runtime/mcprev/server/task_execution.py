@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.interfaces import principal_of
+from mcprev.core.method_binding import log_error
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConversionError,
@@ -179,8 +180,8 @@ class TaskExecution:
         while True:
             try:
                 return await self.save(task)
-            except Exception as error:
-                logger.log(level, "the end of a task cannot be saved", exc_info=error)
+            except Exception as error:  # noqa: BLE001 - it is logged
+                log_error(logger, level, "the end of a task cannot be saved", error)
             delay, level = next(delays, None), logging.DEBUG
             if delay is None and (self._registry.shared is None or task.remaining(time.time()) <= 0):
                 return None

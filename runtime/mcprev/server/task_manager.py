@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from mcprev.core.input_requests import read_answer
 from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
+from mcprev.core.method_binding import log_error
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,
@@ -414,5 +415,5 @@ async def _begin_as_task(running: TaskExecution) -> None:
     except RpcError:
         raise
     except Exception as error:
-        logger.exception("a task cannot be saved")
+        log_error(logger, logging.ERROR, "a task cannot be saved", error)
         raise InternalError(INTERNAL_MESSAGE) from error

@@ -18,6 +18,7 @@ from typing import Final, cast
 
 from mcprev.core.connection import Connection
 from mcprev.core.limits import CLOSE
+from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.endpoint import ServerProtocol
@@ -150,13 +151,12 @@ class SharedChanges:
         try:
             async with self._exchange.get():
                 await self._swap()
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - it is logged
             self.away = True
             self._tell_unstored(self._own)
             if not quiet:
-                _logger.exception(
-                    "changes cannot be exchanged with other processes; the store is asked again"
-                )
+                what = "changes cannot be exchanged with other processes; the store is asked again"
+                log_error(_logger, logging.ERROR, what, error)
             return False
         return True
 

@@ -17,6 +17,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer
@@ -93,8 +94,9 @@ class SharedKeys:
                 return
             try:
                 await self._step()
-            except Exception:
-                _logger.exception("the keys of request states cannot be read; the store is asked again")
+            except Exception as error:  # noqa: BLE001 - it is logged
+                what = "the keys of request states cannot be read; the store is asked again"
+                log_error(_logger, logging.ERROR, what, error)
                 self._due = time.monotonic() + RETRY
 
     async def rotate(self) -> None:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from mcprev.core.method_binding import log_error
 from mcprev.core.store import Record, Store
 from mcprev.errors import Json, StoreError
-from mcprev.stores.processes import has_ended, this_process
+from mcprev.stores.processes import process_has_ended, this_process
 
 TRIES: Final = 100
 """How often an attempt for a number is repeated after another worker took it."""
@@ -133,8 +134,9 @@ class LeaseThread:
             if now - self._renewed() >= 1.5 * self._every:
                 try:
                     asyncio.run(self._renew_once())
-                except Exception:
-                    _logger.exception("the lease of a blocked event loop cannot be renewed")
+                except Exception as error:  # noqa: BLE001 - it is logged
+                    what = "the lease of a blocked event loop cannot be renewed"
+                    log_error(_logger, logging.ERROR, what, error)
 
     async def _renew_once(self) -> None:
         try:
@@ -151,7 +153,7 @@ async def workers(store: Store) -> dict[int, Json]:
     while page := await store.listed(_NUMBERS, after=after):
         for key, record in page:
             value, after = _object(record), record.version
-            if not has_ended(value.get("process")):
+            if not process_has_ended(value.get("process")):
                 found[int(key.rpartition("/")[2])] = value["note"]
     return found
 
@@ -159,7 +161,7 @@ async def workers(store: Store) -> dict[int, Json]:
 async def is_alive(store: Store, number: int) -> bool:
     """Return whether a worker's lease has not ended, nor its process if that is on this machine."""
     found = await store.read(_key(number))
-    return found is not None and not has_ended(_object(found).get("process"))
+    return found is not None and not process_has_ended(_object(found).get("process"))
 
 
 def _key(number: int) -> str:

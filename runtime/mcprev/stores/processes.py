@@ -21,7 +21,7 @@ _DEAD: Final = frozenset("ZXx")
 
 
 def this_process() -> Json:
-    """Return what tells this process from all others, for `has_ended`; None where the system cannot say."""
+    """Return what tells this process from all others, for `process_has_ended`; None where the system cannot say."""
     return _described(os.getpid())
 
 
@@ -50,7 +50,7 @@ def _looked_up(pid: int) -> tuple[str, str] | None:
         return None
 
 
-def has_ended(process: Json) -> bool:
+def process_has_ended(process: Json) -> bool:
     """Return whether the process that `this_process` has described has ended for certain."""
     match process:
         case [str(machine), int(pid), str(started)] if pid > 0 and this_process() is not None:

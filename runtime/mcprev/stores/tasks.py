@@ -26,12 +26,13 @@ from hashlib import sha256
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
+from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
 from mcprev.stores.leases import LeaseThread
-from mcprev.stores.processes import has_ended, this_process
+from mcprev.stores.processes import process_has_ended, this_process
 from mcprev.stores.task_form import decode_task, encode_task
 from mcprev.stores.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES
 
@@ -127,7 +128,7 @@ class SharedTasks:
         lease = await self._records.read(f"worker/{worker}")
         if lease is not None:
             self._missing.pop(worker, None)
-            return not has_ended(_process_in(lease.value))
+            return not process_has_ended(_process_in(lease.value))
         if now - self._steady >= SUSPECT and now - self._renewed < 2 * RENEW:
             return False
         if len(self._missing) >= MAX_LISTED:
@@ -202,9 +203,9 @@ class SharedTasks:
                     async for task in looks:
                         if not tell(task):
                             return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is logged
                 level = logging.DEBUG if failed else logging.ERROR
-                _logger.log(level, "a task cannot be looked up; the store is asked again", exc_info=error)
+                log_error(_logger, level, "a task cannot be looked up; the store is asked again", error)
                 failed = goes_on = True
 
     # -- writing -------------------------------------------------------------------------------------------
@@ -265,9 +266,9 @@ class SharedTasks:
                     await self._renew()
                     pause = FIRST_PAUSE if await look() else min(2 * pause, LONGEST_PAUSE)
                     failing = False
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - it is logged
                     level = logging.DEBUG if failing else logging.ERROR
-                    _logger.log(level, "a running task cannot be looked up", exc_info=error)
+                    log_error(_logger, level, "a running task cannot be looked up", error)
                     pause, failing = LONGEST_PAUSE, True
         finally:
             self._attending -= 1
@@ -299,8 +300,8 @@ class SharedTasks:
                         found = await self._records.read(name)
                         own = found.version if found is not None and value in found.value else None
                     version = own or version
-                except Exception:
-                    _logger.exception("the claim on a question cannot be renewed")
+                except Exception as error:  # noqa: BLE001 - it is logged
+                    log_error(_logger, logging.ERROR, "the claim on a question cannot be renewed", error)
 
         renewing = asyncio.ensure_future(renew())
         try:
@@ -310,8 +311,9 @@ class SharedTasks:
             await asyncio.wait({renewing})  # so that it writes nothing after the removal
             try:
                 await self._records.remove(name, seen=version)
-            except Exception:
-                _logger.exception("the claim on a question cannot be removed; it ends by itself")
+            except Exception as error:  # noqa: BLE001 - it is logged
+                what = "the claim on a question cannot be removed; it ends by itself"
+                log_error(_logger, logging.ERROR, what, error)
             self._wake(task.id)
 
     def _wake(self, task_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
-from mcprev.stores.processes import has_ended, this_process
+from mcprev.stores.processes import process_has_ended, this_process
 
 LEASE: Final = 15.0
 """Seconds for which a process is the leader after it has last said so."""
@@ -56,7 +56,7 @@ async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
     while True:
         try:
             found = await records.read(key)
-            if found is not None and _process_has_ended(found.value):
+            if found is not None and _leader_has_ended(found.value):
                 await records.remove(key, seen=found.version)
             version = await records.write(key, token, seen=0, ttl=LEASE)
         except StoreError as error:
@@ -67,13 +67,13 @@ async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
         await asyncio.sleep(RENEW)
 
 
-def _process_has_ended(value: bytes) -> bool:
+def _leader_has_ended(value: bytes) -> bool:
     """Return whether the process of a leader has ended, on this machine."""
     try:
         found: Json = json.loads(value)
     except ValueError:
         return False
-    return isinstance(found, dict) and has_ended(cast("dict[str, Json]", found).get("process"))
+    return isinstance(found, dict) and process_has_ended(cast("dict[str, Json]", found).get("process"))
 
 
 async def _stay(

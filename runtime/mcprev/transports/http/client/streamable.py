@@ -62,6 +62,8 @@ AGAIN: Final = 0.05
 """Seconds until a message is sent again whose connection broke; each further wait is twice as long."""
 REPEATABLE: Final = frozenset({INITIALIZED, CANCELLED})
 """The notifications that have no effect when they come a second time."""
+BAD_GATEWAY: Final = 502
+"""What a proxy answers whose connection to the server broke, such as nginx."""
 REPEATS: Final = 3
 """How many times a message is sent again that the server refuses with 503 and `Retry-After`."""
 MAX_DELAY: Final = 10.0
@@ -196,6 +198,14 @@ class StreamableHttp(HttpTransport):
         ):
             self._expired = True
             return SessionExpired(f"the server does not know the session any more ({error})")
+        if (
+            response.status == BAD_GATEWAY
+            and isinstance(error, HttpStatusError)
+            and self._revision is not None
+        ):
+            lost = ConnectionLost(f"a proxy lost the server ({error})", in_flight=True, retry_safe=False)
+            lost.__cause__ = error
+            return lost
         return error
 
     # -- streams -------------------------------------------------------------------------------------------
