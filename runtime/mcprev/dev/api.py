@@ -18,6 +18,7 @@ from mcprev.dev.lists import KINDS
 from mcprev.dev.questions import AnswerError
 from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
+from mcprev.dev.verdicts import LARGE, shown, violations
 from mcprev.errors import Json
 from mcprev.revisions import ALL
 from mcprev.wire.bounds import check_values
@@ -194,6 +195,7 @@ class Api:
             "summary": event.summary(), "cut": body is not None and len(body) > SHOWN,
             "dropped": body is None and event.size > 0,
             "text": None if body is None else body[:SHOWN].decode(errors="backslashreplace"),
+            "problems": await self._problems(event),
             "links": {"request": event.answers, "response": event.answered},
         }  # fmt: skip
         exchange = event.exchange
@@ -225,6 +227,14 @@ class Api:
         except CannotCopy as error:
             raise Refusal(400, str(error)) from None
         return _json({"text": text})
+
+    async def _problems(self, event: Event) -> list[Json]:
+        if event.kind not in ("message", "invalid"):
+            return []
+        log = self._inspector.log
+        if event.size > LARGE:
+            return shown(await asyncio.to_thread(violations, log, event))
+        return shown(violations(log, event))
 
     # -- calls ---------------------------------------------------------------------------------------------
 

@@ -112,16 +112,16 @@ class DevApp(HttpApp):
 
     @override
     async def stop(self) -> None:
-        self._show(self._live)
+        await self._show(self._live)
         await self._live.aclose()
 
-    def _show(self, inspector: Inspector) -> None:
+    async def _show(self, inspector: Inspector) -> None:
         """Show a session; pages that see another one read everything again. A saved session that is left is dropped."""
         before = self.inspector
         self.inspector, self._api = inspector, Api(inspector)
         before.channels.close()
         if before is not self._live and before is not inspector:
-            before.log.close()
+            await before.aclose()
 
     @override
     async def aclose(self, *, linger: float = LINGER) -> None:
@@ -166,13 +166,14 @@ class DevApp(HttpApp):
     async def _change_session(self, name: str, options: dict[str, str], body: bytes) -> None:
         """Show a saved session, or the server again."""
         if name == "live":
-            self._show(self._live)
+            await self._show(self._live)
             return
         try:
             recorded = RecordedSession(options.get("name", "a saved session")[:200], BytesIO(body))
         except Unreadable as error:
             raise Refusal(400, str(error)) from None
-        self._show(recorded)
+        await recorded.start()
+        await self._show(recorded)
 
     # -- who may ask ---------------------------------------------------------------------------------------
 

@@ -53,9 +53,11 @@ class Channels:
     def __init__(self) -> None:
         self.readers: set[Reader] = set()
 
-    def state(self, channel: str, key: str, value: Json) -> None:
-        """Tell the newest state of a subject."""
+    def state(self, channel: str, key: str, value: Json, *, of_event: int = 0) -> None:
+        """Tell the newest state of a subject; not to those who will read it with the event that it is of."""
         for reader in self.readers:
+            if reader.since <= of_event:
+                continue
             reader.states.pop((channel, key), None)
             reader.states[channel, key] = value
             reader.news.set()

@@ -189,6 +189,7 @@ class EventLog:
         self._began = time.monotonic()
         self.began: float = time.time()
         """When the session began, in seconds since 1970."""
+        self._exchanges = 0
         self.next: int = 1
         """The number of the next event."""
         self.observers: list[Observer] = []
@@ -202,6 +203,11 @@ class EventLog:
     def first(self) -> int:
         """The number of the oldest event that is kept; `next` if there is none."""
         return self.next - len(self._events)
+
+    def exchange(self, verb: str, url: str, sent: Pairs) -> Exchange:
+        """Return a new HTTP exchange."""
+        self._exchanges += 1
+        return Exchange(self._exchanges, verb, url, sent)
 
     def begin(self, number: int) -> None:
         """Number the events of an empty log from a number on."""

@@ -14,13 +14,15 @@ from pydantic import ValidationError
 from mcprev.client.request_handler import ClientContext
 from mcprev.dev.calls import SHOWN, Calls
 from mcprev.dev.channels import Channels
-from mcprev.dev.events import EVENTS, Event, EventLog, Seen
+from mcprev.dev.events import EVENTS, Event, EventLog, Exchange, Seen
 from mcprev.dev.launch import Launcher
 from mcprev.dev.lists import Lists
 from mcprev.dev.peer import Peers
 from mcprev.dev.questions import PageHandler, Questions
 from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
+from mcprev.dev.verdicts import Verdicts
+from mcprev.dev.wire import as_json
 from mcprev.errors import Json, McpError, ProcessExited
 from mcprev.protocol.subscriptions import Changed
 from mcprev.reloading.source_files import SourceFiles
@@ -80,7 +82,8 @@ class Inspector:
         self.stderr = bytearray()
         self.log.observers += [self.tasks.observe, self._observe]
         self.log.changed.append(self.channels.wake)
-        self._peers = Peers(self.log, self._new_handler)
+        self._peers = Peers(self.log, self._new_handler, self._tell_answered)
+        self._verdicts = Verdicts(self.log, self._tell_verdict)
         self._client: Client | None = None
         self._others: dict[str, Client] = {}
         self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
@@ -96,6 +99,7 @@ class Inspector:
 
     async def start(self) -> None:
         """Begin to connect; `target` tells when the server is there."""
+        self._spawn(self._verdicts.run())
         self._spawn(self.connect())
         self._spawn(self._watch())
         if self.launcher.sources is not None:
@@ -122,7 +126,7 @@ class Inspector:
             await self._disconnect()
             try:
                 await self.launcher.stop()
-                await self.launcher.start(self._take_stderr)
+                await self.launcher.start(self._hear)
                 self._client = await self._open(self.revision)
             except FAILURES as error:
                 self._set("failed", _described(error))
@@ -246,10 +250,21 @@ class Inspector:
     def _new_handler(self, call_of: Callable[[ClientContext], str | None]) -> PageHandler:
         return PageHandler(self.questions, call_of, self.calls.asking)
 
+    def _tell_verdict(self, event: Event) -> None:
+        value: Json = {"n": event.n, "problems": event.problems}
+        self.channels.state("verdict", str(event.n), value, of_event=event.n)
+
+    def _tell_answered(self, exchange: Exchange) -> None:
+        self.channels.state("status", str(exchange.n), as_json(exchange))
+
+    def _hear(self, data: bytes) -> None:
+        """Note what a server over HTTP writes to stderr, which no connection reports."""
+        self.log.add(Seen("stderr", "in", "", data, own=True))
+        self._take_stderr(data)
+
     def _take_stderr(self, data: bytes) -> None:
         self.stderr += data
         del self.stderr[:-STDERR]
-        self.log.add(Seen("stderr", "in", "", data))
         text: Json = data.decode(errors="replace")
         self.channels.line("stderr", {"at": round(self.log.now(), 6), "text": text})
 

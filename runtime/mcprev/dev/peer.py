@@ -14,10 +14,10 @@ from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext, ClientHandler
 from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection
 from mcprev.core.method_binding import Stub
-from mcprev.dev.events import EventLog, Seen
+from mcprev.dev.events import EventLog
 from mcprev.dev.launch import Launcher
 from mcprev.dev.questions import CURRENT
-from mcprev.dev.tapping import TappedTarget
+from mcprev.dev.wire import Answered, WireEvents
 from mcprev.errors import Json
 from mcprev.protocol.pending_calls import Call
 from mcprev.wire.jsonrpc import RequestId
@@ -83,8 +83,9 @@ class Sender:
 class Peers:
     """Opens clients and shows their messages to the log."""
 
-    def __init__(self, log: EventLog, new_handler: NewHandler) -> None:
-        self._log, self._new_handler = log, new_handler
+    def __init__(self, log: EventLog, new_handler: NewHandler, answered: Answered) -> None:
+        """`answered` is told of each HTTP response that begins."""
+        self._log, self._new_handler, self._answered = log, new_handler, answered
         self._senders: dict[str, Sender] = {}
         self._count = 0
         log.owner = self._owner
@@ -105,15 +106,12 @@ class Peers:
         name, sender = f"c{self._count}", Sender()
         self._senders[name] = sender
 
-        def see(direction: str, conn: str, data: bytes) -> None:
-            self._log.add(Seen("message", direction, f"{name}.{conn}", data, revision=revision))
-
         def call_of(ctx: ClientContext) -> str | None:
             asked = self._log.asked(name, ctx.request_id)
             return CURRENT.get() if asked is None else asked.call
 
         opening = connect(
-            TappedTarget(launcher.target(stderr), see),
+            launcher.target(_ignore),
             handler=self._new_handler(call_of),
             capabilities=_capabilities(),
             name="mcprev dev",
@@ -125,6 +123,7 @@ class Peers:
             cache=False,
             validate="off",
             telemetry=sender,
+            tap=WireEvents(self._log, name, revision, self._answered, stderr),
             on_change=on_change,
         )
 
@@ -142,6 +141,10 @@ class Peers:
             task.cancel()
             await asyncio.wait({task})
             raise
+
+
+def _ignore(_: bytes) -> None:
+    """What a process writes to stderr is in the events."""
 
 
 def _capabilities() -> models.ClientCapabilities:

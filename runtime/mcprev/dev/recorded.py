@@ -39,7 +39,7 @@ class RecordedSession(Inspector):
 
     @override
     async def start(self) -> None:
-        """There is no server to start."""
+        self._spawn(self._verdicts.run())
 
     @override
     def target(self) -> dict[str, Json]:
