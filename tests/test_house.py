@@ -222,15 +222,15 @@ def test_a_module_is_short_enough_to_read(name: str) -> None:
     assert lines <= MAX_LINES, f"{name} has {lines} lines: move a part of it to a module of its own"
 
 
+ROOT_PAGES: Final = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 PROSE: Final = [
     *HANDWRITTEN,
     *TESTS,
-    "README.md",
-    "SECURITY.md",
+    *ROOT_PAGES,
     "Makefile",
     *files("docs", suffixes=(".md",)),
 ]
-PAGES: Final = {Path(name).name for name in files("docs", suffixes=(".md",))} | {"README.md", "SECURITY.md"}
+PAGES: Final = {Path(name).name for name in files("docs", suffixes=(".md",))} | {*ROOT_PAGES}
 PAGE: Final = re.compile(r"\b[\w-]+\.md\b")
 OUTSIDE: Final = re.compile(
     r"§ ?\d|\b(?:design|house|requirements|performance|conformance)\.md\b|\bissue #?\d"

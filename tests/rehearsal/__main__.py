@@ -1,6 +1,6 @@
 """Rehearses the day a new revision appears: `python -m rehearsal [SEED...]`, or `make rehearse SEEDS="1 2 3"`.
 
-For each seed a copy of the checked-in tree gets a made-up draft by README's recipe and runs the suites that depend on
+For each seed a copy of the checked-in tree gets a made-up draft by the recipe of docs/new-revision.md and runs the suites that depend on
 revisions. Put back, it gets the same as a dated revision, runs them, loses its oldest revision by the recipe backwards
 and runs them again. Whatever had to be edited beyond the recipe shows as a failed test.
 """

@@ -1,4 +1,4 @@
-"""The README's recipe, walked: a draft is changed; a revision is imported, generated, decided about and served; then the
+"""The recipe of docs/new-revision.md, walked: a draft is changed; a revision is imported, generated, decided about and served; then the
 oldest is removed.
 
 Every step is checked for what it promises. As long as anything is missing, the server goes on with the revisions that
