@@ -10,7 +10,7 @@ import pytest
 
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import revision_named
-from mcprev.transports.http.client.streamable import REPEATS
+from mcprev.transports.http.client.repeats import REPEATS
 from raw_server import Exchange, connected, text, tool
 from requirements import D, E, req
 from running import run, until

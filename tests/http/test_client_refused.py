@@ -15,7 +15,7 @@ import pytest
 import mcprev
 from mcprev.errors import HttpStatusError, InternalError
 from mcprev.revisions import Revision
-from mcprev.transports.http.client.streamable import REPEATS
+from mcprev.transports.http.client.repeats import REPEATS
 from named import ROW_D, ROW_E
 from raw_server import Exchange, connected, text, tool
 from requirements import D, E, req

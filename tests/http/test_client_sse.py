@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 
 import mcprev
 from api.authors import Helpful
-from mcprev.errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestTimeout
+from mcprev.errors import (
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    RemoteProtocolError,
+    RequestTimeout,
+    RpcError,
+)
 from mcprev.revisions import Revision
+from mcprev.transports.http.client.repeats import REPEATS
 from named import D, row_of, rows_until
 from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
 from requirements import A, req
@@ -218,6 +227,45 @@ def test_neither_a_second_endpoint_nor_a_text_behind_a_post_has_an_effect() -> N
             client = await connected_to(server, raw)
             for _ in range(2):
                 assert (await client.call_tool("t")).to_wire()["content"] == text("right")["content"]
+            await client.aclose()
+
+    run(main())
+
+
+@req("SSE-3", "LIFE-5", at=A)
+@pytest.mark.parametrize("how", ["refused", "cut"])
+@pytest.mark.parametrize("times", [1, REPEATS, REPEATS + 1])
+def test_what_another_worker_may_take_is_posted_again(how: str, times: int) -> None:
+    """Without the confirmation, the server would tell the client of nothing; a call that may have run is sent once."""
+
+    async def main() -> None:
+        server, seen = OldMcp(OLDEST, {"tools/call": text("x")}), Counter[str]()
+
+        async def answer(exchange: Exchange) -> None:
+            seen[exchange.method] += 1
+            if (
+                exchange.method not in ("notifications/initialized", "tools/call")
+                or seen[exchange.method] > times
+            ):
+                await server(exchange)
+            elif how == "cut":
+                exchange.cut()
+            else:
+                error = {"code": -32603, "message": "the server stops"}
+                message = {"jsonrpc": "2.0", "id": exchange.message.get("id"), "error": error}
+                await exchange.json(message, 503, {"Retry-After": "0"})
+
+        async with serve(answer) as raw:
+            client = await connected_to(server, raw)
+            if how == "refused" and times <= REPEATS:
+                await client.call_tool("t")
+                assert seen["tools/call"] == times + 1
+            else:
+                with pytest.raises(McpError) as caught:
+                    await client.call_tool("t")
+                assert isinstance(caught.value, ConnectionLost if how == "cut" else RpcError)
+                assert seen["tools/call"] == (1 if how == "cut" else REPEATS + 1)
+            assert seen["notifications/initialized"] == min(times, REPEATS) + 1
             await client.aclose()
 
     run(main())

@@ -10,10 +10,11 @@ import asyncio
 
 from typing_extensions import override
 
-from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
+from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.pending_calls import Call
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
+from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.transports.http.client.session import status_error
 from mcprev.transports.http.client.streams import FIELDS
@@ -83,11 +84,19 @@ class LegacySse(HttpTransport):
     @override
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call; its response arrives on the stream. Raises `McpError`."""
-        await self.send_message(message)
+        for attempt in range(REPEATS + 1):
+            try:
+                await self._post(message)
+                break
+            except (RpcError, HttpStatusError) as error:
+                await wait_to_repeat(error, attempt, self._connection.logger, safe=False)
 
     @override
     async def send_message(self, message: bytes, channel: Channel = None) -> None:
         """Post a message. Raises `McpError`."""
+        await send_repeatedly(self._post, message, channel, self._connection.logger)
+
+    async def _post(self, message: bytes, _channel: Channel = None) -> None:
         # A server of a later revision requires the version on this transport too.
         revision = self._protocol.engine.negotiated
         headers = [] if revision is None else request_headers(revision)

@@ -30,11 +30,10 @@ from mcprev.errors import (
     one_line,
 )
 from mcprev.protocol.connection_state import CallCompleted, Channel
-from mcprev.protocol.engine import CANCELLED
-from mcprev.protocol.handshake import INITIALIZED
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
+from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.transports.http.client.streams import ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
@@ -58,16 +57,8 @@ STABLE: Final = 5.0
 """Seconds after which a stream counts as having worked even if it carried no event."""
 ABSENT: Final = 5
 """Failed connection attempts after which a call that resumes its stream fails: about three seconds."""
-AGAIN: Final = 0.05
-"""Seconds until a message is sent again whose connection broke; each further wait is twice as long."""
-REPEATABLE: Final = frozenset({INITIALIZED, CANCELLED})
-"""The notifications that have no effect when they come a second time."""
 BAD_GATEWAY: Final = 502
 """What a proxy answers whose connection to the server broke, such as nginx."""
-REPEATS: Final = 3
-"""How many times a message is sent again that the server refuses with 503 and `Retry-After`."""
-MAX_DELAY: Final = 10.0
-"""The longest such delay that is waited for, in seconds; after a longer one, the error is raised."""
 _CUT: Final = "the stream ended without an answer"
 
 
@@ -112,19 +103,8 @@ class StreamableHttp(HttpTransport):
                 await self._exchange(call, message)
                 break
             except (RpcError, HttpStatusError) as error:
-                # An MCP server that refuses has not served the call. Of what else answers, nobody knows.
-                safe = (
-                    isinstance(error, RpcError) or call.method == INITIALIZE or self._tools.repeatable(call)
-                )
-                await self._wait_to_repeat(error, attempt, safe=safe)
-
-    async def _wait_to_repeat(self, error: RpcError | HttpStatusError, attempt: int, *, safe: bool) -> None:
-        """Wait until a refused message may be sent again; raise its error if it may not."""
-        delay = error.retry_after
-        if delay is None or delay > MAX_DELAY or attempt == REPEATS or not safe:
-            raise error
-        self._logger.debug("sent again in %g s, after: %s", delay, error)
-        await asyncio.sleep(delay)
+                safe = call.method == INITIALIZE or self._tools.repeatable(call)
+                await wait_to_repeat(error, attempt, self._logger, safe=safe)
 
     async def _exchange(self, call: Call, message: bytes) -> None:
         response: HttpResponse | None = None
@@ -397,21 +377,8 @@ class StreamableHttp(HttpTransport):
 
     @override
     async def send_message(self, message: bytes, channel: Channel = None) -> None:
-        """Send a message without response; again if the server refuses it for a moment. Raises `McpError`.
-
-        A response, and what means the same twice, is sent again too if the connection breaks: another process may be there.
-        """
-        once = isinstance(channel, Notification) and channel.method not in REPEATABLE
-        for attempt in range(REPEATS + 1):
-            try:
-                await self._send_message(message, channel)
-                break
-            except (RpcError, HttpStatusError) as error:
-                await self._wait_to_repeat(error, attempt, safe=True)
-            except ConnectionLost as error:
-                if once or attempt == REPEATS or isinstance(error, SessionExpired):
-                    raise
-                await asyncio.sleep(AGAIN * 2**attempt)
+        """Send a message without response. Raises `McpError`."""
+        await send_repeatedly(self._send_message, message, channel, self._logger)
 
     async def _send_message(self, message: bytes, channel: Channel) -> None:
         name = channel.method if isinstance(channel, Notification) else None
