@@ -312,6 +312,26 @@ def test_an_operation_of_a_store_that_does_not_answer_fails_in_time(name: str) -
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_of_a_whole_store_has_one_time_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of all its operations, 2 s."""
+    limits: list[float] = []
+    timeout = asyncio.timeout
+
+    def noted(seconds: float) -> asyncio.Timeout:
+        limits.append(seconds)
+        return timeout(seconds)
+
+    async def main() -> None:
+        records = prefixed.of_service(mcprev.MemoryStore(), "s")
+        monkeypatch.setattr("asyncio.timeout", noted)
+        await OPERATIONS[name](records)
+        monkeypatch.undo()
+        assert limits == [2.0]
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_an_error_of_a_store_of_the_user_is_a_store_error_without_its_text(name: str) -> None:
     async def main() -> None:
         store = Unreliable()

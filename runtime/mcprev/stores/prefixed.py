@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from typing_extensions import override
 
@@ -13,7 +13,8 @@ from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Stor
 from mcprev.stores.bounded import BoundedStore, within
 
 LONGEST: Final = 5.0
-"""Seconds after which an operation fails, whatever the store does."""
+"""Seconds after which an operation of a store of three methods fails, whatever it does; a whole store is a `BoundedStore`."""
+T = TypeVar("T")
 
 
 class ServiceRecords:
@@ -30,26 +31,33 @@ class ServiceRecords:
 
     async def read(self, key: str, /) -> Record | None:
         """Return the record, or None if there is none or its time is over."""
-        return await within(self._records.read(self._prefix + key), LONGEST)
+        return await self._bounded(self._records.read(self._prefix + key))
 
     async def write(
         self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
     ) -> int | None:
         """Store a record if its version is still `seen`; see `Records.write`."""
-        return await within(self._records.write(self._prefix + key, value, seen=seen, ttl=ttl), LONGEST)
+        return await self._bounded(self._records.write(self._prefix + key, value, seen=seen, ttl=ttl))
 
     async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
         """Remove a record if its version is still `seen`; see `Records.remove`."""
-        return await within(self._records.remove(self._prefix + key, seen=seen), LONGEST)
+        return await self._bounded(self._records.remove(self._prefix + key, seen=seen))
+
+    def _bounded(self, operation: Awaitable[T]) -> Awaitable[T]:
+        return within(operation, LONGEST)
 
 
 class ServiceStore(ServiceRecords):
     """A store whose keys, indexes and logs begin with a prefix of one service."""
 
     def __init__(self, store: Store, service: str) -> None:
-        """`service` is the name of the service, which all its processes have in common."""
+        """`service` is the name of the service, which all its processes have in common; the store has bounds of its own."""
         super().__init__(store, service)
         self._shared = store
+
+    @override
+    def _bounded(self, operation: Awaitable[T]) -> Awaitable[T]:
+        return operation
 
     @override
     async def write(
