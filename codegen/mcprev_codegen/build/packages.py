@@ -186,14 +186,10 @@ def _tree(
     made = dict(_packages(job, names, report))
     files = {path: text for name in names for path, text in made[name].items()}
     if whole or not (place.target / "index.py").is_file():
-        files |= _shared(job, names, pending, place.target.name)
+        revisions = [job.revision(name) for name in names]
+        latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
+        files |= TARGETS[job.target].shared(revisions, pending, latest, place.target.name)
     return replace(place, files=files, whole=whole)
-
-
-def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:
-    revisions = [job.revision(name) for name in names]
-    latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
-    return dict(TARGETS[job.target].shared(revisions, pending, latest, package))
 
 
 def _packages(

@@ -6,25 +6,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen import ir
+from mcprev_codegen import inputs, ir
 from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.facts import VERSION_CONSTANT
-from mcprev_codegen.inputs import (
-    Pin,
-    SchemaFolder,
-    decoded,
-    digest,
-    fetch,
-    find_repository,
-    is_date,
-    is_dated,
-    is_url,
-    load_pins,
-    read_file,
-    save_contract,
-    with_contract,
-    without_secrets,
-)
 from mcprev_codegen.typescript import parse, print_module
 
 SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
@@ -36,14 +20,14 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def import_schema(
-    folder: SchemaFolder,
+    folder: inputs.SchemaFolder,
     source: str,
     revision: str,
     *,
     commit: str | None = None,
     location: str | None = None,
     repin: bool = False,
-) -> Pin:
+) -> inputs.Pin:
     """Read a schema.ts from a path or URL, write its contract into `folder` and pin it.
 
     `commit` is the upstream commit. Without it, the commit is taken from the URL, from the git checkout of the file,
@@ -54,34 +38,34 @@ def import_schema(
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
-    data = fetch(source) if is_url(source) else read_file(Path(source))
+    data = inputs.fetch(source) if inputs.is_url(source) else inputs.read_file(Path(source))
     commit = commit or _commit_of(source, data)
-    source = without_secrets(source)
-    module = ir.contract(parse(decoded(data, source), source))
+    source = inputs.without_secrets(source)
+    module = ir.contract(parse(inputs.decoded(data, source), source))
     if not module.types:
         raise InputError(f"{source}: it declares no type, so it is not a schema")
     _check_version(module, source, revision)
-    pin = _pin(folder, source, revision, digest(data), commit, location)
-    _check_change(load_pins(folder).get(revision), pin, source, repin=repin)
+    pin = _pin(folder, source, revision, inputs.digest(data), commit, location)
+    _check_change(inputs.load_pins(folder).get(revision), pin, source, repin=repin)
     header = (
         f"The contract of {pin.location}, without its prose.\nWritten by `mcprev import`; not edited by hand."
     )
     text = print_module(module, header)
     if parse(text, "the canonical form") != module:
         raise CodegenError(f"{source}: the canonical form does not parse to the same contract; report this")
-    pin = with_contract(pin, text)
-    save_contract(folder, pin, text)
+    pin = inputs.with_contract(pin, text)
+    inputs.save_contract(folder, pin, text)
     return pin
 
 
 def _check_name(revision: str) -> None:
-    if not (is_date(revision) or _NAME.fullmatch(revision)):
+    if not (inputs.is_date(revision) or _NAME.fullmatch(revision)):
         raise InputError(f"'{revision}' is not a valid revision: use a date (YYYY-MM-DD) or 'draft'")
 
 
 def _check_version(module: ir.Module, source: str, revision: str) -> None:
     """Raise `InputError` unless the file declares this revision. A draft declares the revision that it is based on."""
-    if not is_dated(revision):
+    if not inputs.is_dated(revision):
         return
     const = module.consts.get(VERSION_CONSTANT)
     if const is None:
@@ -95,7 +79,7 @@ def _check_version(module: ir.Module, source: str, revision: str) -> None:
         )
 
 
-def _check_change(present: Pin | None, new: Pin, source: str, *, repin: bool) -> None:
+def _check_change(present: inputs.Pin | None, new: inputs.Pin, source: str, *, repin: bool) -> None:
     if present is None or present.sha256 == new.sha256 or repin:
         return
     raise InputError(
@@ -106,9 +90,14 @@ def _check_change(present: Pin | None, new: Pin, source: str, *, repin: bool) ->
 
 
 def _pin(
-    folder: SchemaFolder, source: str, revision: str, sha256: str, commit: str | None, location: str | None
-) -> Pin:
-    present = load_pins(folder).get(revision)
+    folder: inputs.SchemaFolder,
+    source: str,
+    revision: str,
+    sha256: str,
+    commit: str | None,
+    location: str | None,
+) -> inputs.Pin:
+    present = inputs.load_pins(folder).get(revision)
     same = present if present is not None and present.sha256 == sha256 else None
     found = commit or (same.commit if same else None)
     if found is None:
@@ -116,13 +105,13 @@ def _pin(
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
     if not where.isprintable():
         raise InputError(f"{where!r} is not a URL: pass that of the file at upstream with --location")
-    return Pin(revision, where, found, sha256, "", SPEC.format(revision=revision))
+    return inputs.Pin(revision, where, found, sha256, "", SPEC.format(revision=revision))
 
 
 def _commit_of(source: str, data: bytes) -> str | None:
     """Return the commit in a URL, or the one that last changed a file, if the file is as committed in a checkout."""
-    if is_url(source):
-        match = _COMMIT.search(without_secrets(source))
+    if inputs.is_url(source):
+        match = _COMMIT.search(inputs.without_secrets(source))
         return match[0] if match else None
-    repository = find_repository(Path(source).parent)
+    repository = inputs.find_repository(Path(source).parent)
     return repository.last_change(Path(source), data) if repository else None

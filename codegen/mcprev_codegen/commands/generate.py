@@ -116,17 +116,13 @@ def generate_command(
         write_stamp(folder, read)
     _report(result, time.perf_counter() - started, check=check)
     if result.changed and check:
-        _fail_check(other_versions(folder) if everything else [])
+        others = other_versions(folder) if everything else []
+        for line in others or ["run the same command without --check, and commit what it writes"]:
+            echo(line, err=True)
+        sys.exit(1)
     if result.changed and schema_file is not None and out is not None:
         # Without a path separator, pip would look the name up in its package index.
         echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
-
-
-def _fail_check(others: Sequence[str]) -> None:
-    """Exit with 1, and say why files are out of date: other versions of what writes them, or a missing run."""
-    for line in others or ["run the same command without --check, and commit what it writes"]:
-        echo(line, err=True)
-    sys.exit(1)
 
 
 def _report(result: Result, seconds: float, *, check: bool) -> None:

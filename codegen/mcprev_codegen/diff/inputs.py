@@ -8,17 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcprev_codegen import inputs
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, load_bytes, load_file, load_revision
-from mcprev_codegen.inputs import (
-    LIMIT,
-    SchemaFolder,
-    fetch,
-    find_repository,
-    is_url,
-    load_pins,
-    without_secrets,
-)
 
 SUFFIX: Final = ".ts"
 SCHEMA_FILE: Final = "schema.ts"
@@ -30,16 +22,16 @@ class UnknownRevisionError(ValueError):
     """Raised for a name that is neither a pinned revision nor the path of a file."""
 
 
-def load_input(folder: SchemaFolder, named: str) -> Revision:
+def load_input(folder: inputs.SchemaFolder, named: str) -> Revision:
     """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
 
     Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` if a schema cannot be loaded.
     """
-    pins = load_pins(folder)
+    pins = inputs.load_pins(folder)
     if named in pins:
         return load_revision(folder, named)
-    if is_url(named):
-        return _loaded(folder, fetch(named), without_secrets(named), urlsplit(named).path)
+    if inputs.is_url(named):
+        return _loaded(folder, inputs.fetch(named), inputs.without_secrets(named), urlsplit(named).path)
     path = Path(named)
     if _is_git(named):
         found, data = _git_file(named)
@@ -56,7 +48,7 @@ def load_input(folder: SchemaFolder, named: str) -> Revision:
     return load_file(folder, path)
 
 
-def _loaded(folder: SchemaFolder, data: bytes, source: str, path: str) -> Revision:
+def _loaded(folder: inputs.SchemaFolder, data: bytes, source: str, path: str) -> Revision:
     return load_bytes(folder, data, source, PurePosixPath(path).parent.name)
 
 
@@ -66,7 +58,7 @@ def _is_git(named: str) -> bool:
 
 def checkout_file(source: str) -> str | None:
     """Return the path of an input within the checkout, for tools that annotate files; None for a URL."""
-    if is_url(source):
+    if inputs.is_url(source):
         return None
     if _is_git(source):
         return source.partition(":")[2]
@@ -77,10 +69,10 @@ def checkout_file(source: str) -> str | None:
 def _git_file(named: str) -> tuple[str, bytes]:
     """Return the full name and the content of a file in the repository of the current folder."""
     here = Path.cwd()
-    repository = find_repository(here)
+    repository = inputs.find_repository(here)
     if repository is None:
         raise InputError(f"{named}: not a git repository: {here}")
     try:
-        return repository.read(repository.from_top(named, here), SCHEMA_FILE, LIMIT)
+        return repository.read(repository.from_top(named, here), SCHEMA_FILE, inputs.LIMIT)
     except InputError as error:
         raise InputError(f"{named}: {str(error).partition(': ')[2]}") from None

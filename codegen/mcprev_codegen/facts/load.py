@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from mcprev_codegen import inputs
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
@@ -13,33 +14,18 @@ from mcprev_codegen.facts.overlay_file import Problems, load_overlay
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.senders import find_senders
 from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
-from mcprev_codegen.inputs import (
-    Pin,
-    SchemaFolder,
-    contract_path,
-    decoded,
-    is_dated,
-    load_names,
-    load_pins,
-    read_contract,
-    read_file,
-    read_once,
-    require_pin,
-    resolved,
-    with_names,
-)
 from mcprev_codegen.python import check_revision
 from mcprev_codegen.resolve import Schema, hoist
 from mcprev_codegen.typescript import parse
 
 
-@read_once
-def load_revision(folder: SchemaFolder, revision: str) -> Revision:
+@inputs.read_once
+def load_revision(folder: inputs.SchemaFolder, revision: str) -> Revision:
     """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
-    pin = require_pin(folder, revision)
-    path = contract_path(folder, revision)
+    pin = inputs.require_pin(folder, revision)
+    path = inputs.contract_path(folder, revision)
     texts = load_descriptions(folder, revision)
-    text = read_contract(folder, pin)
+    text = inputs.read_contract(folder, pin)
     declared = Schema(texts.attach(parse(text, str(path))), str(path), text.split("\n"))
     problems = Problems(revision, _version(declared))
     try:
@@ -53,11 +39,11 @@ def load_revision(folder: SchemaFolder, revision: str) -> Revision:
     return found
 
 
-def load_pinned(folder: SchemaFolder) -> dict[str, Revision]:
+def load_pinned(folder: inputs.SchemaFolder) -> dict[str, Revision]:
     """Return every pinned revision, oldest first. Raises `CodegenError` with all errors of all revisions."""
     found: dict[str, Revision] = {}
     errors: list[CodegenError] = []
-    for name in load_pins(folder):
+    for name in inputs.load_pins(folder):
         try:
             found[name] = load_revision(folder, name)
         except CodegenError as error:
@@ -67,17 +53,17 @@ def load_pinned(folder: SchemaFolder) -> dict[str, Revision]:
     return found
 
 
-def load_file(folder: SchemaFolder, path: Path, revision: str | None = None) -> Revision:
+def load_file(folder: inputs.SchemaFolder, path: Path, revision: str | None = None) -> Revision:
     """Return the revision of a schema.ts that is not pinned, with its comments.
 
     `revision` selects the overlay entries; those that do not fit are ignored. Without it, they are those of the pinned
     revision that the file's folder is named after, else of the version that the file declares. Raises `CodegenError`.
     """
-    return load_bytes(folder, read_file(path), str(path), resolved(path).parent.name, revision)
+    return load_bytes(folder, inputs.read_file(path), str(path), inputs.resolved(path).parent.name, revision)
 
 
 def load_bytes(
-    folder: SchemaFolder, data: bytes, source: str, folder_name: str, revision: str | None = None
+    folder: inputs.SchemaFolder, data: bytes, source: str, folder_name: str, revision: str | None = None
 ) -> Revision:
     """Return what `load_file` returns for a file that has been read.
 
@@ -85,12 +71,12 @@ def load_bytes(
     """
     declared = _declared(data, source)
     version = _version(declared)
-    name = revision or (folder_name if folder_name in load_pins(folder) or not version else version)
+    name = revision or (folder_name if folder_name in inputs.load_pins(folder) or not version else version)
     return _derived(folder, declared, name, Problems(name, version))
 
 
 def load_custom(
-    folder: SchemaFolder,
+    folder: inputs.SchemaFolder,
     path: Path,
     name: str | None,
     like: str | None,
@@ -105,13 +91,13 @@ def load_custom(
     name of the generated revision; by default `like` or the version. `names` is a file of names in Python. Raises
     `CodegenError`; problems that do not stop generation become warnings.
     """
-    declared = _declared(read_file(path), str(path))
+    declared = _declared(inputs.read_file(path), str(path))
     if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
         raise InputError(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}; "
             "pass --no-overlay for a package of its types, which has no methods"
         )
-    pins = load_pins(folder)
+    pins = inputs.load_pins(folder)
     version = _version(declared)
     if overlay and like is None:
         like = next((n for n in (name, version) if n in pins), None)
@@ -122,24 +108,27 @@ def load_custom(
             )
     if like is not None and like not in pins:
         raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
-    name = name or like or _checked_version(declared)
-    if name is None:
+    if not (name or like) and version is None:
         raise InputError(
             f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
         )
+    try:
+        name = name or like or check_revision(version or "")
+    except InputError as error:
+        raise declared.fail(declared.consts[VERSION_CONSTANT], f"LATEST_PROTOCOL_VERSION: {error}") from None
     problems = Problems(like or name, version)
     found = _derived(folder, declared, name, problems, like=like, overlay=like is not None)
     inherited = load_revision(folder, like).methods if like else None
     told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
     if names:
         members = {f.name for name in found.schema.types for f in found.schema.fields(name)}
-        found = replace(found, names=with_names(found.names, names, found.schema.types, members))
+        found = replace(found, names=inputs.with_names(found.names, names, found.schema.types, members))
     return replace(found, warnings=(*found.warnings, *told))
 
 
 def _declared(data: bytes, source: str) -> Schema:
     """Return the schema of a file as declared. Raises `CodegenError`."""
-    text = decoded(data, source)
+    text = inputs.decoded(data, source)
     return Schema(parse(text, source), source, text.split("\n"))
 
 
@@ -149,24 +138,13 @@ def _version(declared: Schema) -> str | None:
     return str(const.value) if const else None
 
 
-def _checked_version(declared: Schema) -> str | None:
-    """Return the version that a file declares, if it does. Raises `SchemaError` if it is not a name of a revision."""
-    const = declared.consts.get(VERSION_CONSTANT)
-    if const is None:
-        return None
-    try:
-        return check_revision(str(const.value))
-    except InputError as error:
-        raise declared.fail(const, f"LATEST_PROTOCOL_VERSION: {error}") from None
-
-
 def _derived(
-    folder: SchemaFolder,
+    folder: inputs.SchemaFolder,
     declared: Schema,
     name: str,
     problems: Problems,
     *,
-    pin: Pin | None = None,
+    pin: inputs.Pin | None = None,
     like: str | None = None,
     overlay: bool = True,
 ) -> Revision:
@@ -179,10 +157,10 @@ def _derived(
     methods = method_table(schema, facts, problems)
     senders = find_senders(schema, methods)
     warnings = declared.module.warnings
-    names = load_names(folder)
+    names = inputs.load_names(folder)
     return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, names, warnings)
 
 
-def dated(folder: SchemaFolder) -> list[str]:
+def dated(folder: inputs.SchemaFolder) -> list[str]:
     """Return the pinned revisions that are final, oldest first."""
-    return [name for name in load_pins(folder) if is_dated(name)]
+    return [name for name in inputs.load_pins(folder) if inputs.is_dated(name)]

@@ -11,21 +11,13 @@ from mcprev_codegen.support import Kind, MethodSpec
 
 
 @dataclass(frozen=True, slots=True)
-class MethodName:
-    """One member of an enum."""
-
-    stub: str
-    method: str
-    doc: str
-
-
-@dataclass(frozen=True, slots=True)
 class MethodEnum:
     """The names of the methods of one side and kind."""
 
     name: str
     doc: str
-    methods: Sequence[MethodName]
+    methods: Sequence[tuple[Method, str]]
+    """Each with its docstring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +45,5 @@ def _enums(methods: Sequence[Method], docs: Docs) -> Iterator[MethodEnum]:
                 yield MethodEnum(
                     side.type_name(kind.capitalize()),
                     f"The {kind}s that a {side} may send.",
-                    [MethodName(m.attr, m.method, docs.method(m)) for m in chosen],
+                    [(m, docs.method(m)) for m in chosen],
                 )
