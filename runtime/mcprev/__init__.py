@@ -103,6 +103,12 @@ if TYPE_CHECKING:
         Declined as Declined,
         Sampled as Sampled,
     )
+    from mcprev.looking.catalog import RuleInfo as RuleInfo, catalog as catalog
+    from mcprev.looking.explaining import (
+        ConversionChange as ConversionChange,
+        Explanation as Explanation,
+        explain as explain,
+    )
     from mcprev.looking.judging import Violation as Violation, judge as judge, judge_headers as judge_headers
     from mcprev.looking.schemas import schema_of as schema_of
     from mcprev.oauth.grants import (
@@ -162,6 +168,8 @@ _HOMES: Final = {
     "extras.cors": ("cors",),
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),
+    "looking.catalog": ("RuleInfo", "catalog"),
+    "looking.explaining": ("ConversionChange", "Explanation", "explain"),
     "looking.judging": ("Violation", "judge", "judge_headers"),
     "looking.schemas": ("schema_of",),
     "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),

@@ -432,12 +432,12 @@ class UndecidedStep(RevisionError):
 
 
 class ConversionError(McpError):
-    """A value cannot be represented in a revision; `path` is its JSON path and `revision` the name of the revision."""
+    """A value cannot be represented in a revision; `path` is its JSON path, and `rule` the id of the rule that refuses it."""
 
-    def __init__(self, message: str, *, path: str, revision: str) -> None:
+    def __init__(self, message: str, *, path: str, revision: str, rule: str = "") -> None:
         super().__init__(f"{message} (at {path}, for {revision})")
-        self.path = path
-        self.revision = revision
+        self.path, self.revision = path, revision
+        self.rule = rule  # empty if the result would not be valid
 
 
 _BY_CODE: Final[Mapping[int, type[RpcError]]] = {

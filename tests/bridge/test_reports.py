@@ -92,7 +92,13 @@ def test_an_explanation_names_paths_and_rules_and_no_values() -> None:
     )
     assert found == [
         f"one -> two tools/call result: {what} (audio)"
-        for what in ("lost $.a.b", "added $.list[1].y", "lost $.list[2]", "changed $.number", "added $.new")
+        for what in (
+            "dropped $.a.b",
+            "added $.list[1].y",
+            "dropped $.list[2]",
+            "changed $.number",
+            "added $.new",
+        )
     ]
     many = ConversionReport("one", "two", "m", "params", dict.fromkeys(map(str, range(1_000))), {}, ())
     assert len(explained(many)) == MOST + 1
@@ -111,10 +117,10 @@ def test_conversions_are_reported() -> None:
     run(main())
     lines = [line for change in changes for line in explained(change)]
     head = f"{MODERN.name} -> {OLDEST.name}"
-    assert f"{head} tools/list result: lost $.tools[0].title" in lines
+    assert f"{head} tools/list result: dropped $.tools[0].title" in lines
     results = [change for change in changes if (change.method, change.kind) == ("tools/call", "result")]
     assert [change.reasons for change in results] == [("audio", "CONV-4")]
-    assert f"{head} tools/call result: lost $.structuredContent (audio, CONV-4)" in lines
+    assert f"{head} tools/call result: dropped $.structuredContent (audio, CONV-4)" in lines
 
 
 @req("SEAM-10", at=E)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.convert.rules import (
-    OBJECT,
     ConversionContext,
     ErrorRule,
     Json,
@@ -34,7 +33,7 @@ from mcprev.convert.rules import (
     as_object,
     new_id,
 )
-from mcprev.convert.walk import Compiled, Convert, Step
+from mcprev.convert.walk import Compiled, Convert, Note, Step, sequence
 from mcprev.errors import ConversionError, RevisionError, UndecidedStep
 from mcprev.revisions import Revision, load, path, position, revision_named
 from mcprev.wire.meta_keys import VERSION
@@ -65,6 +64,8 @@ _TYPES: Final[Mapping[PayloadKind, str]] = {
 _ERROR_TYPES: Final = ("Error", "JSONRPCErrorError")
 """The names of the error object in the schemas."""
 _SESSION: Final = "initialize"
+VERSION_RULE: Final = "version"
+"""The id of the rule that replaces the version in messages that state one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +150,18 @@ def convert(
     return found(payload, context, validate=validate)
 
 
-def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revision) -> Converter:
-    """Return the converter of a payload, for repeated calls. Raises the errors of `convert`."""
+def converter(
+    method: str, kind: str, *, from_: str | Revision, to: str | Revision, note: Note | None = None
+) -> Converter:
+    """Return the converter of a payload, for repeated calls; `note` wraps its rules. Raises the errors of `convert`."""
     source = revision_named(from_) if isinstance(from_, str) else from_
-    return _converter(method, kind, source, revision_named(to) if isinstance(to, str) else to)
+    return _converter(method, kind, source, revision_named(to) if isinstance(to, str) else to, note)
 
 
 @cache
-def _converter(method: str, kind_name: str, source: Revision, target: Revision) -> Converter:
+def _converter(
+    method: str, kind_name: str, source: Revision, target: Revision, note: Note | None
+) -> Converter:
     try:
         kind = PayloadKind(kind_name)
     except ValueError:
@@ -166,12 +171,12 @@ def _converter(method: str, kind_name: str, source: Revision, target: Revision) 
         specs = [_spec(revision, method, target) for revision in rows]
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' has no response", path="$", revision=target.name)
-    steps = [step for here, there in pairwise(rows) if (step := _step(here, there, method, kind))]
+    steps = [step for here, there in pairwise(rows) if (step := _step(here, there, method, kind, note))]
     if source.version != target.version:
         if method == _SESSION and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}:
-            steps.append(_version_step(source.version, target.version))
+            steps.append(_version_step(source.version, target.version, note))
         elif kind is PayloadKind.PARAMS and not source.handshake and not target.handshake:
-            steps.append(_meta_version_step(source.version, target.version))
+            steps.append(_meta_version_step(source.version, target.version, note))
     return Converter(
         method,
         kind,
@@ -196,10 +201,12 @@ def _spec(revision: Revision, method: str, target: Revision) -> MethodSpec:
     return spec
 
 
-def _step(here: Revision, there: Revision, method: str, kind: PayloadKind) -> Compiled | None:
-    step = neighbours(here, there)
+def _step(
+    here: Revision, there: Revision, method: str, kind: PayloadKind, note: Note | None
+) -> Compiled | None:
+    step = neighbours(here, there, note)
     if kind is PayloadKind.ERROR:
-        return _error(step.rules.errors, method) if step.rules.errors else None
+        return _error(step, step.rules.errors, method) if step.rules.errors else None
     if kind in _TYPES:
         return step.compiled(_TYPES[kind])
     spec = here.methods[method]
@@ -226,16 +233,16 @@ def _only_stamped(steps: list[Compiled]) -> frozenset[str] | None:
     return None if last is None or before is None else before | last
 
 
-def _error(rule: ErrorRule, method: str) -> Compiled:
+def _error(step: Step, rule: ErrorRule, method: str) -> Compiled:
     def convert_error(value: Json, context: ConversionContext) -> Json:
-        return rule(value, method, context) if isinstance(value, OBJECT) else value
+        return rule(value, method, context)
 
-    return Compiled(convert_error, None)
+    return Compiled(sequence([step.named("error", convert_error)]), None)
 
 
 @cache
-def neighbours(here: Revision, there: Revision) -> Step:
-    """Return the step between two adjacent revisions; its rules are in the module of the newer one.
+def neighbours(here: Revision, there: Revision, note: Note | None = None) -> Step:
+    """Return the step between two adjacent revisions; its rules are in the module of the newer one. `note` wraps them.
 
     Raises `UndecidedStep` if that module is missing or leaves members undecided, and `RevisionError` if the table and
     the generated packages disagree about the order of revisions.
@@ -252,7 +259,8 @@ def neighbours(here: Revision, there: Revision) -> Step:
                 "write the row that is missing, or run `mcprev generate`"
             )
         deltas = {}  # no revision has deltas to a draft
-    return Step(deltas, decided_rules(younger, older, deltas, down=down))
+    name = f"{younger.name}/{'down' if down else 'up'}"
+    return Step(deltas, decided_rules(younger, older, deltas, down=down), name, note)
 
 
 def decided_rules(
@@ -291,24 +299,26 @@ def _line_of(file: str, member: str, direction: str) -> int:
     return next((n for n, line in enumerate(lines, 1) if n > first and f'"{member}"' in line), first + 1)
 
 
-def _version_step(old: str, new: str) -> Compiled:
+def _version_step(old: str, new: str, note: Note | None) -> Compiled:
     """Return the step that replaces the version in the messages of the handshake."""
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         given = as_object(value)
         return {**given, "protocolVersion": new} if given.get("protocolVersion") == old else value
 
-    return Compiled(convert_version, frozenset({"protocolVersion"}))
+    return Compiled(
+        note(VERSION_RULE, convert_version) if note else convert_version, frozenset({"protocolVersion"})
+    )
 
 
-def _meta_version_step(old: str, new: str) -> Compiled:
+def _meta_version_step(old: str, new: str, note: Note | None) -> Compiled:
     """Return the step that replaces the version in the `_meta` of stateless requests."""  # META-9
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         meta = as_object(as_object(value).get("_meta"))
         return {**value, "_meta": {**meta, VERSION: new}} if meta.get(VERSION) == old else value
 
-    return Compiled(convert_version, frozenset({"_meta"}))
+    return Compiled(note(VERSION_RULE, convert_version) if note else convert_version, frozenset({"_meta"}))
 
 
 # -- judging ---------------------------------------------------------------------------------------------
@@ -352,7 +362,7 @@ def _validator(revision: Revision, names: tuple[str | None, ...]) -> Callable[[J
 
 def failure(error: NotRepresentable, target: str) -> ConversionError:
     """Return the error for the caller of a conversion."""
-    return ConversionError(error.message, path=json_path(error.path), revision=target)
+    return ConversionError(error.message, path=json_path(error.path), revision=target, rule=error.rule)
 
 
 def json_path(path: tuple[str | int, ...]) -> str:

@@ -60,6 +60,8 @@ class NotRepresentable(Exception):
         super().__init__(message)
         self.message = message
         self.path: Path = path
+        self.rule: str = ""
+        """The id of the rule that refuses the value; empty if the validation does."""
 
     def inside(self, *steps: str | int) -> NotRepresentable:
         """Prepend steps to the path."""

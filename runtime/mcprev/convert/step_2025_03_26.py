@@ -37,6 +37,7 @@ def _audio_to_resource(block: JsonObject, context: ConversionContext) -> JsonObj
 
 
 def _sampled_audio(block: JsonObject, context: ConversionContext) -> JsonObject:
+    """Refuse audio in sampling, unless the author replaces it: the older revision has only text and images there."""
     found = replacement(block, Reason.AUDIO, context, _SAMPLING_CONTENT)
     if found is None:
         raise NotRepresentable(

@@ -23,6 +23,7 @@ _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 
 
 def _link_to_text(block: JsonObject, context: ConversionContext) -> JsonObject:
+    """Replace a resource link by a text with its title or name and its URI."""
     require_members(block, "uri", "name")
     found = replacement(block, Reason.RESOURCE_LINK, context, _CONTENT)
     if found is not None:
@@ -37,6 +38,7 @@ def _link_to_text(block: JsonObject, context: ConversionContext) -> JsonObject:
 
 
 def _without_structure(result: JsonObject, _: ConversionContext) -> JsonObject:
+    """Replace structured content by a text block with its JSON, unless a block has that text already."""
     # Null means absent at this revision.
     return structured_as_text(result) if result.get("structuredContent") is not None else result
 

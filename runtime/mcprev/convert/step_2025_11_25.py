@@ -34,6 +34,7 @@ _MODES: Final = {"sampling": ("context", "tools"), "elicitation": ("form", "url"
 
 
 def _sampling_request(params: JsonObject, _: ConversionContext) -> JsonObject:
+    """Refuse tools in sampling, and split messages with several blocks into messages with one block each."""
     if params.get("tools"):
         raise NotRepresentable(_NO_SAMPLING_TOOLS, "tools")
     if as_object(params.get("toolChoice")).get("mode") == "required":
@@ -57,6 +58,7 @@ def _split(message: Json, index: int) -> list[Json]:
 
 
 def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObject:
+    """Refuse a sampled message with tools or several blocks, and take the only block out of its list."""
     no_task(result, context)
     blocks = as_list(result.get("content"))
     if blocks is not None:
@@ -72,10 +74,12 @@ def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObje
 
 
 def _no_url(_params: JsonObject, _: ConversionContext) -> JsonObject:
+    """Refuse elicitation by URL, which the older revision does not have."""
     raise NotRepresentable("the peer has no elicitation by URL: put the URL in a result or an error", "mode")
 
 
 def _form(schema: JsonObject, context: ConversionContext) -> JsonObject:
+    """Convert the fields of a form: titled choices to `enumNames`, without defaults but for booleans; refuse several choices."""
     properties = as_object(schema.get("properties"))
     fields = {name: _field(name, item, context) for name, item in properties.items()}
     return schema if fields == properties else {**schema, "properties": fields}

@@ -69,6 +69,7 @@ def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
 
 
 def _tool_result_down(result: JsonObject, context: ConversionContext) -> JsonObject:
+    """Refuse a tool result that is not complete, and replace structured content that is not an object by its JSON as text."""
     if result.get("resultType", "complete") != "complete":
         result = _complete(result, context)
     return _objects_only(result, context) if "structuredContent" in result else result
@@ -91,6 +92,7 @@ def _tool_result_up(result: JsonObject, context: ConversionContext) -> JsonObjec
 
 
 def _block_up(block: JsonObject, _: ConversionContext) -> JsonObject:
+    """Remove null structured content of tool results in sampling: it means absent at the older revision."""
     return without(block, "structuredContent") if block.get("structuredContent", 0) is None else block
 
 
@@ -106,6 +108,7 @@ def _completion(result: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _tool(tool: JsonObject, _: ConversionContext) -> JsonObject:
+    """Remove an output schema of another type than object, which the older revision does not allow."""
     output = tool.get("outputSchema")
     unusable = isinstance(output, dict) and as_object(output).get("type") != "object"
     return without(tool, "outputSchema") if unusable else tool
@@ -138,6 +141,7 @@ def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
 
 
 def _elicitation_id(params: JsonObject, context: ConversionContext) -> JsonObject:
+    """Give an elicitation by URL the id that the older revision requires."""
     return params if "elicitationId" in params else {**params, "elicitationId": context.mint()}
 
 
@@ -153,6 +157,7 @@ def _roots(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _error_down(error: JsonObject, method: str, _: ConversionContext) -> JsonObject:
+    """Replace error codes that the older revision does not have by those that it has for the same errors."""
     code = error.get("code")
     if method == "resources/read" and code == INVALID_PARAMS and "uri" in as_object(error.get("data")):
         return {**error, "code": RESOURCE_NOT_FOUND}
@@ -162,6 +167,7 @@ def _error_down(error: JsonObject, method: str, _: ConversionContext) -> JsonObj
 
 
 def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
+    """Refuse an error that asks for a URL, and replace the old code of an unknown resource."""
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
         raise NotRepresentable(

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from mcprev_types import Child, TypeDelta
 
 Convert: TypeAlias = Callable[[Json, ConversionContext], Json]
+Named: TypeAlias = tuple[str, Convert]
+"""A rule with its id; without one, what contains rules."""
+Note: TypeAlias = Callable[[str, Convert], Convert]
+"""Returns a rule that does the same and takes notes; called with its id, empty for what converts the members of an object."""
 
 _ABSENT: Final = object()
 _LIST: Final = "[]"
@@ -49,6 +53,10 @@ class Step:
 
     deltas: Mapping[str, TypeDelta]
     rules: Rules
+    name: str = ""
+    """The beginning of the ids of its rules: its newer revision, a slash, and `down` or `up`."""
+    note: Note | None = None
+    """Wraps each rule to explain conversions; None: rules run as they are."""
     _compiled: dict[str, Compiled | None] = field(default_factory=dict[str, "Compiled | None"], repr=False)
 
     def compiled(self, type_name: str) -> Compiled | None:
@@ -56,6 +64,11 @@ class Step:
         if type_name not in self._compiled:
             self._compiled[type_name] = self._compile(type_name)
         return self._compiled[type_name]
+
+    def named(self, place: str, rule: Convert) -> Named:
+        """Return a rule with its id; `place` says what it does to which type or member."""
+        id_ = f"{self.name}/{place}"
+        return id_, rule if self.note is None else self.note(id_, rule)
 
     def _compile(self, name: str) -> Compiled | None:
         choose = self.rules.choose.get(name)
@@ -67,10 +80,12 @@ class Step:
         missing = [member for member in (delta.missing if delta else ()) if member in self.rules.missing]
         if before is None and not missing:
             return mechanical
-        middle, touches = (mechanical.convert, mechanical.touches) if mechanical else (None, frozenset[str]())
-        after = [self.rules.missing[member] for member in missing]
+        touches = mechanical.touches if mechanical else frozenset[str]()
+        rules = [self.named(f"change/{name}", before)] if before else []
+        rules += [("", mechanical.convert)] if mechanical else []
+        rules += [self.named(f"missing/{name}.{member}", self.rules.missing[member]) for member in missing]
         return Compiled(
-            _sequence([rule for rule in (before, middle, *after) if rule is not None]),
+            sequence(rules),
             None,
             touches | {"_meta"} if before is None and missing == ["_meta"] and touches is not None else None,
         )
@@ -88,7 +103,20 @@ class Step:
         touches = drop | {member for member, _ in children} | frozenset(("_meta",) if strip else ())
         if not touches and not fill:
             return None
-        return Compiled(_object(drop, fill, children, strip), None if fill else touches)
+        convert = _object(drop, fill, children, strip)
+        if self.note is not None:
+            none = frozenset[str]()
+            rules = [
+                self.named(f"drop/{name}.{member}", _object(frozenset({member}), {}, (), none))
+                for member in drop
+            ]
+            rules += [
+                self.named(f"fill/{name}.{member}", _object(none, {member: fill[member]}, (), none))
+                for member in fill
+            ]
+            rules += [self.named("strip/_meta", _object(none, {}, (), strip))] if strip else []
+            convert = sequence([*rules, ("", self.note("", _object(none, {}, children, none)))])
+        return Compiled(convert, None if fill else touches)
 
     def _children(
         self, places: tuple[Child, ...], lost: tuple[Child, ...]
@@ -111,11 +139,12 @@ class Step:
         plain = {value: found for value, name in types.items() if (found := self.compiled(name))}
         table = dict(plain)
         for value, name in types.items():
-            substitute = self.rules.substitutes.get(name)
+            substitute, does = self.rules.substitutes.get(name), "substitute"
             if substitute is None and value in lost:
-                substitute = _replace_or_refuse(tag, lost)
+                substitute, does = _replace_or_refuse(tag, lost), "refuse"
             if substitute is not None:
-                table[value] = Compiled(_substitute(substitute, tag, plain), None)
+                run = sequence([self.named(f"{does}/{name}", substitute)])
+                table[value] = Compiled(_substitute(run, tag, plain), None)
         return {"": Compiled(_by_member(table), None)} if table and not tag and "" not in table else table
 
 
@@ -130,12 +159,18 @@ def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled
     return _each(container, "", {"": Compiled(inner, None)})
 
 
-def _sequence(rules: list[Rule]) -> Convert:
+def sequence(rules: list[Named]) -> Convert:
+    """Return the function that applies rules one after the other; a refusal gets the id of its rule."""
+
     def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, OBJECT):
             return value
-        for rule in rules:
-            value = rule(value, context)
+        for name, rule in rules:
+            try:
+                value = rule(value, context)
+            except NotRepresentable as error:
+                error.rule = error.rule or name
+                raise
         return value
 
     return convert
