@@ -104,6 +104,11 @@ if TYPE_CHECKING:
         Sampled as Sampled,
     )
     from mcprev.looking.catalog import RuleInfo as RuleInfo, catalog as catalog
+    from mcprev.looking.counterparts import (
+        Counterpart as Counterpart,
+        counterpart as counterpart,
+        http_headers as http_headers,
+    )
     from mcprev.looking.explaining import (
         ConversionChange as ConversionChange,
         Explanation as Explanation,
@@ -169,6 +174,7 @@ _HOMES: Final = {
     "extras.rate_limit": ("RateLimit",),
     "extras.telemetry": ("Telemetry",),
     "looking.catalog": ("RuleInfo", "catalog"),
+    "looking.counterparts": ("Counterpart", "counterpart", "http_headers"),
     "looking.explaining": ("ConversionChange", "Explanation", "explain"),
     "looking.judging": ("Violation", "judge", "judge_headers"),
     "looking.schemas": ("schema_of",),
