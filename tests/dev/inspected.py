@@ -37,13 +37,13 @@ class Page:
 
     async def get(self, path: str) -> Any:
         async with self.session.get(f"{self.url}/api/{path}", headers=self.headers) as response:
-            return {"status": response.status, **await response.json()}
+            return {**await response.json(), "status": response.status}
 
     async def post(self, path: str, **members: Any) -> Any:
         async with self.session.post(
             f"{self.url}/api/{path}", headers=self.headers, json=members
         ) as response:
-            return {"status": response.status, **await response.json()}
+            return {**await response.json(), "status": response.status}
 
     async def call(
         self, method: str, params: Mapping[str, Any] | None = None, **members: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def shop() -> mcprev.App:
     go_on = asyncio.Event()
 
     @app.tool
-    async def add(ctx: mcprev.Context) -> str:
+    async def add() -> str:
         """Adds a tool and changes a resource."""
 
         @app.tool
@@ -33,7 +34,7 @@ def shop() -> mcprev.App:
             return "extra"
 
         stock["n"] += 1
-        await ctx.resource_updated("shop://stock")
+        app.server.changed("resource", "shop://stock")
         return "added"
 
     @app.tool
@@ -49,7 +50,7 @@ def shop() -> mcprev.App:
         return "built"
 
     @app.tool
-    def finish() -> str:
+    async def finish() -> str:
         go_on.set()
         return "finished"
 
@@ -72,6 +73,10 @@ def shop() -> mcprev.App:
     return app
 
 
+def _has(kind: str, text: str, told: dict[str, Any]) -> bool:
+    return told["kind"] == kind and told["state"] == "ready" and text in json.dumps(told["items"])
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_lists_are_read_when_they_are_wanted_and_again_when_they_change(revision: str) -> None:
     async def scenario() -> None:
@@ -82,10 +87,7 @@ def test_lists_are_read_when_they_are_wanted_and_again_when_they_change(revision
                 ("prompts", "greet"),
             ):  # fmt: skip
                 await page.post("list", kind=kind)
-                found = await page.until(
-                    "lists", lambda one, kind=kind: one["kind"] == kind and one["state"] == "ready"
-                )
-                assert name in json.dumps(found["items"])
+                await page.until("lists", partial(_has, kind, name))
             await page.call("tools/call", {"name": "add", "arguments": {}})
             await page.until("lists", lambda one: "extra" in json.dumps(one["items"]))
             problems = await page.post("check", tool="add", arguments={"x": 1})
@@ -222,7 +224,7 @@ def test_a_server_that_dies_is_told_of_and_started_again_by_the_next_call() -> N
     async def scenario() -> None:
         async with opened(command(sys.executable, "-c", DIES)) as page:
             died = await page.call("tools/call", {"name": "x"})
-            assert (died["state"], "exit code 3" in died["error"]["message"]) == ("failed", True)
+            assert (died["state"], "exited with 3" in died["error"]["message"]) == ("failed", True)
             told = await page.until("target", lambda one: one["state"] == "stopped")
             assert "about to die" in told["error"]["traceback"]
             assert "about to die" in (await page.until("stderr", lambda _: True))["text"]

@@ -16,8 +16,9 @@ from mcprev.dev.channels import Channels
 from mcprev.dev.events import IN, OUT, Event, EventLog
 from mcprev.dev.questions import CURRENT
 from mcprev.errors import Json, McpError, RpcError
+from mcprev.protocol.tasks import GET, RESULT
 from mcprev.revisions import LATEST
-from mcprev.wire.jsonrpc import Message
+from mcprev.wire.jsonrpc import Message, Response
 from mcprev_types import Direction, Kind
 
 if TYPE_CHECKING:
@@ -101,10 +102,17 @@ class Calls:
         if call.response is not None:
             body = self._log.body(call.response)
             if body is not None and len(body) <= most:
-                found["result"] = member_text(body.decode(errors="replace"), "result")
+                found["result"] = self._result(call.response, body.decode(errors="replace"))
             else:
                 found["result_left_out"] = 0 if body is None else len(body)
         return found
+
+    def _result(self, number: int, text: str) -> str | None:
+        """Return the result in a response, which in that of `tasks/get` is a member of the task."""
+        event = self._log.get(number)
+        found = member_text(text, "result")
+        is_task = event is not None and event.method == GET and found is not None
+        return member_text(found, "result") if is_task and found is not None else found
 
     def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
         """Take over the calls of a saved session. Raises `KeyError` and `TypeError` for what is none."""
@@ -217,7 +225,6 @@ class Calls:
 
     def _observe(self, event: Event, message: Message | None) -> None:
         """Note the events of a call, and its result."""
-        del message
         call = None if event.call is None else self._calls.get(event.call)
         if call is None:
             return
@@ -225,8 +232,11 @@ class Calls:
         call.last = event.n
         if event.dir == OUT and event.shape == "request" and event.method == call.method:
             call.response = None  # the call is sent once more, with what was asked for
-        if event.dir == IN and event.shape == "result" and event.method in (call.method, "tasks/result"):
-            call.response = event.n
+        if event.dir == IN and isinstance(message, Response):
+            result: object = message.result
+            in_task = event.method == GET and isinstance(result, dict) and "result" in result
+            if in_task or event.method in (call.method, RESULT):
+                call.response = event.n
 
 
 def member_text(text: str, name: str) -> str | None:
