@@ -13,6 +13,7 @@ from api.wire import HandServer, Message, Reply
 from bridge.hands import Servers, Upstream, Work, question, text
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.options import BridgedServer
+from mcprev.client.targets import Target
 from mcprev.revisions import DEFAULT, Revision
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
@@ -99,12 +100,17 @@ def ends(
     return {name: made(name) for name in names}
 
 
+def target_of(server: Group) -> Target:
+    """A server by hand as a target."""
+    return mcprev.memory(cast("Any", server))
+
+
 def joined(
     servers: Ends, there: Revision, options: Mapping[str, Mapping[str, Any]] | None = None, **rest: Any
 ) -> Bridge:
     """A bridge to servers by hand."""
     targets = {
-        name: BridgedServer(target=mcprev.memory(cast("Any", server)), **(options or {}).get(name, {}))
+        name: BridgedServer(target=target_of(server), **(options or {}).get(name, {}))
         for name, server in servers.items()
     }
     return Bridge(targets, server_revisions=[there.name], **rest)

@@ -40,6 +40,8 @@ MAX_CURSOR: Final = 16_384
 """The maximum length of a server's cursor, in characters."""
 MAX_CURSORS: Final = 131_072
 """The maximum length of the cursors of all servers on one page."""
+_AGAIN: Final = 3
+"""How often a first page is made anew, if the servers are configured anew meanwhile."""
 LISTS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list", RESOURCES: "resources/list"}
 """The lists that decide about names."""
 
@@ -55,21 +57,30 @@ class Lists:
 
     async def serve(self, exchange: Exchange, entries: Entries) -> None:
         """Answer a request for a page."""
-        client, incoming = self._client, exchange.incoming
-        method, cursor = incoming.method, (incoming.params or {}).get("cursor")
-        if cursor is None and client.names.needed and method in LISTS.values():
-            found, pages = await self._read(exchange, entries.kind), {}
-        else:
-            members = list(client.hub.members.values())
-            cursors: JsonObject = {}
-            if cursor is not None:
-                cursors = client.hub.seals.cursors(method, cursor, principal_of(incoming))
-                members = [each for each in members if each.name in cursors]
-            found = await self._pages(exchange, method, entries.kind, members, cursors)
-            pages = {
-                name: page["nextCursor"] for name, page in found.items() if page.get("nextCursor") is not None
-            }
+        client, cursor = self._client, (exchange.incoming.params or {}).get("cursor")
+        found, pages = dict[str, JsonObject](), dict[str, Json]()
+        for _ in range(_AGAIN):
+            before = list(client.hub.members.values())
+            found, pages = await self._found(exchange, entries, cursor)
+            if cursor is not None or before == list(client.hub.members.values()):
+                break  # else the servers were configured anew while they were asked
         exchange.answer(self._joined(exchange, entries, found, pages))
+
+    async def _found(
+        self, exchange: Exchange, entries: Entries, cursor: Json
+    ) -> tuple[dict[str, JsonObject], dict[str, Json]]:
+        """Return a page of each server, and the cursors of those that have more."""
+        client, method = self._client, exchange.incoming.method
+        if cursor is None and client.names.needed and method in LISTS.values():
+            return await self._read(exchange, entries.kind), {}
+        members, cursors = list(client.hub.members.values()), JsonObject()
+        if cursor is not None:
+            cursors = client.hub.seals.cursors(method, cursor, principal_of(exchange.incoming))
+            members = [each for each in members if each.name in cursors]
+        found = await self._pages(exchange, method, entries.kind, members, cursors)
+        return found, {
+            name: page["nextCursor"] for name, page in found.items() if page.get("nextCursor") is not None
+        }
 
     def _joined(
         self, exchange: Exchange, entries: Entries, found: dict[str, JsonObject], pages: dict[str, Json]
