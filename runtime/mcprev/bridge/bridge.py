@@ -12,6 +12,8 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from typing_extensions import Unpack, override
+
 from mcprev.bridge.introduction import (
     DISCOVER,
     INITIALIZE,
@@ -38,9 +40,11 @@ from mcprev.server.server import Server
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
     from mcprev.bridge.several.hub import Hub
+    from mcprev.bridge.several.logins import Logins
     from mcprev.bridge.several.member import ServerSpec
     from mcprev.bridge.several.names import Prefixes
     from mcprev.bridge.several.servers import ConfigFile, Servers
+    from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.memory import PipeServer
 
@@ -64,6 +68,7 @@ class Bridge(Server):
         record: str | os.PathLike[str] | None = None,
         bounds: Bounds | None = None,
         prefixes: Prefixes = "always",
+        logins: Logins | None = None,
         states: RequestStateSealer | None = None,
         auth: Bearer | None = None,
         http: HttpOptions | None = None,
@@ -86,6 +91,8 @@ class Bridge(Server):
         - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.upstreams.Bounds`.
         - `prefixes` says which names of several servers get a prefix: `always` all of them, `needed` those that several
           servers list.
+        - `logins` lets users log in at those of several servers that have a `login`; it needs `auth`, or another way in
+          which `http` tells principals apart.
         - `states`, `auth` and `http` are those of `mcprev.Server`.
 
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
@@ -115,6 +122,12 @@ class Bridge(Server):
         if prefixes not in ("always", "needed"):
             raise ValueError(f"`prefixes` is 'always' or 'needed', not {prefixes!r}")
         self._prefixes: Prefixes = prefixes
+        self._logins = logins
+        if logins is not None:
+            if not self.http.keys() & {"auth", "principal"}:
+                raise ValueError("`logins` need `auth`: without it, nobody knows whose login it is")
+            self.routes = lambda: logins.routes
+        self._over_http = False
         self._file: ConfigFile | None = None
         self._specs: dict[str, ServerSpec] | None = None
         self._target: Target | None = None
@@ -167,6 +180,8 @@ class Bridge(Server):
             hub.configure(self._specs)
             if self._file is not None:
                 hub.start(self._file.watch(self._configure))
+            if self._logins is not None:
+                hub.use(self._logins)
             self._hub = hub
             return hub
         assert self._target is not None
@@ -180,10 +195,31 @@ class Bridge(Server):
         from mcprev.bridge.several.servers import ConfigFile, specs_of
 
         self._file = given if isinstance(given, ConfigFile) else None
-        self._specs = given.read() if isinstance(given, ConfigFile) else specs_of(given)
+        self._specs = (
+            given.read(self._logins) if isinstance(given, ConfigFile) else specs_of(given, self._logins)
+        )
         Namings(spec.naming for spec in self._specs.values())
 
+    @override
+    def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
+        """Return an ASGI app; see `mcprev.Server.asgi`.
+
+        Raises `ValueError` if users log in at one of the servers, and nothing tells them apart.
+        """
+        found = super().asgi(**options)
+        self._over_http = True
+        self._check_logins(self._specs or {})
+        return found
+
+    def _check_logins(self, specs: dict[str, ServerSpec]) -> None:
+        names = [f"'{name}'" for name, spec in specs.items() if spec.logs_in]
+        if names and self._over_http and self._logins is None:
+            raise ValueError(
+                f"users log in at {', '.join(names)}, which over HTTP needs `auth` and `logins`: a login belongs to one user"
+            )
+
     def _configure(self, specs: dict[str, ServerSpec]) -> None:
+        self._check_logins(specs)
         if self._hub is not None:
             self._hub.configure(specs)
         self._specs = specs
@@ -198,7 +234,7 @@ class Bridge(Server):
 
         if self._specs is None:
             raise TypeError("this bridge has one server: pass a mapping of servers to `Bridge`")
-        self._configure(specs_of(servers))
+        self._configure(specs_of(servers, self._logins))
 
     def finish(self) -> None:
         """Take note that the bridge does not run any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -13,14 +13,29 @@ from mcprev.bridge.pair import Pair
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object, without
 from mcprev.core.capabilities import ServerCapabilities
+from mcprev.core.interfaces import principal_of
 from mcprev.errors import Json
-from mcprev.protocol.connection_state import RequestKind
+from mcprev.protocol.connection_state import IncomingRequest, RequestKind
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
 
 INITIALIZE: Final = "initialize"
 DISCOVER: Final = "server/discover"
 _ERA_KEYS: Final = (VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO)
+
+
+Sender: TypeAlias = "tuple[str, str | None]"
+"""A principal, and the client that it uses, if its token names one."""
+
+
+def sender_of(incoming: IncomingRequest) -> Sender | None:
+    """Return who sends a request, as the transport has authenticated it."""
+    principal = principal_of(incoming)
+    if principal is None:
+        return None
+    access = getattr(incoming.origin, "access", None)
+    client = getattr(access, "client_id", None)
+    return principal, client if isinstance(client, str) else None
 
 
 class _Every(frozenset[str]):
@@ -57,8 +72,8 @@ class ClientIntroduction:
     info: JsonObject | None
     params: JsonObject | None = None
     """The params of its `initialize`, at a revision with a handshake."""
-    principal: str | None = None
-    """Who it is, as the transport has authenticated it; never told to a server."""
+    sender: Sender | None = None
+    """The principal and its client, as the transport has authenticated them; never told to a server."""
 
     @property
     def digest(self) -> str:

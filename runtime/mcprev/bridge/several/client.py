@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from mcprev.bridge.pair import Rule
 from mcprev.bridge.relay import Exchange
+from mcprev.bridge.several.asking import LOG_IN, asks_to_log_in, without_login
 from mcprev.bridge.several.introductions import info_of
 from mcprev.bridge.several.lists import Lists
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Names, Naming
-from mcprev.bridge.several.options import RESOURCES
-from mcprev.bridge.several.parts import Outcome, Part, PartExchange
+from mcprev.bridge.several.options import RESOURCES, TOOLS
+from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
 from mcprev.bridge.several.places import Mark, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
 from mcprev.convert.rules import JsonObject, as_object, without
@@ -82,6 +84,11 @@ class SeveralClient:
             )
             member = self.hub.retired.get(generation, member)
             params = {**params, STATE: state} if state is not None else without(params, STATE)
+        if member.spec.logs_in:
+            if subject.kind == TOOLS and params.get(subject.member) == LOG_IN:
+                await self._log_in(member, exchange)
+                return
+            params = without_login(params)
         await self.serve_part(member, exchange, params)
 
     async def _routed(self, exchange: Exchange, subject: Subject) -> tuple[Naming, JsonObject]:
@@ -127,6 +134,9 @@ class SeveralClient:
         naming, own = found
         if kind == RESOURCES:
             return found if naming.offer.allows(kind, own) else None
+        member = self.hub.members.get(naming.server)
+        if own == LOG_IN and member is not None and member.spec.logs_in:
+            return naming, LOG_IN
         meant = naming.offer.meant(kind, own)
         return None if meant is None else (naming, meant)
 
@@ -158,7 +168,12 @@ class SeveralClient:
         principal = principal_of(incoming)
         translation = self.translation(naming, principal)
 
-        def answered(result: dict[str, Json] | None, error: dict[str, Json] | None) -> None:
+        def answered(
+            result: dict[str, Json] | None, error: dict[str, Json] | None, refusal: BaseException | None
+        ) -> None:
+            if isinstance(refusal, LoginRequired):
+                self._ask_to_log_in(exchange, refusal)
+                return
             if result is None:
                 if error is not None:
                     exchange.refuse(self._located(translation.error(error), exchange, params))
@@ -179,6 +194,28 @@ class SeveralClient:
 
         await self.part(member, exchange, answered, params, method, send)
 
+    def _ask_to_log_in(self, exchange: Exchange, required: LoginRequired) -> None:
+        result, error = asks_to_log_in(exchange.incoming, required)
+        if result is not None:
+            exchange.answer({**result, "_meta": {SERVER_INFO: info_of(self.hub.own)}})
+        elif error is not None:
+            exchange.refuse(error)
+
+    async def _log_in(self, member: Member, exchange: Exchange) -> None:
+        """Answer a call of the tool that leads to the login."""
+        outcome = await self.ask(member, exchange, "tools/list", None)
+        if isinstance(outcome.refusal, LoginRequired):
+            self._ask_to_log_in(exchange, outcome.refusal)
+            return
+        if outcome.error is not None:
+            exchange.refuse(outcome.error)
+            return
+        text = f"You are logged in at '{member.name}'; list the tools again."
+        result: JsonObject = {"content": [{"type": "text", "text": text}]}
+        if not self.revision.handshake:
+            result |= {"resultType": "complete", "_meta": {SERVER_INFO: info_of(self.hub.own)}}
+        exchange.answer(result)
+
     def _located(self, error: JsonObject, exchange: Exchange, params: JsonObject | None) -> JsonObject:
         """Return an error whose data names a resource as the client does, if it is the one of the request."""
         data, given = as_object(error.get("data")), exchange.incoming.params or {}
@@ -190,7 +227,7 @@ class SeveralClient:
         self,
         member: Member,
         exchange: Exchange,
-        answered: Callable[[dict[str, Json] | None, dict[str, Json] | None], None],
+        answered: Answered,
         params: JsonObject | None,
         method: str | None = None,
         send: Callable[[str, dict[str, Json] | None], None] = lambda _method, _params: None,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from mcprev.bridge.introduction import DISCOVER, INITIALIZE, ClientIntroduction, versions_of
+from mcprev.bridge.introduction import (
+    DISCOVER,
+    INITIALIZE,
+    ClientIntroduction,
+    sender_of,
+    versions_of,
+)
 from mcprev.bridge.relay import Exchange, Outlet, wire_error
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.upstreams import Busy
 from mcprev.core.connection import Connection
-from mcprev.core.interfaces import principal_of
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 
@@ -46,7 +51,7 @@ class SeveralClients:
                 name = self._name()
                 outlet = Outlet(hub, connection, incoming.engine, name)
                 exchange = Exchange(hub, incoming, connection, name, outlet)
-                view = hub.view(principal_of(incoming), incoming.revision)
+                view = hub.view(sender_of(incoming), incoming.revision)
                 if incoming.method == DISCOVER:
                     await view.discover(exchange, versions_of(hub.revisions))
                 else:
@@ -68,7 +73,7 @@ class SeveralClients:
                 incoming.capabilities,
                 cast("dict[str, Any]", info) if isinstance(info, dict) else None,
                 params,
-                principal_of(incoming),
+                sender_of(incoming),
             )
             name = self._name()
             outlet = Outlet(hub, connection, incoming.engine, name)

@@ -7,10 +7,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import override
 
+from mcprev.bridge.introduction import Sender
 from mcprev.bridge.relay import BridgeState
 from mcprev.bridge.several.health import AGAIN, Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
@@ -23,8 +24,11 @@ from mcprev.bridge.upstreams import NewProtocol
 from mcprev.errors import McpError, one_line
 from mcprev.revisions import Revision
 
+if TYPE_CHECKING:
+    from mcprev.bridge.several.logins import Logins
+
 VIEWS: Final = 256
-"""The principals of stateless clients whose lists are remembered."""
+"""The senders among stateless clients whose lists are remembered."""
 
 
 class LiveClient(Protocol):
@@ -56,9 +60,10 @@ class Hub(BridgeState):
     """Servers that are not used for new requests any more, by generation."""
     namings: Namings = field(default_factory=lambda: Namings(()))
     _clients: dict[LiveClient, None] = field(default_factory=dict[LiveClient, None])
-    _views: OrderedDict[tuple[str | None, str], StatelessView] = field(
-        default_factory=OrderedDict[tuple["str | None", str], StatelessView]
+    _views: OrderedDict[tuple[Sender | None, str], StatelessView] = field(
+        default_factory=OrderedDict[tuple["Sender | None", str], StatelessView]
     )
+    _logins: Logins | None = None
     _recovering: dict[Member, asyncio.Task[None]] = field(default_factory=dict[Member, "asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
@@ -125,9 +130,21 @@ class Hub(BridgeState):
     async def aclose(self) -> None:
         """Close every connection to every server."""
         await super().aclose()
+        if self._logins is not None:
+            await self._logins.aclose()
         await asyncio.gather(
             *(member.relay.aclose() for member in (*self.members.values(), *self.retired.values()))
         )
+
+    def use(self, logins: Logins) -> None:
+        """Tell clients when one of their users has logged in at a server."""
+
+        def done(server: str) -> None:
+            member = self.members.get(server)
+            if member is not None:
+                self.tell_changed(member)
+
+        logins.done, self._logins = done, logins
 
     # -- clients -------------------------------------------------------------------------------------------------
 
@@ -142,9 +159,9 @@ class Hub(BridgeState):
         """Tell a client nothing any more."""
         self._clients.pop(client, None)
 
-    def view(self, principal: str | None, revision: Revision) -> StatelessView:
-        """Return what the stateless clients of a principal see."""
-        key = principal, revision.name
+    def view(self, sender: Sender | None, revision: Revision) -> StatelessView:
+        """Return what the stateless clients of a sender see."""
+        key = sender, revision.name
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = StatelessView(self, revision)

@@ -10,7 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mcprev.bridge.relay import Exchange
+from mcprev.bridge.several.asking import LOG_IN, login_tool
 from mcprev.bridge.several.introductions import info_of
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Outcome
 from mcprev.bridge.several.places import Entries, Mark
@@ -52,6 +54,8 @@ class Lists:
     def __init__(self, client: SeveralClient) -> None:
         self._client = client
         self._locks: dict[str, asyncio.Lock] = {}
+        self._needs_login: dict[str, LoginRequired] = {}
+        """The servers at which the user has to log in, as their last lists have shown."""
         self._late: set[tuple[str, str]] = set()
         """The servers, by generation, whose pages of a method are still awaited."""
 
@@ -103,6 +107,11 @@ class Lists:
                     continue
                 seen.add(key)
                 items.append(item)
+        if entries.kind == TOOLS and (exchange.incoming.params or {}).get("cursor") is None:
+            needs = [
+                each for each in hub.members.values() if each.spec.logs_in and each.name in self._needs_login
+            ]
+            items += [login_tool(each.naming.name(LOG_IN), each.name) for each in needs]
         result: JsonObject = {entries.member: items}
         following = _cursors(pages)
         if following:
@@ -147,6 +156,9 @@ class Lists:
                 self._await_late(member, method, asked)
                 continue
             outcome = asked.result()
+            self._needs_login.pop(member.name, None)
+            if isinstance(outcome.refusal, LoginRequired):
+                self._needs_login[member.name] = outcome.refusal
             if outcome.result is not None:
                 found[member.name] = outcome.result
             elif outcome.error is not None:

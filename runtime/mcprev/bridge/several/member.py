@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_urlsafe
@@ -12,8 +12,8 @@ from typing import Final
 
 from typing_extensions import override
 
-from mcprev.bridge.introduction import ClientIntroduction
-from mcprev.bridge.relay import BridgeState, Relay
+from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
+from mcprev.bridge.relay import BridgeState, Exchange, Relay
 from mcprev.bridge.several.health import Health, ServerDown
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.stateless import StatelessClients
@@ -24,8 +24,8 @@ from mcprev.errors import Json, one_line
 from mcprev.revisions import Revision
 from mcprev_types import Direction
 
-PRINCIPALS: Final = 1_000
-"""The principals whose targets one server keeps."""
+SENDERS: Final = 1_000
+"""The senders whose targets one server keeps."""
 _LOOK: Final = 0.05
 """Seconds between two looks whether a call that waits for its user is over, at a server that is to be closed."""
 
@@ -35,11 +35,13 @@ class ServerSpec:
     """One server as it is configured."""
 
     naming: Naming
-    target: Callable[[str | None], Target] = field(compare=False)
-    """Returns the server as a principal reaches it."""
+    target: Callable[[Sender | None], Target] = field(compare=False)
+    """Returns the server as a sender reaches it."""
     per_principal: bool
     source: object
     """What it was made from, without its names: equal sources are one server."""
+    logs_in: bool = False
+    """Whether users log in at it themselves."""
 
 
 class MemberRelay(Relay):
@@ -50,6 +52,18 @@ class MemberRelay(Relay):
         """Record questions and their answers; all else is recorded as the client sees it."""
         if ("method" in message) is (direction is Direction.SERVER_TO_CLIENT):
             super().recorded(session, direction, message)
+
+
+class MemberClients(StatelessClients):
+    """The stateless clients of one of the servers."""
+
+    @override
+    def owner_of(self, exchange: Exchange) -> Hashable:
+        """Return whom an upstream is for: with logins, each client of a principal has its own."""
+        sender = sender_of(exchange.incoming)
+        if sender is None or not self.relay.per_principal:
+            return super().owner_of(exchange)
+        return "principal", *sender
 
 
 class MemberUpstreams(Upstreams):
@@ -68,18 +82,19 @@ class MemberUpstreams(Upstreams):
         self._health = health
         self.lost: Callable[[Upstream], None] | None = None
         """Called with a connection that was lost."""
-        self._targets: OrderedDict[str, Target] = OrderedDict()
+        self._targets: OrderedDict[Sender, Target] = OrderedDict()
 
     @override
     def _target_for(self, client: ClientIntroduction) -> Target:
-        if not self._spec.per_principal or client.principal is None:
+        sender = client.sender
+        if not self._spec.per_principal or sender is None:
             return self._target
-        found = self._targets.get(client.principal)
+        found = self._targets.get(sender)
         if found is None:
-            found = self._targets[client.principal] = self._spec.target(client.principal)
-            if len(self._targets) > PRINCIPALS:
+            found = self._targets[sender] = self._spec.target(sender)
+            if len(self._targets) > SENDERS:
                 self._targets.popitem(last=False)
-        self._targets.move_to_end(client.principal)
+        self._targets.move_to_end(sender)
         return found
 
     @override
@@ -121,7 +136,7 @@ class Member:
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.stateless: StatelessClients = StatelessClients(self.relay)
+        self.stateless: StatelessClients = MemberClients(self.relay)
         """Serves the stateless clients."""
         self._idle.set()
 

@@ -13,6 +13,7 @@ from mcprev.errors import Json
 
 if TYPE_CHECKING:
     from mcprev.client.targets import HasServer, Target
+    from mcprev.oauth.store import TokenStore
     from mcprev.transports.memory import PipeServer
 
 TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"
@@ -83,6 +84,24 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UserLogin:
+    """How the bridge is known to the authorization server of a server at which its users log in themselves.
+
+    The members are those of `mcprev.OAuth`.
+    """
+
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    issuer: str | None = None
+    resource: str | None = None
+    scopes: tuple[str, ...] | None = None
+    client_name: str = "mcprev bridge"
+    store: TokenStore | None = field(default=None, repr=False)
+    """Where the tokens of the user of a pipe are stored. Those of other users are in the store of the `logins`."""
+    private: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class BridgedServer:
     """One of several servers of a `mcprev.Bridge`, with options for it."""
 
@@ -94,6 +113,8 @@ class BridgedServer:
     """Which of its entries are offered, and how."""
     per_principal: bool = False
     """Whether principals have connections of their own also to a server that keeps nothing of its clients."""
+    login: UserLogin | None = None
+    """Lets users log in at the server themselves; `target` is its URL then. None: all users have the rights of the bridge."""
 
 
 def options_of(entry: Json) -> dict[str, Json]:

@@ -15,8 +15,10 @@ from mcprev.errors import Json
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.wire.jsonrpc import Request
 
-Answered: TypeAlias = Callable[["dict[str, Json] | None", "dict[str, Json] | None"], None]
-"""Takes the result or the error of a part."""
+Answered: TypeAlias = Callable[
+    ["dict[str, Json] | None", "dict[str, Json] | None", "BaseException | None"], None
+]
+"""Takes the result or the error of a part, and that of the bridge itself, if it was that."""
 Send: TypeAlias = Callable[[str, "dict[str, Json] | None"], None]
 
 
@@ -36,6 +38,8 @@ class Part(IncomingRequest):
         """The request of the client."""
         self.client_info: dict[str, Json] | None = original.client_info
         self.level: str | None = original.level
+        self.refusal: BaseException | None = None
+        """The error of the bridge itself with which it was answered, if it was."""
         self._answered = answered
 
     @override
@@ -43,7 +47,7 @@ class Part(IncomingRequest):
         """Hand over the result or the error, once."""
         if self.open:
             self.open = False
-            self._answered(result, error)
+            self._answered(result, error, self.refusal)
 
 
 class PartExchange(Exchange):
@@ -51,6 +55,7 @@ class PartExchange(Exchange):
 
     def __init__(self, relay: Relay, part: Part, connection: Connection, session: str, send: Send) -> None:
         self.relay = relay
+        self._part = part
         self.incoming: IncomingRequest = part
         self.connection = connection
         self.session = session
@@ -79,6 +84,7 @@ class PartExchange(Exchange):
     @override
     def fail(self, error: BaseException, pair: Pair | None) -> None:
         """Answer the part with an error of the client's revision."""
+        self._part.refusal = error
         self.incoming.fail(wire_error(error, self.incoming.method, pair, server=self.server))
 
 
@@ -88,7 +94,11 @@ class Outcome:
 
     result: dict[str, Json] | None = None
     error: dict[str, Json] | None = None
+    refusal: BaseException | None = None
+    """The error of the bridge itself, if it was that."""
 
-    def take(self, result: dict[str, Json] | None, error: dict[str, Json] | None) -> None:
+    def take(
+        self, result: dict[str, Json] | None, error: dict[str, Json] | None, refusal: BaseException | None
+    ) -> None:
         """Take the answer."""
-        self.result, self.error = result, error
+        self.result, self.error, self.refusal = result, error, refusal

@@ -8,18 +8,20 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.bridge.several.member import ServerSpec
 from mcprev.bridge.several.names import Naming
-from mcprev.bridge.several.options import KEY, BridgedServer, Offer, offer_of, options_of
+from mcprev.bridge.several.options import KEY, BridgedServer, UserLogin, offer_of, options_of
 from mcprev.bridge.upstream import logger
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
 from mcprev.extras.host_config import entries_of, naming, target_of_entry
 
 if TYPE_CHECKING:
+    from mcprev.bridge.several.logins import Logins
     from mcprev.transports.memory import PipeServer
 
 Servers: TypeAlias = "Mapping[str, BridgedServer | Target | PipeServer | HasServer | str]"
@@ -29,54 +31,70 @@ POLL: Final = 2.0
 _OF_NAMES: Final = ("prefix", "allow", "deny", "rename", "describe")
 
 
-def specs_of(servers: Servers) -> dict[str, ServerSpec]:
+def specs_of(servers: Servers, logins: Logins | None = None) -> dict[str, ServerSpec]:
     """Return how servers are configured. Raises `ValueError`, and `TypeError` for a target of another type."""
     if not servers:
         raise ValueError("a bridge needs at least one server")
-    return {name: _spec(name, server) for name, server in servers.items()}
+    return {name: _spec(name, server, logins) for name, server in servers.items()}
 
 
-def _spec(name: str, server: BridgedServer | Target | PipeServer | HasServer | str) -> ServerSpec:
+def _spec(
+    name: str, server: BridgedServer | Target | PipeServer | HasServer | str, logins: Logins | None
+) -> ServerSpec:
     given = server if isinstance(server, BridgedServer) else BridgedServer(target=server)
-    naming_ = Naming.of(name, given.prefix, given.offer)
-    target = target_of(given.target)
-    return ServerSpec(
-        naming=naming_,
-        target=lambda _principal: target,
-        per_principal=given.per_principal,
-        source=(given.target, given.per_principal),
-    )
+    naming_, login, url = Naming.of(name, given.prefix, given.offer), given.login, given.target
+    source = url, given.per_principal, login
+    if login is None:
+        target = target_of(url)
+        return ServerSpec(
+            naming=naming_, target=lambda _: target, per_principal=given.per_principal, source=source
+        )
+    if not isinstance(url, str):
+        raise TypeError(f"the server '{name}' needs its URL as `target`, because users log in there")
+    from mcprev.bridge.several.credentials import targets_for
+    from mcprev.transports.http.client.target import http
+
+    targets = targets_for(name, lambda auth: http(url, auth=auth), login, logins)
+    return ServerSpec(naming=naming_, target=targets, per_principal=True, source=source, logs_in=True)
 
 
-def specs_of_entries(entries: Mapping[str, Json]) -> dict[str, ServerSpec]:
+def specs_of_entries(entries: Mapping[str, Json], logins: Logins | None = None) -> dict[str, ServerSpec]:
     """Return how the servers of a configuration are configured. Raises `ValueError` that names the invalid entry."""
     found: dict[str, ServerSpec] = {}
     for name, entry in entries.items():
         with naming(name):
-            found[name] = _spec_of_entry(name, entry)
+            found[name] = _spec_of_entry(name, entry, logins)
     if not found:
         raise ValueError("every server of the configuration is disabled")
     return found
 
 
-def _spec_of_entry(name: str, entry: Json) -> ServerSpec:
+def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     if not isinstance(entry, Mapping):
-        return _spec(name, entry)
+        return _spec(name, entry, logins)
     members, options = cast("Mapping[str, Json]", entry), options_of(entry)
     prefix, per_principal = options.get("prefix"), options.get("perPrincipal", False)
     if prefix is not None and not isinstance(prefix, str):
-        raise ValueError(f"`{KEY}.prefix` is not a string")
+        raise TypeError(f"`{KEY}.prefix` is not a string")
     if not isinstance(per_principal, bool):
-        raise ValueError(f"`{KEY}.perPrincipal` is neither true nor false")  # noqa: TRY004
-    offer: Offer = offer_of(options)
-    target = target_of_entry({each: value for each, value in members.items() if each != KEY})
+        raise TypeError(f"`{KEY}.perPrincipal` is neither true nor false")
+    plain = {each: value for each, value in members.items() if each != KEY}
     kept = {each: value for each, value in options.items() if each not in _OF_NAMES}
-    return ServerSpec(
-        naming=Naming.of(name, prefix, offer),
-        target=lambda _principal: target,
-        per_principal=per_principal,
-        source=json.dumps({**members, KEY: kept}, sort_keys=True),
-    )
+    naming_ = Naming.of(name, prefix, offer_of(options))
+    source = json.dumps({**members, KEY: kept}, sort_keys=True)
+    if options.get("auth") is None:
+        target = target_of_entry(plain)
+        return ServerSpec(naming=naming_, target=lambda _: target, per_principal=per_principal, source=source)
+    from mcprev.bridge.several.credentials import auth_of, targets_for
+
+    auth = auth_of(options)
+    if "url" not in members:
+        raise ValueError(f"`{KEY}.auth` is for a server at a `url`; a command gets what it needs in `env`")
+    if isinstance(auth, UserLogin):
+        targets = targets_for(name, partial(target_of_entry, plain), auth, logins)
+        return ServerSpec(naming=naming_, target=targets, per_principal=True, source=source, logs_in=True)
+    target = target_of_entry(plain, auth)
+    return ServerSpec(naming=naming_, target=lambda _: target, per_principal=per_principal, source=source)
 
 
 class ConfigFile:
@@ -91,12 +109,13 @@ class ConfigFile:
         self._poll = poll
         self._hangup = hangup
         self._seen: object = None
+        self._logins: Logins | None = None
         self._again = asyncio.Event()
 
-    def read(self) -> dict[str, ServerSpec]:
+    def read(self, logins: Logins | None = None) -> dict[str, ServerSpec]:
         """Return how the servers are configured. Raises `OSError` and `ValueError`."""
-        self._seen = self._stat()
-        return specs_of_entries(entries_of(self._path))
+        self._seen, self._logins = self._stat(), logins
+        return specs_of_entries(entries_of(self._path), logins)
 
     def _stat(self) -> object:
         """Return what tells one state of the file from another."""
@@ -126,7 +145,7 @@ class ConfigFile:
                 if await asyncio.to_thread(self._stat) == self._seen:
                     continue
                 try:
-                    specs = await asyncio.to_thread(self.read)
+                    specs = await asyncio.to_thread(self.read, self._logins)
                     configure(specs)
                 except (OSError, ValueError) as error:
                     logger.error(

@@ -12,6 +12,7 @@ from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient
 from mcprev.bridge.several.introductions import initialized
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
 from mcprev.bridge.several.parts import Part, PartExchange
@@ -117,7 +118,7 @@ class SeveralSession(SeveralClient):
         """The name of the session in recordings."""
         self.outlet = outlet
         """Sends notifications to the client."""
-        self.principal: str | None = introduction.principal
+        self.principal: str | None = None if introduction.sender is None else introduction.sender[0]
         self._peers: dict[Member, MemberSession] = {}
 
     def peer(self, member: Member) -> MemberSession:
@@ -152,7 +153,8 @@ class SeveralSession(SeveralClient):
             elif (error := task.exception()) is not None:
                 if not isinstance(error, McpError):
                     raise error
-                reasons.append(f"'{member.name}': {str(error).partition(chr(10))[0][:300]}")
+                if not isinstance(error, LoginRequired):
+                    reasons.append(f"'{member.name}': {str(error).partition(chr(10))[0][:300]}")
                 logger.warning("a session begins without the server '%s': %s", member.name, one_line(error))
                 peer.absent()
             elif (upstream := peer.open_upstream) is not None:

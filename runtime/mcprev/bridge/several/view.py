@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
-from mcprev.bridge.introduction import DISCOVER, ClientIntroduction
+from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, sender_of
 from mcprev.bridge.relay import Exchange
 from mcprev.bridge.several.client import SeveralClient
 from mcprev.bridge.several.health import AGAIN, MOST, STABLE
 from mcprev.bridge.several.introductions import discovered
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.options import KINDS, RESOURCES
 from mcprev.bridge.several.parts import Outcome, PartExchange
 from mcprev.bridge.several.session import OPENING
@@ -42,7 +43,7 @@ _RESOURCES: Final = CHANGES[Changed.RESOURCE].member
 def introduction_of(incoming: IncomingRequest) -> ClientIntroduction:
     """Return what a stateless client says of itself with a request."""
     return ClientIntroduction(
-        incoming.revision, incoming.capabilities, incoming.client_info, principal=principal_of(incoming)
+        incoming.revision, incoming.capabilities, incoming.client_info, sender=sender_of(incoming)
     )
 
 
@@ -85,8 +86,13 @@ class StatelessView(SeveralClient):
         said = [
             (member.naming, outcomes[member].result if member in outcomes else None) for member in members
         ]
-        if members and len(outcomes) == len(members) and all(result is None for _, result in said):
-            reasons = [str(as_object(outcome.error).get("message")) for outcome in outcomes.values()]
+        failed = [
+            outcome
+            for outcome in outcomes.values()
+            if outcome.result is None and not isinstance(outcome.refusal, LoginRequired)
+        ]
+        if members and len(failed) == len(members):
+            reasons = [str(as_object(outcome.error).get("message")) for outcome in failed]
             raise InternalError(f"no server behind the bridge can be reached: {'; '.join(reasons)[:1_000]}")
         exchange.answer(discovered(said, self.hub.own, versions))
 

@@ -1,0 +1,109 @@
+"""How a bridge authenticates at its servers: what `auth` says in the options of a configuration, and logins of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.bridge.introduction import Sender
+from mcprev.bridge.several.options import KEY, UserLogin
+from mcprev.client.targets import Target
+from mcprev.convert.rules import as_list
+from mcprev.error_text import did_you_mean
+from mcprev.errors import Json
+from mcprev.extras.host_config import filled
+
+if TYPE_CHECKING:
+    from mcprev.bridge.several.logins import Logins
+    from mcprev.transports.http.client.authorization import Authorization
+
+PROGRAM, USER = "client_credentials", "oauth"
+_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    PROGRAM: ("type", "issuer", "clientId", "clientSecret", "privateKey", "algorithm", "resource", "scopes"),
+    USER: ("type", "issuer", "clientId", "clientSecret", "clientName", "resource", "scopes"),
+}
+_NAMES: Final = {
+    "issuer": "issuer",
+    "clientId": "client_id",
+    "clientSecret": "client_secret",
+    "clientName": "client_name",
+    "privateKey": "private_key",
+    "algorithm": "algorithm",
+    "resource": "resource",
+    "scopes": "scopes",
+}
+
+
+def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
+    """Return what the options of a server say about authentication. Raises `TypeError` and `ValueError`."""
+    given: Json = options.get("auth")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise TypeError(f"`{KEY}.auth` is not an object")
+    members = cast("dict[str, Json]", given)
+    kind: Json = members.get("type")
+    if kind not in _MEMBERS:
+        raise ValueError(f"`{KEY}.auth.type` is {kind!r:.50}; it is {' or '.join(map(repr, _MEMBERS))}")
+    for name in members:
+        if name not in _MEMBERS[kind]:
+            hint = did_you_mean(name, _MEMBERS[kind])
+            raise ValueError(f"`{KEY}.auth` has no member `{name}`{hint}; it has {', '.join(_MEMBERS[kind])}")
+    found: dict[str, Any] = {}
+    for name, value in members.items():
+        if name == "scopes":
+            scopes = as_list(value)
+            if scopes is None:
+                raise TypeError(f"`{KEY}.auth.scopes` is not a list of strings")
+            found["scopes"] = tuple(map(filled, scopes))
+        elif name != "type":
+            found[_NAMES[name]] = filled(value)
+    if kind == USER:
+        import click
+
+        from mcprev.extras.token_stores import DiskTokens
+
+        return UserLogin(store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), **found)
+    if "client_id" not in found:
+        raise ValueError(f"`{KEY}.auth` needs `clientId`")
+    from mcprev.oauth.grants import ClientCredentials
+
+    return ClientCredentials(**found)
+
+
+def targets_for(
+    server: str, new_target: Callable[[Authorization | None], Target], login: UserLogin, logins: Logins | None
+) -> Callable[[Sender | None], Target]:
+    """Return the function that returns a server as a user who logs in there reaches it."""
+    from mcprev.oauth.grants import OAuth
+
+    shared: dict[str, Any] = {
+        "client_id": login.client_id,
+        "client_secret": login.client_secret,
+        "client_name": login.client_name,
+        "issuer": login.issuer,
+        "resource": login.resource,
+        "scopes": login.scopes,
+        "private": login.private,
+    }
+
+    def target(sender: Sender | None) -> Target:
+        if sender is None or logins is None:
+            return new_target(
+                OAuth(store=login.store, **shared)
+            )  # the user of a pipe, in a browser of this machine
+        from mcprev.bridge.several.logins import PrincipalTokens
+
+        made: list[Target] = []
+        auth = OAuth(
+            redirect_uri=logins.redirect_uri,
+            open=logins.opener(server, sender, lambda: made[0]),
+            store=PrincipalTokens(logins.store, sender, server),
+            **shared,
+        )
+        made.append(new_target(auth))
+        return made[0]
+
+    target(None)  # a mistake in the options shows now
+    return target
