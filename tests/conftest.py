@@ -53,6 +53,13 @@ class _OftenPolling(ModuleType):
 mock.patch.object(uvicorn.server, "asyncio", _OftenPolling("asyncio")).start()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands find no configuration, token or list of the user's, and leave none."""
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--requirements-to", metavar="FILE", help="write down which test checks which requirement"

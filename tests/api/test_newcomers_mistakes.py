@@ -45,5 +45,5 @@ def test_inspect_names_a_file_that_is_missing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(command, ["inspect", target])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "there is no file 'missing.py'" in result.output

@@ -268,13 +268,13 @@ class Nothing(BaseHTTPRequestHandler):
 
 
 @req("HTTP-3", everywhere=True)
-@pytest.mark.parametrize(("path", "hint"), [("", True), ("/", True), ("/other", False)])
+@pytest.mark.parametrize(("path", "hint"), [("", True), ("/", True), ("/other", True), ("/mcp", False)])
 def test_inspect_suggests_the_usual_path(path: str, hint: bool) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         done = invoke("inspect", "--no-login", f"{url}{path}")
         server.shutdown()
-    assert done.exit_code == 1
+    assert done.exit_code == 3
     assert "404" in done.output
-    assert (f"there may be a server at {url}/mcp\n" in done.output) is hint, done.output
+    assert ("  there may be a server at " in done.output) is hint, done.output

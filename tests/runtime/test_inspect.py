@@ -110,21 +110,21 @@ def test_several_revisions_and_the_latest() -> None:
     assert printed(done)["revision"] == DEFAULT[-1].name
 
 
-FAILURES: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (("--revision", DEFAULT[0].name, *server("plain", DEFAULT[-1].name)), "this side allows"),
-    (("--revision", DEFAULT[-1].name, *server("plain", DEFAULT[0].name)), "this side allows"),
-    (("--", "no-such-command-anywhere"), "no-such-command-anywhere"),
-    (("--", "a\0b"), "cannot start"),
-    (("--", *DUMB, "exit"), "nothing to do"),
-    (("--timeout", "0.2", "--", *DUMB, "silent"), "initialize at"),
+FAILURES: Final[tuple[tuple[tuple[str, ...], str, int], ...]] = (
+    (("--revision", DEFAULT[0].name, *server("plain", DEFAULT[-1].name)), "this side allows", 4),
+    (("--revision", DEFAULT[-1].name, *server("plain", DEFAULT[0].name)), "this side allows", 4),
+    (("--", "no-such-command-anywhere"), "no-such-command-anywhere", 3),
+    (("--", "a\0b"), "cannot start", 3),
+    (("--", *DUMB, "exit"), "nothing to do", 3),
+    (("--timeout", "0.2", "--", *DUMB, "silent"), "initialize at", 3),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "text"), FAILURES, ids=range(len(FAILURES)))
-def test_failures_are_one_message(arguments: tuple[str, ...], text: str) -> None:
+@pytest.mark.parametrize(("arguments", "text", "code"), FAILURES, ids=range(len(FAILURES)))
+def test_failures_are_one_message(arguments: tuple[str, ...], text: str, code: int) -> None:
     done = invoke(*arguments)
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: ")
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert "Error: " in done.stderr
     assert text in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -133,7 +133,7 @@ def test_failures_are_one_message(arguments: tuple[str, ...], text: str) -> None
 def test_another_kind_of_url_is_not_taken_for_a_command(url: str) -> None:
     done = invoke(url)
     assert done.exit_code == 2
-    assert "Invalid value for URL: write a URL that begins with http:// or https://" in done.stderr
+    assert "Error: write a URL that begins with http:// or https://" in done.stderr
 
 
 @each_row

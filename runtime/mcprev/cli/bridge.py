@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcprev.cli.command_target import command_target
+from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.serve import address, log_to_stderr
 from mcprev.cli.table import clean, echo_lines
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.servers import ConfigFile
 
 
-@click.command("bridge")
+@click.command("bridge", cls=TargetCommand)
 @click.option(
     "--http",
     metavar="HOST:PORT",
@@ -83,7 +82,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to log to stderr.",
 )
-@partial(target_argument, required=False)
+@target_argument
 def bridge_command(
     *,
     http: str | None,
@@ -118,7 +117,7 @@ def bridge_command(
             f"everybody who reaches {clean(where[0])} could use the server with the rights that this bridge has; listen on "
             "127.0.0.1, pass --no-auth if that is wanted, or serve a mcprev.Bridge(..., auth=mcprev.Bearer(...))"
         )
-    if bool(argv) == (config is not None):
+    if bool(argv or words_after_dashes()) == (config is not None):
         raise click.UsageError("name one server, or a file with --config")
     if config is not None and headers:
         raise click.UsageError("--header is for one server; write `headers` in the file of --config")

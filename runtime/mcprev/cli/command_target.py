@@ -1,65 +1,123 @@
-"""The server that a command line names: a URL, a file, a module or a command to start."""
+"""The server that a command line names, with the errors and the login of a command."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo_lines
+from mcprev.hosts.named_server import NamedServer, named_server
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
+    from mcprev.oauth.store import TokenStore
     from mcprev.transports.http.client.authorization import Authorization
 
-_MODULE: Final = re.compile(r"[^:]+\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
-"""The file or module of a server, as `mcprev serve` takes it."""
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DASHES: Final = "--"
 
 
-def command_target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> Target:
-    """Return the target of a URL, of a file or module, or of a command. Raises `click.ClickException`."""
-    import mcprev
+class TargetCommand(click.Command):
+    """A command with a TARGET: words after `--` are a command to start, whatever they look like."""
 
-    if not is_url(argv):
-        if len(argv) == 1 and "://" in argv[0]:
-            raise click.BadParameter("write a URL that begins with http:// or https://", param_hint="URL")
-        if headers:
-            raise click.BadParameter("headers require a server at a URL", param_hint="--header")
-        if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:
-            file, is_file, _ = argv[0].rpartition(".py")
-            if is_file and not Path(f"{file}.py").is_file():
-                raise click.ClickException(f"there is no file '{clean(file)}.py'")
-            return mcprev.stdio(sys.executable, "-m", "mcprev", "serve", argv[0])
-        return mcprev.stdio(*argv)
-    pairs = [header.partition(":") for header in headers]
-    if not all(name.strip() and colon for name, colon, _ in pairs):
-        raise click.BadParameter("write a header as 'NAME: VALUE'", param_hint="--header")
-    named = {name.strip(): value.strip() for name, _, value in pairs}
-    wanted = login and not any(name.lower() == "authorization" for name in named)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take away the words after `--`, which `words_after_dashes` returns."""
+        if _DASHES in args:
+            at = args.index(_DASHES)
+            ctx.meta[__name__] = tuple(args[at + 1 :])
+            args = args[:at]
+            if not ctx.meta[__name__]:
+                raise click.UsageError(
+                    "there is no command after --; write one, as in -- python server.py", ctx
+                )
+        return super().parse_args(ctx, args)
+
+
+def words_after_dashes() -> tuple[str, ...]:
+    """Return the words of the command line after `--`; none without `--`."""
+    found: tuple[str, ...] = click.get_current_context().meta.get(__name__, ())
+    return found
+
+
+def read_target(words: Sequence[str], *, headers: Sequence[str] = (), env: Sequence[str] = ()) -> NamedServer:
+    """Return the server that words, or those after `--`, name. Raises `click.ClickException`."""
+    command = words_after_dashes()
+    if command and words:
+        raise click.UsageError(f"name the server before -- or after it, not both: {clean(words[0])}")
+    if not command and not words:
+        raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND")
     try:
-        return mcprev.http(argv[0], headers=named, auth=_authorization(argv[0]) if wanted else None)
+        return named_server(
+            command or words, command=bool(command), env=_variables(env), headers=_headers(headers)
+        )
+    except OSError as error:
+        raise Failure(
+            f"cannot read '{clean(str(error.filename))}': {error.strerror}", ExitCode.USAGE
+        ) from None
+    except ValueError as error:
+        raise Failure(clean(str(error)), ExitCode.USAGE) from None
+
+
+def target_of_server(server: NamedServer, *, login: bool | None) -> Target:
+    """Return what to connect to. `login` says whether a browser may be opened; None: only tokens of earlier logins are
+    used unless stderr is a terminal. Raises `click.ClickException`.
+    """
+    url, named = server.entry.url, server.entry.headers
+    wanted = url is not None and not any(name.lower() == "authorization" for name in named)
+    try:
+        return server.target(auth=_authorization(url, login) if wanted and url is not None else None)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
 
 
-def is_url(argv: tuple[str, ...]) -> bool:
-    """Return whether the server is named by a URL."""
-    return len(argv) == 1 and argv[0].lower().startswith(("http://", "https://"))
+def command_target(argv: Sequence[str], headers: Sequence[str], *, login: bool | None) -> Target:
+    """Return the target of a URL, of a file or module, or of a command. Raises `click.ClickException`."""
+    return target_of_server(read_target(argv, headers=headers), login=login)
 
 
-def _authorization(url: str) -> Authorization | None:
-    """Return an authorization with the user's browser, if tokens may be sent to the URL."""
+def _headers(given: Sequence[str]) -> Mapping[str, str]:
+    pairs = [header.partition(":") for header in given]
+    if not all(name.strip() and colon for name, colon, _ in pairs):
+        raise click.BadParameter("write a header as 'NAME: VALUE'", param_hint="--header")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _variables(given: Sequence[str]) -> Mapping[str, str]:
+    pairs = [variable.partition("=") for variable in given]
+    if not all(_VARIABLE.fullmatch(name) and equals for name, equals, _ in pairs):
+        raise click.BadParameter("write a variable as NAME=VALUE", param_hint="-e")
+    return {name: value for name, _, value in pairs}
+
+
+# -- logins ------------------------------------------------------------------------------------------------
+
+
+def token_folder() -> Path:
+    """Return the folder in which tokens and registrations of logins are kept, which only its owner can read."""
+    return Path(click.get_app_dir("mcprev")) / "tokens"
+
+
+def _authorization(url: str, login: bool | None) -> Authorization | None:  # noqa: FBT001
+    """Return an authorization with kept tokens and the user's browser, if tokens may be sent to the URL."""
     import mcprev
     from mcprev.oauth.credentials import check_server
     from mcprev.oauth.loopback import open_browser
 
+    asks = sys.stderr.isatty() if login is None else login
+    if login is False or (not asks and not token_folder().is_dir()):
+        return None
+
     def show(page: str) -> bool:
+        if not asks:
+            raise mcprev.TokenRejected("the tokens of the last login are not valid any more")
         echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True
@@ -68,4 +126,21 @@ def _authorization(url: str) -> Authorization | None:
         check_server(url, private=False)
     except ValueError:
         return None
-    return mcprev.OAuth(client_name="mcprev inspect", loopback=mcprev.Loopback(open=show))
+    store = mcprev.DiskTokens(token_folder()) if asks else _kept_tokens()
+    return mcprev.OAuth(client_name="mcprev", loopback=mcprev.Loopback(open=show), store=store)
+
+
+def _kept_tokens() -> TokenStore:
+    """Return the tokens of earlier logins for a command that must not open a browser."""
+    import mcprev
+    from mcprev.oauth.store import Registration
+
+    class KeptTokensOnly(mcprev.DiskTokens):
+        async def registration(self, issuer: str, /) -> Registration | None:
+            """Return the registration of an earlier login. Raises `TokenRejected` if there was none."""
+            found = await super().registration(issuer)
+            if found is None:
+                raise mcprev.TokenRejected(f"nobody has logged in at {issuer} yet")
+            return found
+
+    return KeptTokensOnly(token_folder())

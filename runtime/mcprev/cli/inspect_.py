@@ -7,25 +7,28 @@ escaped, so that it cannot move the cursor or break a row.
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
 
 import click
 
-from mcprev.cli.command_target import command_target, is_url
-from mcprev.cli.options import header_option, revision_option, target_argument
+from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
+from mcprev.cli.connecting import told_failures, told_warnings
+from mcprev.cli.options import (
+    env_option,
+    header_option,
+    login_option,
+    revision_names,
+    revisions_option,
+    target_argument,
+    timeout_option,
+)
 from mcprev.cli.table import clean, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.targets import Target
 
-_NOT_FOUND: Final = 404
-TIMEOUT: Final = 30.0
-"""The default timeout of each step, in seconds."""
 _SECTIONS: Final = (
     ("tools", "tools", "TOOL", "name"),
     ("resources", "resources", "RESOURCE", "uri"),
@@ -35,29 +38,13 @@ _SECTIONS: Final = (
 """For each list: the client method, the capability, the heading, and the member of the first column."""
 
 
-@click.command("inspect")
-@click.option(
-    "--revision",
-    "names",
-    metavar="REV",
-    multiple=True,
-    help="Negotiate only this revision; may be repeated.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    help="The maximum time of each step: opening the connection, and reading each list with all its pages.",
-)
+@click.command("inspect", cls=TargetCommand)
+@revisions_option
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 @header_option
-@click.option(
-    "--login/--no-login",
-    default=None,
-    help="Log in with a browser if a server at a URL requires it. Default: only at a terminal.",
-)
+@env_option
+@login_option
 @target_argument
 def inspect_command(
     *,
@@ -65,37 +52,21 @@ def inspect_command(
     timeout: float,
     as_json: bool,
     headers: tuple[str, ...],
+    env: tuple[str, ...],
     login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
     """Show the revision, capabilities, tools, resources and prompts of a server.
 
-    The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
-    command to start, which speaks MCP over its stdin and stdout. The command
-    inherits few environment variables; `-- env NAME=VALUE COMMAND` adds more.
+    TARGET is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; NAME or
+    NAME@HOST out of the configuration of a host; or, after --, a command to start, which speaks MCP over its stdin and
+    stdout. A command inherits few environment variables; -e adds more.
     """
-    from pydantic import ValidationError
-
-    from mcprev.errors import McpError, TokenRejected
-
-    chosen = [revision_option(name).name for name in names] or None
-    target = command_target(argv, headers, login=sys.stderr.isatty() if login is None else login)
-    quiet = logging.NullHandler()
-    # Without a handler, warnings of the runtime about the server would go to stderr.
-    logging.getLogger("mcprev").addHandler(quiet)
-    try:
+    chosen = revision_names(names)
+    server = read_target(argv, headers=headers, env=env)
+    target = target_of_server(server, login=login)
+    with told_failures(server, timeout), told_warnings():
         document = asyncio.run(_inspect(target, chosen, timeout))
-    except TimeoutError:
-        raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
-    except (McpError, OSError, ValidationError) as error:
-        lines = [clean(line) for line in str(error).split("\n")]
-        if _is_at_root(argv) and _status(error) == _NOT_FOUND:
-            lines.append(f"there may be a server at {clean(argv[0].rstrip('/'))}/mcp")
-        if isinstance(error, TokenRejected):
-            lines.append("log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'")
-        raise click.ClickException("\n".join(lines).strip() or type(error).__name__) from None
-    finally:
-        logging.getLogger("mcprev").removeHandler(quiet)
     if as_json:
         echo_json(document)
     else:
@@ -104,21 +75,6 @@ def inspect_command(
     if errors:
         text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
         raise click.ClickException(f"the server could not list everything it declares: {text}")
-
-
-def _is_at_root(argv: tuple[str, ...]) -> bool:
-    """Return whether the target is a URL without a path."""
-    return is_url(argv) and urlsplit(argv[0]).path in {"", "/"}
-
-
-def _status(error: BaseException | None) -> int | None:
-    """Return the HTTP status that an error comes from; None if it comes from none."""
-    while error is not None:
-        status: object = getattr(error, "http_status", None) or getattr(error, "status", None)
-        if isinstance(status, int):
-            return status
-        error = error.__cause__ or error.__context__
-    return None
 
 
 # -- requests ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def target_argument(command: Command, *, required: bool = True) -> Command:
+def target_argument(command: Command) -> Command:
     """Add the argument for the server that a command connects to."""
     return click.argument(
         "argv",
-        metavar="URL | FILE.py[:SERVER] | -- COMMAND [ARGS]...",
+        metavar="TARGET | -- COMMAND [ARGS]...",
         nargs=-1,
-        required=required,
         type=click.UNPROCESSED,
     )(command)
 
@@ -35,6 +34,62 @@ def header_option(command: Command) -> Command:
         multiple=True,
         help="Send this header to a server at a URL; may be repeated.",
     )(command)
+
+
+def env_option(command: Command) -> Command:
+    """Add the option for variables of a server that the command starts."""
+    return click.option(
+        "-e",
+        "--env",
+        "env",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set this variable of the environment of a server that is started; may be repeated.",
+    )(command)
+
+
+def login_option(command: Command) -> Command:
+    """Add the option for logins at a server at a URL."""
+    return click.option(
+        "--login/--no-login",
+        default=None,
+        help="Log in with a browser if a server at a URL requires it, and keep the tokens. Default: only at a terminal; "
+        "otherwise with the tokens of earlier logins.",
+    )(command)
+
+
+def revisions_option(command: Command) -> Command:
+    """Add the option for the revisions that a command negotiates."""
+    return click.option(
+        "--revision",
+        "--as",
+        "names",
+        metavar="REV",
+        multiple=True,
+        help="Speak only this revision with the server; may be repeated.",
+    )(command)
+
+
+def timeout_option(command: Command) -> Command:
+    """Add the option for the time of each step."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=TIMEOUT,
+        show_default=True,
+        metavar="SECONDS",
+        help="The maximum time of each step: opening the connection, reading a list with all its pages, and a call "
+        "without progress.",
+    )(command)
+
+
+TIMEOUT: Final = 30.0
+"""The default timeout of each step, in seconds."""
+
+
+def revision_names(given: tuple[str, ...]) -> list[str] | None:
+    """Return the names of the revisions of `--revision`; None if there is none. Raises `click.BadParameter`."""
+    return [revision_option(name).name for name in given] or None
 
 
 def revision_option(name: str) -> Revision:

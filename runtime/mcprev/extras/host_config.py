@@ -8,7 +8,8 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.error_text import did_you_mean
@@ -86,26 +87,48 @@ def _parsed(path: str | os.PathLike[str]) -> Json:
     return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
 
 
-def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
-    """Return the target of an entry; `auth` is that of a server at a URL. Raises `TypeError` and `ValueError`."""
-    if not isinstance(entry, Mapping):
-        return target_of(entry)
-    members = cast("Mapping[str, Json]", entry)
+class ServerEntry(NamedTuple):
+    """An entry of a configuration: a server at a URL, or a command to start."""
+
+    words: tuple[str, ...] = ()
+    """The command and its arguments; empty for a server at a URL."""
+    env: Mapping[str, str] = MappingProxyType({})
+    """The variables that are added to those that the command inherits."""
+    cwd: str | None = None
+    """The working folder of the command."""
+    url: str | None = None
+    """The URL; None for a command."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """The headers of each request to the URL."""
+
+
+def entry_of(members: Mapping[str, Json]) -> ServerEntry:
+    """Return an entry with its variables replaced. Raises `TypeError` and `ValueError` that say what is wrong."""
     _check(members)
     if "url" in members:
-        from mcprev.transports.http.client.target import http
-
-        return http(filled(members["url"]), headers=_texts(members, "headers"), auth=auth)
+        return ServerEntry(url=filled(members["url"]), headers=_texts(members, "headers"))
     if "command" not in members:
         raise ValueError("it has neither `command` nor `url`")
     arguments: Json = members.get("args") or []
     if not isinstance(arguments, list):
         raise TypeError("`args` is not a list")
-    from mcprev.transports.stdio.client import stdio
-
     words = [filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
     cwd: Json = members.get("cwd")
-    return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else filled(cwd))
+    return ServerEntry(tuple(words), _texts(members, "env"), None if cwd is None else filled(cwd))
+
+
+def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
+    """Return the target of an entry; `auth` is that of a server at a URL. Raises `TypeError` and `ValueError`."""
+    if not isinstance(entry, Mapping):
+        return target_of(entry)
+    found = entry_of(cast("Mapping[str, Json]", entry))
+    if found.url is not None:
+        from mcprev.transports.http.client.target import http
+
+        return http(found.url, headers=found.headers, auth=auth)
+    from mcprev.transports.stdio.client import stdio
+
+    return stdio(*found.words, env=found.env, cwd=found.cwd)
 
 
 def _check(members: Mapping[str, Json]) -> None:

@@ -1,0 +1,108 @@
+"""What the commands that connect to a server tell of it: its failures with the next step, and the runtime's warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+from mcprev.cli.exit_codes import ExitCode, Failure, failure_of
+from mcprev.cli.table import clean, echo
+
+if TYPE_CHECKING:
+    from mcprev.hosts.named_server import NamedServer
+
+_NOT_FOUND: Final = frozenset({404, 405})
+MAX_WARNINGS: Final = 20
+"""The maximum number of warnings that are shown."""
+
+
+class _Warnings(logging.Handler):
+    """Keeps the first warnings of the runtime about a server."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+        self.more = 0
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        text = clean(record.getMessage())
+        if len(self.found) < MAX_WARNINGS:
+            if text not in self.found:
+                self.found.append(text)
+        else:
+            self.more += 1
+
+
+@contextmanager
+def told_warnings() -> Iterator[list[str]]:
+    """Yield the warnings of the runtime about the server of the block, and print them to stderr after it."""
+    kept, logger = _Warnings(), logging.getLogger("mcprev")
+    logger.addHandler(kept)
+    try:
+        yield kept.found
+    finally:
+        logger.removeHandler(kept)
+        for text in kept.found:
+            echo(f"Warning: {text}", err=True)
+        if kept.more:
+            echo(f"Warning: and {kept.more} more", err=True)
+
+
+@contextmanager
+def told_failures(server: NamedServer, seconds: float) -> Iterator[None]:
+    """Raise `Failure`, with what to do next, for what a connection to a server or a call of it raises."""
+    from pydantic import ValidationError
+
+    from mcprev.errors import McpError
+
+    try:
+        yield
+    except TimeoutError:
+        raise Failure(
+            f"the server did not answer within {seconds:g} s; --timeout SECONDS gives it longer",
+            ExitCode.UNREACHED,
+        ) from None
+    except (McpError, OSError, ValidationError) as error:
+        raise failure_of(error, *_hints(server, error)) from None
+
+
+def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
+    """Yield what to do about an error."""
+    from mcprev import errors
+
+    url = server.entry.url
+    if url is not None and _is_no_endpoint(url, error):
+        yield f"there may be a server at {clean(url.rstrip('/'))}/mcp"
+    elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
+        yield "check that the server runs and that the URL names its host, port and path"
+    if isinstance(error, errors.AuthError):
+        yield "log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'"
+    if isinstance(error, errors.NegotiationError) and error.theirs:
+        yield f"speak one of its revisions: --revision {clean(error.theirs[-1])}"
+    elif isinstance(error, errors.ProcessExited | errors.NegotiationError) and not url and not server.module:
+        yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
+    if isinstance(error, errors.MissingClientCapability):
+        yield "the server asks the user: answer at a terminal, or with --answer FILE"
+
+
+def _is_no_endpoint(url: str, error: Exception) -> bool:
+    """Return whether a URL without a usual path leads to something that is no MCP server: a missing page, or HTML."""
+    if urlsplit(url).path.rstrip("/").endswith(("/mcp", "/sse")):
+        return False
+    return _status(error) in _NOT_FOUND or "text/html" in str(error) or "<html" in str(error).lower()
+
+
+def _status(error: BaseException | None) -> int | None:
+    """Return the HTTP status that an error comes from; None if it comes from none."""
+    while error is not None:
+        status: object = getattr(error, "http_status", None) or getattr(error, "status", None)
+        if isinstance(status, int):
+            return status
+        error = error.__cause__ or error.__context__
+    return None

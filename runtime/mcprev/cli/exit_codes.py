@@ -1,0 +1,60 @@
+"""The exit codes of the commands that connect to a server, and the error that ends a command with one of them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import click
+
+from mcprev.cli.table import clean
+
+if TYPE_CHECKING:
+    from mcprev.errors import McpError
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    FAILED = 1
+    """The tool failed, or the server answered with an error."""
+    USAGE = 2
+    """The command line, or a file that it names, cannot be used; nothing was sent."""
+    UNREACHED = 3
+    """The server cannot be reached or started, does not answer in time, or wants a login."""
+    PROTOCOL = 4
+    """The server answers, but no revision is common, or it breaks the protocol."""
+
+
+class Failure(click.ClickException):
+    """Ends a command with a message and an exit code."""
+
+    def __init__(self, message: str, code: ExitCode) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)
+
+
+def code_of(error: BaseException) -> ExitCode:
+    """Return the exit code for an error of a connection or call."""
+    from pydantic import ValidationError
+
+    from mcprev import errors
+
+    if isinstance(error, errors.RpcError | errors.ToolError | errors.InputDeclined | errors.TaskCancelled):
+        return ExitCode.FAILED
+    if isinstance(error, errors.NegotiationError):
+        answered = error.theirs or isinstance(error.__cause__, errors.RpcError)
+        return ExitCode.PROTOCOL if answered else ExitCode.UNREACHED
+    if isinstance(
+        error, errors.ProtocolError | errors.ConversionError | errors.SchemaError | ValidationError
+    ):
+        return ExitCode.PROTOCOL
+    return ExitCode.UNREACHED
+
+
+def failure_of(error: McpError | OSError | ValueError, *hints: str) -> Failure:
+    """Return the error of a connection or call as the command tells it: its lines, and what to do next."""
+    lines = [clean(line) for line in str(error).split("\n")]
+    text = "\n".join([*lines, *hints]).strip() or type(error).__name__
+    return Failure(text, code_of(error))

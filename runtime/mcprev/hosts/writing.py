@@ -1,0 +1,122 @@
+"""Reads and replaces the configuration of a host: whole, as it was read, with a copy of what was before.
+
+A file that is a symbolic link, no regular file, or somebody else's is refused: what is written could go to where nobody
+expects it. The new file has the mode of the old one; where a file is new, only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Final
+
+MAX_FILE: Final = 32 * 1024 * 1024
+"""The maximum size of a configuration in bytes."""
+_COPIES: Final = 1000
+_TEMPORARY: Final = ".mcprev-new-"
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a configuration, line ends as they are. Raises `OSError`, and `ValueError` for another file."""
+    with file.open("rb") as stream:
+        return _decoded(file, stream.read(MAX_FILE + 1))
+
+
+def _decoded(file: Path, data: bytes) -> str:
+    if len(data) > MAX_FILE:
+        raise ValueError(f"'{file}' has more than {MAX_FILE // 1024 // 1024} MiB, which no configuration has")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"'{file}' is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
+        ) from None
+
+
+def read_own(file: Path, *, below: Path | None = None) -> str | None:
+    """Return the text of a configuration that is to be changed; None if there is no file.
+
+    `below` is the folder of a project, below which nothing may be a symbolic link. Raises `OSError`, and `ValueError` for
+    a file that is not safe to replace.
+    """
+    _check_folders(file, below)
+    try:
+        descriptor = os.open(file, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if file.is_symlink():
+            raise ValueError(
+                f"'{file}' is a symbolic link; name the file that it leads to, {str(file.resolve())!r}, in place of the host"
+            ) from None
+        raise
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"'{file}' is not a regular file")
+        if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+            raise ValueError(f"'{file}' belongs to another user; run the command as that user")
+        return _decoded(file, stream.read(MAX_FILE + 1))
+
+
+def _check_folders(file: Path, below: Path | None) -> None:
+    if file.is_symlink() and not _NOFOLLOW:
+        raise ValueError(f"'{file}' is a symbolic link; name the file that it leads to")
+    for folder in file.parents:
+        if below is not None and folder.is_symlink() and folder.is_relative_to(below) and folder != below:
+            raise ValueError(
+                f"the folder '{folder}' is a symbolic link, which a project should not bring along"
+            )
+    folder = file.parent
+    if hasattr(os, "geteuid") and folder.is_dir():
+        found = folder.stat()
+        if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
+            raise ValueError(f"everybody can write into the folder '{folder}': chmod o-w it")
+
+
+def replace_text(file: Path, before: str | None, after: str) -> Path | None:
+    """Replace the text of a configuration that was read as `before`, and return the copy of it, if there was a file.
+
+    Raises `OSError`, and `ValueError` if the file has changed since it was read; then nothing is changed.
+    """
+    mode = 0o600 if before is None else stat.S_IMODE(file.stat().st_mode)
+    descriptor, name = mkstemp(dir=file.parent, prefix=_TEMPORARY)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(after.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(mode)
+        _check_same(file, before)
+        copy = None if before is None else _copied(file, before, mode)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return copy
+
+
+def _check_same(file: Path, before: str | None) -> None:
+    if read_own(file) != before:
+        raise ValueError(f"'{file}' was changed by another program meanwhile; run the command again")
+
+
+def _copied(file: Path, text: str, mode: int) -> Path:
+    """Write a copy with a name that no file has."""
+    stem = f"{file.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in range(_COPIES):
+        copy = file.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
+        try:
+            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode("utf-8"))
+        copy.chmod(mode)
+        return copy
+    raise FileExistsError(f"there are too many copies of '{file}'; delete some of them")
