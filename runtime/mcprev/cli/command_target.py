@@ -32,7 +32,7 @@ class TargetCommand(click.Command):
             at = args.index(_DASHES)
             ctx.meta[__name__] = tuple(args[at + 1 :])
             args = args[:at]
-            if not ctx.meta[__name__]:
+            if not ctx.meta[__name__] and not ctx.resilient_parsing:
                 raise click.UsageError(
                     "there is no command after --; write one, as in -- python server.py", ctx
                 )

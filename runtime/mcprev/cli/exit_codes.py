@@ -32,7 +32,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, code: ExitCode) -> None:
         super().__init__(message)
-        self.exit_code = int(code)
+        vars(self)["exit_code"] = int(code)  # click types it as one of the class
 
 
 def code_of(error: BaseException) -> ExitCode:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from mcprev.cli import completing
 from mcprev.cli.table import clean
 
 if TYPE_CHECKING:
@@ -22,7 +23,15 @@ def target_argument(command: Command) -> Command:
         metavar="TARGET | -- COMMAND [ARGS]...",
         nargs=-1,
         type=click.UNPROCESSED,
+        shell_complete=completing.targets,
     )(command)
+
+
+def words_argument(metavar: str, name: str) -> Callable[[Command], Command]:
+    """Return what adds the argument for a server and what is used there: an entry of its list `name`."""
+    return click.argument(
+        "words", metavar=metavar, nargs=-1, type=click.UNPROCESSED, shell_complete=completing.words_of(name)
+    )
 
 
 def header_option(command: Command) -> Command:
@@ -66,6 +75,7 @@ def revisions_option(command: Command) -> Command:
         "names",
         metavar="REV",
         multiple=True,
+        shell_complete=completing.revisions,
         help="Speak only this revision with the server; may be repeated.",
     )(command)
 

@@ -23,6 +23,7 @@ from typing_extensions import override
 _NARROWEST: Final = 20
 _LONG_WORD: Final = re.compile(r"\S{500}(?=\S)")
 """Words that are broken before lines are filled: that takes quadratic time in the length of a word."""
+_ERASE: Final = "\r\x1b[K"
 _ExcInfo: TypeAlias = (
     "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 )
@@ -36,6 +37,18 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 def echo_lines(text: str, *, err: bool = False) -> None:
     """Print lines whose foreign parts have passed `clean`."""
     _print("\n".join(map(clean, text.split("\n"))), err=err)
+
+
+def prompt(text: str) -> None:
+    """Print the beginning of a line to stderr, which the user ends with an answer."""
+    click.echo(clean(text), err=True, nl=False)
+
+
+def show_progress(text: str) -> None:
+    """Show a line on stderr that the next one replaces, if stderr is a terminal; an empty text erases it."""
+    if sys.stderr.isatty():
+        room = max(shutil.get_terminal_size().columns - 1, _NARROWEST)
+        click.echo(_ERASE + clean(text)[:room], err=True, nl=False)
 
 
 def echo_json(value: Mapping[str, object]) -> None:

@@ -1,0 +1,428 @@
+"""`mcprev call`, `read`, `prompt`, `complete` and `ask`: use a server by hand or in a script (SEAM-9, NEG-12).
+
+Uses the public client API. What a server says is printed without control characters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import click
+
+from mcprev.cli.answering import Answers, read_answers
+from mcprev.cli.arguments import HINT, check_arguments, read_arguments
+from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
+from mcprev.cli.connecting import told_failures, told_warnings
+from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.known_names import remember
+from mcprev.cli.options import (
+    env_option,
+    header_option,
+    login_option,
+    revision_names,
+    revisions_option,
+    timeout_option,
+    words_argument,
+)
+from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
+from mcprev.error_text import did_you_mean
+
+if TYPE_CHECKING:
+    from mcprev.cli.rendering import Renderer
+    from mcprev.client.client import Client
+    from mcprev.errors import Json
+    from mcprev.hosts.named_server import NamedServer
+    from mcprev_types.latest import models
+
+Command = TypeVar("Command", bound=Callable[..., object])
+MAX_LISTED: Final = 10_000
+"""The maximum number of entries of a list that are looked at."""
+_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def session_options(command: Command) -> Command:
+    """Add the options that all commands have that use a server."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format')."),
+        click.option(
+            "--log-level",
+            type=click.Choice(_LEVELS, case_sensitive=False),
+            help="Ask the server for its log messages from this level on, and print them to stderr.",
+        ),
+        click.option(
+            "--save",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Append the messages of both sides to a file, for `mcprev validate` and `mcprev dev`.",
+        ),
+        click.option(
+            "--answer",
+            metavar="FILE",
+            type=click.Path(),
+            help="Answer the questions of the server with this JSON file. Default: ask at a terminal; without one, "
+            "the client declares that it cannot be asked.",
+        ),
+        click.option(
+            "--root",
+            "roots",
+            metavar="PATH",
+            multiple=True,
+            help="Tell the server of this root; may be repeated.",
+        ),
+        login_option,
+        header_option,
+        env_option,
+        timeout_option,
+        revisions_option,
+    ):
+        command = option(command)
+    return command
+
+
+_out_option: Final = click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write images, audio and other files of the result into this folder.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection that the options of a command describe."""
+
+    server: NamedServer
+    names: list[str] | None
+    timeout: float
+    save: str | None
+    answers: Answers
+    log_level: str | None
+    login: bool | None
+    as_json: bool
+
+    def run(self, use: Callable[[Client], Awaitable[int]]) -> None:
+        """Connect, use the client, and end the command with the exit code that `use` returns."""
+        with told_failures(self.server, self.timeout), told_warnings():
+            try:
+                code = asyncio.run(self._run(use))
+            finally:
+                show_progress("")
+        raise click.exceptions.Exit(code)
+
+    async def _run(self, use: Callable[[Client], Awaitable[int]]) -> int:
+        async with self._connected() as client:
+            return await use(client)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Client]:
+        import mcprev
+        from mcprev.client.connect import PROBE
+
+        options = self.answers.options()
+        limit = None if self.answers.by_hand else self.timeout  # who is asked takes his time
+        opening = mcprev.connect(
+            target_of_server(self.server, login=self.login),
+            revisions=self.names,
+            timeout=limit,
+            total_timeout=None,
+            probe_timeout=min(PROBE, self.timeout),
+            open_timeout=self.timeout,
+            record=self.save,
+            logging=_show_log,
+            **options,
+        )
+        async with opening as client:
+            if self.log_level is not None:
+                await client.set_log_level(cast("Any", self.log_level))
+            yield client
+
+    async def listed(self, client: Client, name: str) -> list[Any]:
+        """Return the entries of a list of the server, whose names are remembered for completion."""
+        pages: AsyncIterator[Any] = getattr(client, name)()
+        found: list[Any] = []
+        async with asyncio.timeout(self.timeout):
+            async for entry in pages:
+                found.append(entry)
+                if len(found) >= MAX_LISTED:
+                    break
+        remember(self.server, name, found)
+        return found
+
+
+def session_of(
+    words: Sequence[str],
+    *,
+    names: tuple[str, ...],
+    timeout: float,
+    headers: tuple[str, ...],
+    env: tuple[str, ...],
+    login: bool | None,
+    save: str | None,
+    answer: str | None,
+    roots: tuple[str, ...],
+    log_level: str | None,
+    as_json: bool,
+) -> Session:
+    """Return the connection that the words and options of a command describe. Raises `click.ClickException`."""
+    return Session(
+        read_target(words, headers=headers, env=env),
+        revision_names(names),
+        timeout,
+        save,
+        Answers(None if answer is None else read_answers(answer), roots),
+        log_level,
+        login,
+        as_json,
+    )
+
+
+def _split(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """Return the words of the target, of what is used there, and the rest: TARGET WHAT REST, or WHAT REST -- COMMAND."""
+    target: tuple[str, ...] = ()
+    if not words_after_dashes():
+        target, words = words[:1], words[1:]
+        if not target:
+            raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND at the end")
+    if not words:
+        raise click.UsageError(f"Missing argument {what}; `mcprev inspect` shows what the server has")
+    return target, words[0], words[1:]
+
+
+def _show_log(message: models.LoggingMessageNotificationParams) -> None:
+    import json
+
+    data = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
+    show_progress("")
+    echo(f"{message.level} {message.logger or 'server'}: {data[:10_000]}", err=True)
+
+
+def _show_step(progress: float, total: float | None, message: str | None) -> None:
+    share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+    show_progress(f"{share} {message or ''}".rstrip())
+
+
+def _document(client: Client, result: Mapping[str, Json]) -> dict[str, Json]:
+    return {"format": 1, "revision": client.revision, "result": dict(result)}
+
+
+# -- tools ---------------------------------------------------------------------------------------------------
+
+
+@click.command("call", cls=TargetCommand)
+@session_options
+@_out_option
+@words_argument("TARGET TOOL [ARGS]... | TOOL [ARGS]... -- COMMAND", "tools")
+def call_command(
+    *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
+) -> None:
+    """Call a tool.
+
+    TARGET is a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST out of the configuration of a host, or a command
+    after --. Each of ARGS is NAME=VALUE, NAME:=JSON, a JSON object, @FILE with one, or - for standard input. The
+    arguments are held against the schema of the tool before they are sent.
+
+    Exit codes: 0 ok, 1 the tool failed, 2 usage, 3 the server is not reached, 4 it breaks the protocol.
+    """
+    target, tool, rest = _split(words, "TOOL")
+    session = session_of(target, **options)
+
+    async def use(client: Client) -> int:
+        found = _entry(await session.listed(client, "tools"), tool, "tool", "name")
+        schema: dict[str, Json] = found.input_schema.to_wire()
+        arguments = read_arguments(rest, schema)
+        check_arguments(
+            f"the tool '{tool}'",
+            arguments,
+            schema,
+            "`mcprev inspect --schemas` shows the schema of each tool",
+        )
+        result = await client.call_tool(tool, arguments, progress=_show_step)
+        show_progress("")
+        if session.as_json:
+            echo_json(_document(client, result.to_wire()))
+        else:
+            _renderer(out).tool(result)
+        return ExitCode.FAILED if result.is_error else ExitCode.OK
+
+    session.run(use)
+
+
+def _renderer(out: Path | None) -> Renderer:
+    from mcprev.cli.rendering import Renderer
+
+    return Renderer(out)
+
+
+def _entry(entries: list[Any], name: str, what: str, key: str) -> Any:  # noqa: ANN401 - a model of the list
+    """Return an entry of a list by its name. Raises `Failure` for an unknown one, with those that resemble it."""
+    for entry in entries:
+        if getattr(entry, key) == name:
+            return entry
+    known = [str(getattr(entry, key)) for entry in entries]
+    hint = did_you_mean(name, known) or f"; it has {', '.join(sorted(known)[:20]) or 'none'}"
+    raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), ExitCode.USAGE)
+
+
+# -- resources, prompts, completion ---------------------------------------------------------------------------
+
+
+@click.command("read", cls=TargetCommand)
+@session_options
+@_out_option
+@words_argument("TARGET URI | URI -- COMMAND", "resources")
+def read_command(
+    *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
+) -> None:
+    """Read a resource.
+
+    Text is printed; other contents are written to files with --out. Exit codes are those of `mcprev call`.
+    """
+    target, uri, rest = _split(words, "URI")
+    _no_more(rest, "a resource has one URI")
+    session = session_of(target, **options)
+
+    async def use(client: Client) -> int:
+        result = await client.read_resource(uri, progress=_show_step)
+        show_progress("")
+        if session.as_json:
+            echo_json(_document(client, result.to_wire()))
+        else:
+            renderer = _renderer(out)
+            for contents in result.contents:
+                renderer.resource(contents)
+        return ExitCode.OK
+
+    session.run(use)
+
+
+def _no_more(rest: Sequence[str], why: str) -> None:
+    if rest:
+        raise click.UsageError(f"unexpected argument '{clean(rest[0][:80])}': {why}")
+
+
+@click.command("prompt", cls=TargetCommand)
+@session_options
+@_out_option
+@words_argument("TARGET PROMPT [ARGS]... | PROMPT [ARGS]... -- COMMAND", "prompts")
+def prompt_command(
+    *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
+) -> None:
+    """Get a prompt with its messages.
+
+    Each of ARGS is NAME=VALUE, a JSON object of strings, @FILE with one, or - for standard input. Exit codes are those of
+    `mcprev call`.
+    """
+    target, name, rest = _split(words, "PROMPT")
+    session = session_of(target, **options)
+
+    async def use(client: Client) -> int:
+        found = _entry(await session.listed(client, "prompts"), name, "prompt", "name")
+        schema = _prompt_schema(found)
+        arguments = read_arguments(rest, schema)
+        check_arguments(
+            f"the prompt '{name}'",
+            arguments,
+            schema,
+            "`mcprev inspect --schemas` shows the arguments of each prompt",
+        )
+        result = await client.get_prompt(name, cast("dict[str, str]", arguments), progress=_show_step)
+        show_progress("")
+        if session.as_json:
+            echo_json(_document(client, result.to_wire()))
+            return ExitCode.OK
+        if result.description:
+            echo(result.description, err=True)
+        _renderer(out).messages(result.messages)
+        return ExitCode.OK
+
+    session.run(use)
+
+
+def _prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
+    """Return the arguments of a prompt as a schema: strings, of which some are required."""
+    arguments: list[Any] = prompt.arguments or []
+    return {
+        "type": "object",
+        "properties": {each.name: {"type": "string"} for each in arguments},
+        "required": [each.name for each in arguments if each.required],
+        "additionalProperties": False,
+    }
+
+
+@click.command("complete", cls=TargetCommand)
+@session_options
+@words_argument("TARGET REF NAME=VALUE [OTHER=VALUE]... | REF NAME=VALUE... -- COMMAND", "prompts")
+def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - as declared
+    """Show the values that a server suggests for an argument.
+
+    REF is the name of a prompt, or a URI template. NAME is the argument with the text so far; the others are those that
+    have a value already. Exit codes are those of `mcprev call`.
+    """
+    target, ref, rest = _split(words, "REF")
+    if not rest:
+        raise click.UsageError("Missing argument NAME=VALUE: what is to be completed, such as city=Par")
+    texts = {name: {"type": "string"} for name in (word.partition("=")[0] for word in rest)}
+    given = cast("dict[str, str]", read_arguments(rest, {"properties": texts}))
+    wrong = next((name for name, value in given.items() if not isinstance(cast("object", value), str)), None)
+    if wrong is not None:
+        raise click.BadParameter(f"the value of '{clean(wrong)}' is not a text", param_hint=HINT)
+    name = next(iter(given))
+    session = session_of(target, **options)
+
+    async def use(client: Client) -> int:
+        others = {key: value for key, value in given.items() if key != name}
+        result = await client.complete(ref, name, given[name], others or None)
+        if session.as_json:
+            echo_json(_document(client, result.to_wire()))
+            return ExitCode.OK
+        found = result.completion
+        echo_lines("\n".join(map(clean, found.values))) if found.values else None
+        if found.has_more:
+            echo(f"and more{'' if found.total is None else f', {found.total} in all'}", err=True)
+        return ExitCode.OK
+
+    session.run(use)
+
+
+# -- questions -----------------------------------------------------------------------------------------------
+
+
+@click.command("ask", cls=TargetCommand)
+@session_options
+@click.option(
+    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="End after this time."
+)
+@words_argument("TARGET | -- COMMAND", "tools")
+def ask_command(
+    *, words: tuple[str, ...], seconds: float | None, **options: Any  # noqa: ANN401 - as declared
+) -> None:
+    """Stay connected: answer what the server asks, and show its log messages and changes.
+
+    Forms, pages to open, and messages of a model are answered at the terminal, or with --answer FILE; so does every
+    other command that uses a server. Ctrl+C ends it. Exit codes are those of `mcprev call`.
+    """
+    _no_more(words[1:], "this command takes a TARGET only")
+    session = session_of(words, **options)
+
+    async def use(client: Client) -> int:
+        from mcprev.errors import McpError
+
+        echo(f"connected at {client.revision}; Ctrl+C ends", err=True)
+        changes = client.listen(tools=True, prompts=True, resources=True)
+        try:
+            async with asyncio.timeout(seconds), changes:
+                async for change in changes:
+                    echo(f"changed: {change.what}{'' if change.uri is None else f' {change.uri}'}")
+        except TimeoutError:
+            return ExitCode.OK
+        except McpError as error:
+            echo(f"the server does not report changes: {clean(str(error))}", err=True)
+            await asyncio.sleep(3600 * 24 if seconds is None else seconds)
+        return ExitCode.OK
+
+    session.run(use)

@@ -1,0 +1,84 @@
+"""What the completion of bash, zsh and fish suggests: revisions, methods, types, targets, tools and their arguments.
+
+Nothing here connects to a server or starts one: names of tools are those of the last list.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+_LATEST: Final = "latest"
+
+
+def revisions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest the names of revisions."""
+    from mcprev_types.index import REVISIONS
+
+    return _starting([*REVISIONS, _LATEST], incomplete)
+
+
+def methods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest the methods of the revision that the command line names."""
+    return _starting([each["method"] for each in _document(ctx)["methods"]], incomplete)
+
+
+def types(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest the types of the revision that the command line names."""
+    return _starting([each["name"] for each in _document(ctx)["types"]], incomplete)
+
+
+def _document(ctx: click.Context) -> Any:  # noqa: ANN401 - JSON
+    from mcprev_types.index import LATEST, REVISIONS
+
+    named = ctx.params.get("revision")
+    info = REVISIONS.get(named) if isinstance(named, str) else None
+    package = (info or REVISIONS[LATEST]).package
+    return json.loads((files("mcprev_types") / package / "meta.json").read_text(encoding="utf-8"))
+
+
+def targets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest files, and the servers of the configurations of hosts."""
+    from mcprev.hosts.named_server import configured_servers
+
+    hosts: dict[str, set[str]] = {}
+    for each in configured_servers():
+        if each.name.isprintable():
+            hosts.setdefault(each.name, set()).add(each.host)
+    names = [
+        name if "@" not in incomplete else f"{name}@{host}" for name in hosts for host in sorted(hosts[name])
+    ]
+    return [CompletionItem(incomplete, type="file"), *_starting(names, incomplete)]
+
+
+def hosts(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest the hosts that are known, and files."""
+    from mcprev.hosts.table import HOSTS
+
+    return [*_starting(HOSTS, incomplete), CompletionItem(incomplete, type="file")]
+
+
+def words_of(name: str) -> Any:  # noqa: ANN401 - a callback of click
+    """Return what suggests the words of a command: a target, an entry of the list `name`, and its arguments."""
+
+    def suggest(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from mcprev.cli.known_names import recall
+
+        words: tuple[str, ...] = ctx.params.get("words") or ()
+        if not words:
+            return targets(ctx, param, incomplete)
+        known = recall(words[:1], name)
+        if len(words) == 1:
+            return _starting(known, incomplete)
+        used = {word.partition("=")[0].rstrip(":") for word in words[2:]}
+        return _starting([f"{each}=" for each in known.get(words[1], ()) if each not in used], incomplete)
+
+    return suggest
+
+
+def _starting(names: Any, incomplete: str) -> list[CompletionItem]:  # noqa: ANN401 - any iterable of texts
+    return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]

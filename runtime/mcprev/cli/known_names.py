@@ -1,0 +1,99 @@
+"""The names of the last list of each server, for the completion of a shell, which never connects to one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkstemp
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from mcprev.errors import Json
+    from mcprev.hosts.named_server import NamedServer
+
+MAX_NAMES: Final = 2_000
+"""The maximum number of names of one list that are kept."""
+MAX_NAME: Final = 200
+"""The maximum length of a name that is kept."""
+MAX_SERVERS: Final = 200
+"""The maximum number of servers whose names are kept; the oldest are forgotten."""
+MAX_FILE: Final = 4 * 1024 * 1024
+_KEYS: Final = {"resources": "uri", "resource_templates": "uri_template"}
+"""The attribute that names an entry, for the lists in which it is not `name`."""
+
+
+def cache_folder() -> Path:
+    """Return the folder in which the names are kept."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "mcprev" / "names"
+
+
+def remember(server: NamedServer, name: str, entries: Iterable[Any]) -> None:
+    """Keep the names of a list of a server, with those of their arguments. A folder that cannot be written is no error."""
+    names: dict[str, list[str]] = {}
+    for entry in entries:
+        key: object = getattr(entry, _KEYS.get(name, "name"))
+        if _is_usual(key) and len(names) < MAX_NAMES:
+            names[str(key)] = [str(each) for each in _arguments(entry) if _is_usual(each)][:MAX_NAMES]
+    known = _recalled(server.given)
+    known[name] = names
+    with suppress(OSError, ValueError):
+        _write(_file(server.given), json.dumps(known))
+
+
+def recall(given: Sequence[str], name: str) -> Mapping[str, Sequence[str]]:
+    """Return the names that a list of a server had last, each with the names of its arguments; empty if none are known."""
+    found: object = _recalled(given).get(name)
+    return cast("Mapping[str, Sequence[str]]", found) if isinstance(found, dict) else {}
+
+
+def _recalled(given: Sequence[str]) -> dict[str, Json]:
+    try:
+        with _file(given).open("rb") as stream:
+            found: object = json.loads(stream.read(MAX_FILE))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+
+
+def _file(given: Sequence[str]) -> Path:
+    spelled = json.dumps([str(Path.cwd()), *given])
+    return cache_folder() / f"{hashlib.sha256(spelled.encode()).hexdigest()}.json"
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, temporary = mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    known = sorted(file.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+    for old in known[:-MAX_SERVERS]:
+        old.unlink(missing_ok=True)
+
+
+def _arguments(entry: Any) -> Iterable[object]:  # noqa: ANN401 - a model of a list
+    schema: Any = getattr(entry, "input_schema", None)
+    if schema is not None:
+        members: Json = schema.to_wire().get("properties")
+        return cast("dict[str, Json]", members) if isinstance(members, dict) else ()
+    return [each.name for each in getattr(entry, "arguments", None) or ()]
+
+
+def _is_usual(name: object) -> bool:
+    """Return whether a name can be typed in a shell: printable and short."""
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()
