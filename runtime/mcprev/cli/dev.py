@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import webbrowser
 from contextlib import suppress
 from functools import partial
-from shutil import which
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev.cli.command_target import command_target, is_url
-from mcprev.cli.options import header_option, revision_option, target_argument
+from mcprev.cli import completing
+from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
+from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 
 if TYPE_CHECKING:
     from mcprev.dev.app import DevApp
     from mcprev.dev.launch import Launcher
+    from mcprev.hosts.named_server import NamedServer
 
 _HOST: Final = "127.0.0.1"
-_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_MODULE: Final = re.compile(r"[^:]+\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
 
 
-@click.command("dev")
+@click.command("dev", cls=TargetCommand)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -39,31 +37,33 @@ _MODULE: Final = re.compile(r"[^:]+\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
 @click.option(
     "--http", "over_http", is_flag=True, help="Run the server of a file or module over HTTP, not stdio."
 )
+@env_option
 @click.option(
-    "-e",
-    "--env",
-    "variables",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Set a variable of the environment of a server that is started; may be repeated.",
+    "--revision",
+    "--as",
+    "name",
+    metavar="REV",
+    shell_complete=completing.revisions,
+    help="Speak this revision first; the page can switch.",
 )
-@click.option("--revision", "name", metavar="REV", help="Speak this revision first; the page can switch.")
 @header_option
+@login_option
 @target_argument
 def dev_command(
     *,
     port: int,
     no_browser: bool,
     over_http: bool,
-    variables: tuple[str, ...],
+    env: tuple[str, ...],
     name: str | None,
     headers: tuple[str, ...],
+    login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
     """Open a page to use a server with: its tools, resources and prompts, and every message on the wire.
 
-    The server is a file or module with a mcprev.Server or mcprev.App, an http or https URL, or a command to start. The
-    page is served at 127.0.0.1 only, and only to the URL that is printed, which has a token.
+    TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST out of the
+    configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is printed, which has a token.
     """
     revision = None if name is None else revision_option(name).name
     log_to_stderr("warning", named=True)
@@ -71,42 +71,32 @@ def dev_command(
         from mcprev.dev.app import DevApp
         from mcprev.dev.inspector import Inspector
 
-        launcher = _launcher(argv, headers, _environment(variables), over_http=over_http)
+        server = read_target(argv, headers=headers, env=env)
+        launcher = _launcher(server, over_http=over_http, login=login)
         app = DevApp(Inspector(launcher, revision))
         asyncio.run(_serve(app, port, browse=not no_browser))
     except (ImportError, OSError) as error:
         raise click.ClickException(clean(str(error))) from error
 
 
-def _launcher(
-    argv: tuple[str, ...], headers: tuple[str, ...], environment: dict[str, str], *, over_http: bool
-) -> Launcher:
+def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> Launcher:
     """Return how the server of a command line is started or reached. Raises `click.ClickException`."""
     from mcprev.dev.launch import Ready, Served
-    from mcprev.transports.stdio.client import stdio
 
-    if is_url(argv):
-        target = command_target(argv, headers, login=False)
-        return Ready(argv[0], argv, lambda _: target, kind="url", transport="http")
-    command_target(argv, headers, login=False)  # raises what it finds
-    if len(argv) == 1 and _MODULE.fullmatch(argv[0]) and which(argv[0]) is None:
-        return Served(argv[0], environment, over_http=over_http)
+    if server.entry.url is not None:
+        target = target_of_server(server, login=login)
+        return Ready(server.label, server.given, lambda _: target, kind="url", transport="http")
+    if server.module is not None:
+        return Served(server.module, dict(server.entry.env), over_http=over_http)
     if over_http:
         raise click.UsageError("--http requires a file or module; name a server over HTTP by its URL")
     return Ready(
-        " ".join(argv),
-        ("--", *argv),
-        lambda stderr: stdio(*argv, env=environment, stderr=stderr),
+        server.label,
+        server.given,
+        lambda stderr: server.target(stderr=stderr),
         kind="command",
         transport="stdio",
     )
-
-
-def _environment(variables: tuple[str, ...]) -> dict[str, str]:
-    pairs = [variable.partition("=") for variable in variables]
-    if not all(_VARIABLE.fullmatch(name) and equals for name, equals, _ in pairs):
-        raise click.BadParameter("write a variable as NAME=VALUE", param_hint="-e")
-    return {name: value for name, _, value in pairs}
 
 
 async def _serve(app: DevApp, port: int, *, browse: bool) -> None:
