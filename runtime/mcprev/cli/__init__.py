@@ -35,6 +35,8 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "prompt": ("mcprev.cli.call", _NOTHING),
     "complete": ("mcprev.cli.call", _NOTHING),
     "ask": ("mcprev.cli.call", _NOTHING),
+    "install": ("mcprev.cli.install", _NOTHING),
+    "uninstall": ("mcprev.cli.install", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),

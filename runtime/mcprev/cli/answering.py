@@ -41,7 +41,7 @@ def read_answers(file: str) -> dict[str, Json]:
                 f"'{clean(file)}' has a member '{clean(name)}'{hint}", param_hint="--answer"
             )
     roots: Json = found.get("roots", [])
-    if not isinstance(roots, list) or not all(isinstance(root, str) for root in cast("list[Json]", roots)):
+    if not isinstance(roots, LIST) or not all(isinstance(root, str) for root in roots):
         raise click.BadParameter("`roots` is a list of paths or file: URIs", param_hint="--answer")
     return found
 
@@ -82,9 +82,10 @@ class Answers:
     def _next(self, name: str) -> Json:
         """Return the next answer of the file. Raises `RpcError` after the last one."""
         given: Json = (self.saved or {}).get(name)
-        if not isinstance(given, list):
+        if not isinstance(given, LIST):
             return given
-        answers, used = cast("list[Json]", given), self._used.get(name, 0)
+        answers: list[Json] = given
+        used = self._used.get(name, 0)
         self._used[name] = used + 1
         if used >= len(answers):
             echo(f"Warning: the server asks for more than the {len(answers)} answers of `{name}`", err=True)

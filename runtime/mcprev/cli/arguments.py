@@ -14,7 +14,7 @@ from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, SchemaError
-from mcprev.json_schema.bounds import OBJECT, ValidationIssue
+from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue
 from mcprev.json_schema.validation import SHOWN, compile_schema
 from mcprev.wire.jsonrpc import MAX_LINE
 
@@ -76,15 +76,15 @@ def _types(schema: Json, depth: int) -> set[str]:
     given: Json = schema.get("type")
     if isinstance(given, str):
         return {given}
-    if isinstance(given, list):
-        return {each for each in cast("list[Json]", given) if isinstance(each, str)}
+    if isinstance(given, LIST):
+        return {each for each in given if isinstance(each, str)}
     for keyword in ("anyOf", "oneOf"):
         options: Json = schema.get(keyword)
-        if isinstance(options, list):
-            return {name for option in cast("list[Json]", options) for name in _types(option, depth + 1)}
+        if isinstance(options, LIST):
+            return {name for option in options for name in _types(option, depth + 1)}
     choices: Json = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(choices, list):
-        return {_type_of(choice) for choice in cast("list[Json]", choices)}
+    if isinstance(choices, LIST):
+        return {_type_of(choice) for choice in choices}
     # A reference, or nothing that is said of the type: JSON is tried, and any other text is a string.
     return {_TEXT, "object", "array", "number", "boolean", "null"} if "$ref" in schema else set()
 

@@ -62,6 +62,15 @@ def hosts(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
     return [*_starting(HOSTS, incomplete), CompletionItem(incomplete, type="file")]
 
 
+def configured_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest the servers of the host that the command line names."""
+    from mcprev.hosts.named_server import configured_servers
+
+    host = ctx.params.get("host")
+    found = configured_servers(host) if isinstance(host, str) else ()
+    return _starting([each.name for each in found if each.name.isprintable()], incomplete)
+
+
 def words_of(name: str) -> Any:  # noqa: ANN401 - a callback of click
     """Return what suggests the words of a command: a target, an entry of the list `name`, and its arguments."""
 

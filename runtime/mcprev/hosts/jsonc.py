@@ -20,6 +20,7 @@ _SPACE: Final = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
 _WORD: Final = re.compile(r"[-+.\w]++")
 _SECRET: Final = frozenset({"env", "headers"})
+_HEADER: Final = "--header"
 _MASK: Final = '"***"'
 
 
@@ -193,7 +194,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """Return the text with each string in `env` and `headers` replaced, for what is shown."""
+    """Return the text with each string in `env` and `headers`, and each after `--header`, replaced for what is shown."""
     found = sorted(_secrets(parse_jsonc(text), secret=False), key=lambda node: node.start, reverse=True)
     for node in found:
         text = text[: node.start] + _MASK + text[node.end :]
@@ -205,8 +206,8 @@ def _secrets(node: Node, *, secret: bool) -> Iterator[Node]:
         yield node
     for member in node.members:
         yield from _secrets(member.node, secret=secret or member.name in _SECRET)
-    for item in node.items:
-        yield from _secrets(item, secret=secret)
+    for before, item in zip([None, *node.items], node.items, strict=False):
+        yield from _secrets(item, secret=secret or (before is not None and before.value == _HEADER))
 
 
 def _check_object(text: str, node: Node, path: Sequence[str]) -> None:

@@ -54,13 +54,20 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
                 f"'{file}' is a symbolic link; name the file that it leads to, {str(file.resolve())!r}, in place of the host"
             ) from None
         raise
+    try:
+        _check_file(file, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
     with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"'{file}' is not a regular file")
-        if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-            raise ValueError(f"'{file}' belongs to another user; run the command as that user")
         return _decoded(file, stream.read(MAX_FILE + 1))
+
+
+def _check_file(file: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"'{file}' is not a regular file")
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise ValueError(f"'{file}' belongs to another user; run the command as that user")
 
 
 def _check_folders(file: Path, below: Path | None) -> None:
