@@ -296,7 +296,7 @@ def test_the_steps_of_reading_a_configuration_grow_with_it(start: str, again: st
 
     def fill(text: str) -> None:
         with suppress(ValueError):
-            host_config._filled(text)
+            host_config.filled(text)
 
     for work in (strip, fill):
         assert_linear(work, lambda size: Text(start + again * size + end), host_config, sizes=(32, 64, 128))
