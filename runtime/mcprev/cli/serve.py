@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli.loading import Loaded, author_errors, load_server
-from mcprev.cli.table import CleanFormatter
+from mcprev.cli.table import CleanFormatter, echo
 from mcprev.reloading.source_files import reported_imports
 
 if TYPE_CHECKING:
     from mcprev.core.store import Store
+    from mcprev.server.server import Server
     from mcprev.serving.worker import SupervisedWorker
 
 _logger: Final = logging.getLogger("mcprev.server")
@@ -60,6 +61,9 @@ MIN_BODIES: Final = 64 * 1024 * 1024
     help="Serve in this number of processes, and replace those that end; SIGHUP replaces all, one after another.",
 )
 @click.option("--health", is_flag=True, help="Also answer probes at /healthz and /ready.")
+@click.option(
+    "--reload", "reload_", is_flag=True, help="Start the server again when a source file of it changes."
+)
 @click.option("--no-auth", is_flag=True, help="Serve without authentication, whatever the server has.")
 @click.option(
     "--log-level",
@@ -75,6 +79,7 @@ def serve_command(
     store: str | None,
     workers: int | None,
     health: bool,
+    reload_: bool,
     no_auth: bool,
     log_level: str | None,
     **options: object,  # named as those of `run_http`
@@ -84,6 +89,8 @@ def serve_command(
     MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server, a mcprev.App or the ASGI app of
     one, or a function without parameters that returns one; it may be left out if the module has one server. Options
     replace those that the server was made with. The module reads ARGS in sys.argv.
+
+    With --reload, clients on stdio keep their session: they are told that lists have changed. Over HTTP, sessions end.
 
     With --workers, the exit code is 0 after SIGTERM or SIGINT, and not 0 if the server does not start or its processes end one
     after another.
@@ -97,6 +104,12 @@ def serve_command(
         names = "--path, --sse, --json, --origin, --host, --drain, --workers, --health and --no-auth"
         raise click.UsageError(f"{names} require --http")
     where = None if http is None else address(http)
+    if reload_:
+        if workers is not None:
+            raise click.UsageError("pass --reload or --workers, not both; SIGHUP replaces workers")
+        from mcprev.cli.reload import run_reloading
+
+        raise click.exceptions.Exit(run_reloading(target, where))
     opened = None if store is None else _store(store)
     worker = _this_worker()
     log_to_stderr(
@@ -109,6 +122,7 @@ def serve_command(
     with _shared(opened), reported_imports():
         loaded = load_server(target, arguments)
     if where is None:
+        _report_stdio(loaded.server)
         with author_errors():
             loaded.server.run_stdio()
         return
@@ -119,6 +133,15 @@ def serve_command(
             _serve_http(loaded, *where, given, checked=not no_auth, health=health, worker=worker)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _report_stdio(server: Server) -> None:
+    """Tell where the server listens and at which revisions: in the log, or who stands at a terminal."""
+    names = ", ".join(revision.name for revision in server.identity.revisions)
+    text = f"serving '{server.identity.info['name']}' on stdin and stdout; revisions: {names}"
+    _logger.info("%s", text)
+    if sys.stderr.isatty() and not _logger.isEnabledFor(logging.INFO):
+        echo(f"{text}; Ctrl+C ends", err=True)
 
 
 def _serve_http(
