@@ -173,3 +173,35 @@ def test_usage() -> None:
         done = invoke(*arguments)
         assert done.exit_code == 2
         assert "Usage: " in done.stderr
+
+
+SCHEMAS: Final = """
+import mcprev
+from mcprev_types.latest import models as m
+
+class Handler(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        schemas = {"good": {"type": "object", "properties": {"a\\x1b[2J": {"type": "string"}}}, "odd": {"type": "object", "$ref": "https://example.org/x"}}
+        return m.ListToolsResult(tools=[m.Tool.from_wire({"name": name, "inputSchema": schema}) for name, schema in schemas.items()])
+
+    async def call_tool(self, ctx, params):
+        raise NotImplementedError
+
+    async def list_prompts(self, ctx, params):
+        return m.ListPromptsResult(prompts=[m.Prompt.from_wire({"name": "hello", "arguments": [{"name": "who", "required": True}]})])
+
+    async def get_prompt(self, ctx, params):
+        raise NotImplementedError
+
+mcprev.Server(Handler(), "shop", "1.5", validate=False).run_stdio()
+"""
+
+
+def test_schemas_and_what_is_wrong_with_them() -> None:
+    done = invoke("--schemas", "--", sys.executable, "-c", SCHEMAS)
+    assert done.exit_code == 0
+    assert "good inputSchema\n{\n" in done.stdout
+    assert '"a\\u001b[2J"' in done.stdout
+    assert "ARGUMENT OF hello\tPRESENCE\tDESCRIPTION\nwho\trequired\t\n" in done.stdout
+    [warning] = done.stderr.splitlines()
+    assert warning.startswith("Warning: the inputSchema of the tool 'odd' cannot be used: the reference ")

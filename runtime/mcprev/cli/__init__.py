@@ -37,6 +37,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "ask": ("mcprev.cli.call", _NOTHING),
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
+    "completion": ("mcprev.cli.completion", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
@@ -44,6 +45,10 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "diff": ("mcprev_codegen.commands.diff", _DIFF),
 }
 """The module of each subcommand, with a function `<name>_command`; its extra, and the packages that it installs."""
+
+
+COMPLETING: Final = "_MCPREV_COMPLETE"
+"""The variable of the environment with which the script of a shell asks for suggestions; click's own."""
 
 
 class _LazyGroup(click.Group):
@@ -95,6 +100,10 @@ def _printed_errors() -> Iterator[None]:
 def _command(name: str, module: str) -> click.Command:
     command: object = getattr(import_module(module), f"{name}_command")
     assert isinstance(command, click.Command)
+    if COMPLETING in os.environ:
+        from mcprev.cli.completing import complete_generator
+
+        complete_generator(name, command)
     return command
 
 

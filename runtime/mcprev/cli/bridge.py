@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.serve import address, log_to_stderr
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     "revisions",
     metavar="REV",
     multiple=True,
+    shell_complete=completing.revisions,
     help="Offer only this revision to clients; may be repeated.",
 )
 @click.option(
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     "server_revisions",
     metavar="REV",
     multiple=True,
+    shell_complete=completing.revisions,
     help="Negotiate only this revision with the server; may be repeated.",
 )
 @click.option(

@@ -150,7 +150,7 @@ class Session:
                 found.append(entry)
                 if len(found) >= MAX_LISTED:
                     break
-        remember(self.server, name, found)
+        remember(self.server, name, [entry.to_wire() for entry in found])
         return found
 
 

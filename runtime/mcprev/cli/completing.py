@@ -6,12 +6,15 @@ Nothing here connects to a server or starts one: names of tools are those of the
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
 
+Suggest: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _LATEST: Final = "latest"
 
 
@@ -35,7 +38,8 @@ def types(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 def _document(ctx: click.Context) -> Any:  # noqa: ANN401 - JSON
     from mcprev_types.index import LATEST, REVISIONS
 
-    named = ctx.params.get("revision")
+    # The option that is completed has no value yet, so that click leaves arguments before it unread.
+    named = next((each for each in (ctx.params.get("revision"), *ctx.args) if each in REVISIONS), LATEST)
     info = REVISIONS.get(named) if isinstance(named, str) else None
     package = (info or REVISIONS[LATEST]).package
     return json.loads((files("mcprev_types") / package / "meta.json").read_text(encoding="utf-8"))
@@ -53,6 +57,11 @@ def targets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
         name if "@" not in incomplete else f"{name}@{host}" for name in hosts for host in sorted(hosts[name])
     ]
     return [CompletionItem(incomplete, type="file"), *_starting(names, incomplete)]
+
+
+def python_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suggest files."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def hosts(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -87,6 +96,27 @@ def words_of(name: str) -> Any:  # noqa: ANN401 - a callback of click
         return _starting([f"{each}=" for each in known.get(words[1], ()) if each not in used], incomplete)
 
     return suggest
+
+
+_OF_GENERATOR: Final = {
+    ("diff", "inputs"): revisions, ("diff", "types"): types, ("diff", "methods"): methods, ("diff", "subject"): types,
+    ("generate", "revisions"): revisions, ("generate", "like"): revisions, ("unpin", "revision"): revisions,
+}  # fmt: skip
+"""What completes the words of the commands of the generator, which does not import this package."""
+
+
+def complete_generator(name: str, command: click.Command) -> None:
+    """Let the shell complete revisions, types and methods of a command of the generator."""
+    for param in command.params:
+        suggest = _OF_GENERATOR.get((name, param.name or ""))
+        if suggest is not None:
+            vars(param)["shell_complete"] = partial(_suggested, suggest, param)
+
+
+def _suggested(
+    suggest: Suggest, param: click.Parameter, ctx: click.Context, incomplete: str
+) -> list[CompletionItem]:
+    return suggest(ctx, param, incomplete)
 
 
 def _starting(names: Any, incomplete: str) -> list[CompletionItem]:  # noqa: ANN401 - any iterable of texts

@@ -7,6 +7,7 @@ escaped, so that it cannot move the cursor or break a row.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,6 +15,7 @@ import click
 
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
 from mcprev.cli.connecting import told_failures, told_warnings
+from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
     header_option,
@@ -23,7 +25,7 @@ from mcprev.cli.options import (
     target_argument,
     timeout_option,
 )
-from mcprev.cli.table import clean, echo, echo_json, echo_table
+from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -42,6 +44,11 @@ _SECTIONS: Final = (
 @revisions_option
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
+@click.option(
+    "--schemas",
+    is_flag=True,
+    help="Also print the schemas of tools and the arguments of prompts. --json has them.",
+)
 @header_option
 @env_option
 @login_option
@@ -51,6 +58,7 @@ def inspect_command(
     names: tuple[str, ...],
     timeout: float,
     as_json: bool,
+    schemas: bool,
     headers: tuple[str, ...],
     env: tuple[str, ...],
     login: bool | None,
@@ -65,12 +73,18 @@ def inspect_command(
     chosen = revision_names(names)
     server = read_target(argv, headers=headers, env=env)
     target = target_of_server(server, login=login)
-    with told_failures(server, timeout), told_warnings():
+    with told_failures(server, timeout), told_warnings() as warnings:
         document = asyncio.run(_inspect(target, chosen, timeout))
+        for name in document["capabilities"]:
+            if isinstance(document.get(name), list):
+                remember(server, name, document[name])
+        warnings.extend(_schema_warnings(document))
     if as_json:
         echo_json(document)
     else:
         _print(document)
+        if schemas:
+            _print_schemas(document)
     errors: dict[str, str] = document["errors"]
     if errors:
         text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
@@ -163,6 +177,44 @@ def _print(document: dict[str, Any]) -> None:
         second = "DESCRIPTION" if key == "name" else "NAME"
         revisions = [(_line(item[key]), _line(_about(item, key))) for item in items]
         echo_table((heading, second), revisions or [("(none)", "")])
+
+
+def _print_schemas(document: dict[str, Any]) -> None:
+    """Print the schemas of each tool and the arguments of each prompt."""
+    for tool in document["tools"] or ():
+        for member in ("inputSchema", "outputSchema"):
+            if member in tool:
+                echo()
+                echo(f"{_line(tool['name'])} {member}", bold=True)
+                echo_lines(json.dumps(tool[member], indent=2))
+    for prompt in document["prompts"] or ():
+        echo()
+        rows = [
+            (
+                _line(each["name"]),
+                "required" if each.get("required") else "optional",
+                _line(each.get("description") or ""),
+            )
+            for each in prompt.get("arguments") or ()
+        ]
+        echo_table(
+            (f"ARGUMENT OF {_line(prompt['name'])}", "PRESENCE", "DESCRIPTION"), rows or [("(none)", "", "")]
+        )
+
+
+def _schema_warnings(document: dict[str, Any]) -> list[str]:
+    """Return what is wrong with the schemas of tools: those that nobody could check arguments or results against."""
+    from mcprev.errors import SchemaError
+    from mcprev.json_schema.validation import compile_schema
+
+    found: list[str] = []
+    for tool in document["tools"] or ():
+        for member in ("inputSchema", "outputSchema"):
+            try:
+                compile_schema(tool.get(member, {}), trusted=False)
+            except SchemaError as error:
+                found.append(clean(f"the {member} of the tool '{tool['name']}' cannot be used: {error}"))
+    return found
 
 
 def _about(item: dict[str, Any], key: str) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
+
+from mcprev.json_schema.bounds import LIST, OBJECT
 
 if TYPE_CHECKING:
     from mcprev.errors import Json
@@ -23,8 +25,8 @@ MAX_NAME: Final = 200
 MAX_SERVERS: Final = 200
 """The maximum number of servers whose names are kept; the oldest are forgotten."""
 MAX_FILE: Final = 4 * 1024 * 1024
-_KEYS: Final = {"resources": "uri", "resource_templates": "uri_template"}
-"""The attribute that names an entry, for the lists in which it is not `name`."""
+_KEYS: Final = {"resources": "uri", "resource_templates": "uriTemplate"}
+"""The member that names an entry, for the lists in which it is not `name`."""
 
 
 def cache_folder() -> Path:
@@ -38,11 +40,14 @@ def cache_folder() -> Path:
     return Path(base) / "mcprev" / "names"
 
 
-def remember(server: NamedServer, name: str, entries: Iterable[Any]) -> None:
-    """Keep the names of a list of a server, with those of their arguments. A folder that cannot be written is no error."""
+def remember(server: NamedServer, name: str, entries: Iterable[Mapping[str, Json]]) -> None:
+    """Keep the names of a list of a server, with those of their arguments. A folder that cannot be written is no error.
+
+    The entries are JSON of the latest revision.
+    """
     names: dict[str, list[str]] = {}
     for entry in entries:
-        key: object = getattr(entry, _KEYS.get(name, "name"))
+        key: object = entry.get(_KEYS.get(name, "name"))
         if _is_usual(key) and len(names) < MAX_NAMES:
             names[str(key)] = [str(each) for each in _arguments(entry) if _is_usual(each)][:MAX_NAMES]
     known = _recalled(server.given)
@@ -86,12 +91,13 @@ def _write(file: Path, text: str) -> None:
         old.unlink(missing_ok=True)
 
 
-def _arguments(entry: Any) -> Iterable[object]:  # noqa: ANN401 - a model of a list
-    schema: Any = getattr(entry, "input_schema", None)
-    if schema is not None:
-        members: Json = schema.to_wire().get("properties")
-        return cast("dict[str, Json]", members) if isinstance(members, dict) else ()
-    return [each.name for each in getattr(entry, "arguments", None) or ()]
+def _arguments(entry: Mapping[str, Json]) -> Iterable[object]:
+    schema: Json = entry.get("inputSchema")
+    if isinstance(schema, OBJECT):
+        members: Json = schema.get("properties")
+        return cast("Iterable[object]", members if isinstance(members, OBJECT) else ())
+    given: Json = entry.get("arguments")
+    return [each.get("name") for each in given if isinstance(each, OBJECT)] if isinstance(given, LIST) else ()
 
 
 def _is_usual(name: object) -> bool:

@@ -142,9 +142,7 @@ class Children:
 
 def _tell(changed: list[str]) -> None:
     names = ", ".join(os.path.relpath(name) for name in changed[:3])
-    echo(
-        f"{names}{' and more' if len(changed) > 3 else ''} changed: the server starts again", err=True
-    )
+    echo(f"{names}{' and more' if len(changed) > 3 else ''} changed: the server starts again", err=True)
 
 
 class StdioReloader(asyncio.Protocol):

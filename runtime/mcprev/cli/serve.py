@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from mcprev.cli import completing
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.table import CleanFormatter, echo
 from mcprev.reloading.source_files import reported_imports
@@ -32,7 +33,7 @@ MIN_BODIES: Final = 64 * 1024 * 1024
 
 
 @click.command("serve")
-@click.argument("target", metavar="MODULE[:SERVER]")
+@click.argument("target", metavar="MODULE[:SERVER]", shell_complete=completing.python_files)
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP; HOST or PORT may be left out.")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from mcprev.cli import completing
 from mcprev.cli.table import echo, echo_json, echo_table
 
 _ARROWS: Final = {
@@ -19,9 +20,21 @@ _ARROWS: Final = {
 
 
 @click.command("show")
-@click.argument("revision", metavar="REV")
-@click.option("--type", "type_name", metavar="NAME", help="Show one type with its fields.")
-@click.option("--method", "method_name", metavar="NAME", help="Show one method, such as tools/call.")
+@click.argument("revision", metavar="REV", shell_complete=completing.revisions)
+@click.option(
+    "--type",
+    "type_name",
+    metavar="NAME",
+    shell_complete=completing.types,
+    help="Show one type with its fields.",
+)
+@click.option(
+    "--method",
+    "method_name",
+    metavar="NAME",
+    shell_complete=completing.methods,
+    help="Show one method, such as tools/call.",
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON (a stable format, versioned by its 'format')."
 )

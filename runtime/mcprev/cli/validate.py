@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
+from mcprev.cli import completing
 from mcprev.cli.options import revision_option
 from mcprev.cli.table import echo, echo_json, echo_table
 
@@ -31,6 +32,7 @@ UNREADABLE: Final = 3
     "--revision",
     "name",
     metavar="REV|auto",
+    shell_complete=completing.revisions,
     default="auto",
     show_default=True,
     help="The revision to validate against; auto determines it from the transcript.",

@@ -1,0 +1,29 @@
+"""`mcprev completion SHELL`: the script with which a shell completes the words of this command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+from click.shell_completion import get_completion_class
+
+from mcprev.cli import COMPLETING
+from mcprev.cli.table import echo_lines
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion_command(ctx: click.Context, *, shell: str) -> None:
+    """Print a script for bash, zsh or fish that completes revisions, methods, types, servers, tools and arguments.
+
+    Put `eval "$(mcprev completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or
+    `mcprev completion fish | source` into ~/.config/fish/config.fish. Names of tools are those of the last list of a
+    server; no server is started.
+    """
+    root = ctx.find_root()
+    found = get_completion_class(shell)
+    assert found is not None
+    echo_lines(found(root.command, {}, root.info_name or "mcprev", COMPLETING).source())
