@@ -136,6 +136,9 @@ nginx: .interop/nginx/.ready
 
 .interop/%/.ready:
 	$(call pip_peer,mcp==$* $(PINS))
+# FastMCP with what it has for Redis, for benchmarks/scaling.py.
+.interop/fastmcp-redis/.ready:
+	$(call pip_peer,fastmcp==4.1.2 fastmcp-tasks==4.1.2 'py-key-value-aio[redis]==0.4.6')
 .interop/fastmcp-%/.ready:
 	$(call pip_peer,fastmcp==$* $(PINS))
 .interop/langchain-%/.ready:
@@ -195,9 +198,11 @@ tests/conformance/node_modules/.ready: tests/conformance/package-lock.json
 	cd tests/conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Beside the official SDK and FastMCP where `make interop` has installed it; QUICK=1 only sees that everything works.
+# Beside the official SDK and FastMCP where `make interop` and `make .interop/fastmcp-redis/.ready` have installed them;
+# QUICK=1 only sees that everything works.
 bench: PEER := $(if $(wildcard .interop/2.3.0/.ready),--peer .interop/2.3.0/bin/python) $(if $(QUICK),--quick)
 bench: FASTMCP := $(if $(wildcard .interop/fastmcp-4.1.2/.ready),--fastmcp .interop/fastmcp-4.1.2/bin/python)
+bench: REDIS := $(if $(wildcard .interop/fastmcp-redis/.ready),--fastmcp .interop/fastmcp-redis/bin/python)
 bench: setup
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/generate.py
@@ -206,7 +211,7 @@ bench: setup
 	$(BIN)/python benchmarks/over_http.py $(PEER)
 	$(BIN)/python benchmarks/connections.py $(PEER)
 	$(BIN)/python benchmarks/large.py $(PEER) $(FASTMCP)
-	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(FASTMCP)
+	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(REDIS)
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop .browser tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

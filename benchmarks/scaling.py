@@ -8,7 +8,9 @@ are measured with one worker only; so are tasks. A figure that nothing serves is
 CPU is that of all workers together, for each call. The load of the client is counted apart: on a machine of two cores it
 takes a part of what two workers could use, so calls per second of CPU, "calls/s of a free machine", is what the workers would
 do if the client ran elsewhere: workers, up to the number of cores, divided by the CPU of one call. Machine and runs differ by 20 %:
-compare within one run only. `--fastmcp PYTHON` measures FastMCP beside it, for what it shares: stateless calls, on uvicorn's workers.
+compare within one run only. `--fastmcp PYTHON` measures FastMCP beside it on the same Redis, at a port then, for what it shares:
+stateless calls and tasks (`fastmcp-tasks`, whose workers are in its processes) on uvicorn's workers, and streams whose events are in
+Redis, which have one worker, because its sessions stay in their process. A task is asked for until it has ended; "polls" is how often.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 from http_load import calls, load, request
@@ -58,12 +60,25 @@ async def echo(text: str, ctx: mcprev.Context) -> str:
 """
 FASTMCP: Final = """
 from fastmcp import FastMCP
-server = FastMCP("echo")
-@server.tool
+server, tool, options = FastMCP("echo"), {}, {}
+form, redis = FORM, REDIS
+if form == "tasks":
+    from fastmcp_tasks import TasksExtension
+    server.add_extension(TasksExtension())
+    tool["task"] = True
+if form == "events":
+    from fastmcp.server.event_store import EventStore
+    from key_value.aio.stores.redis import RedisStore
+    options["event_store"] = EventStore(storage=RedisStore(url=redis))
+else:
+    options.update(stateless_http=True, json_response=True)
+@server.tool(**tool)
 async def echo(text: str) -> str:
     return text
-app = server.http_app(stateless_http=True, json_response=True)
+app = server.http_app(**options)
 """
+POLLS: Final = 100
+"""How often a task is asked for until it has ended."""
 META: Final[dict[str, object]] = {
     "io.modelcontextprotocol/protocolVersion": STATELESS.version,
     "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
@@ -99,6 +114,7 @@ class Figures:
     rate: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
     client: list[float] = field(default_factory=list[float])
+    polls: list[float] = field(default_factory=list[float])
 
 
 @contextmanager
@@ -149,16 +165,47 @@ def task_calls(port: int, first: int, count: int) -> list[bytes]:
 
 
 def follow_ups(port: int, answers: Sequence[bytes]) -> list[bytes]:
-    """Requests for the results of tasks, from the answers that began them."""
+    """Requests for the results of tasks, from the answers that began them, or that said that they go on."""
     made: list[bytes] = []
     for number, answer in enumerate(answers):
-        task: str = json.loads(answer.partition(b"\r\n\r\n")[2])["result"]["taskId"]
+        result = result_of(answer)
+        task: str = result["taskId"]
         headers = {"MCP-Protocol-Version": STATELESS.version, "Mcp-Method": "tasks/get", "Mcp-Name": task}
         params = {"taskId": task, "_meta": META}
         made.append(
             request(port, headers, {"jsonrpc": "2.0", "id": number, "method": "tasks/get", "params": params})
         )
     return made
+
+
+def result_of(answer: bytes) -> Any:  # noqa: ANN401 - JSON
+    """The result in a response with JSON or with one event."""
+    body = answer.partition(b"\r\n\r\n")[2]
+    start, end = body.index(b'{"jsonrpc"' if b'{"jsonrpc"' in body else b"{"), body.rindex(b"}") + 1
+    return json.loads(body[start:end])["result"]
+
+
+async def followed(port: int, answers: list[list[bytes]]) -> tuple[float, list[list[bytes]], int]:
+    """Ask for the tasks of each lane until they have ended; the seconds, the last answers, and the number of requests."""
+    seconds, polls = 0.0, 0
+    ended: list[list[bytes]] = [[b""] * len(each) for each in answers]
+    open_: list[list[tuple[int, bytes]]] = [[*enumerate(each)] for each in answers]
+    for _ in range(POLLS):
+        lanes = [follow_ups(port, [answer for _, answer in each]) for each in open_]
+        polls += sum(map(len, lanes))
+        spent, made = await load(port, lanes)
+        seconds += spent
+        again: list[list[tuple[int, bytes]]] = []
+        for lane, each, done in zip(ended, open_, made, strict=True):
+            again.append([])
+            for (at, _), answer in zip(each, done.answers, strict=True):
+                lane[at] = answer
+                if result_of(answer).get("status") == "working":
+                    again[-1].append((at, answer))
+        open_ = again
+        if not any(open_):
+            return seconds, ended, polls
+    raise RuntimeError("a task does not end")
 
 
 def measure(
@@ -171,8 +218,7 @@ def measure(
     count: int,
 ) -> None:
     """One run of one case."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     each = max(1, count // LANES)
     with serving(command(port), port, folder, workers, store) as cpu:
 
@@ -185,9 +231,9 @@ def measure(
         seconds, made = uvloop.run(load(port, lanes))
         answers = [done.answers for done in made]
         if mode.tasks:
-            more, made = uvloop.run(load(port, [follow_ups(port, each) for each in answers]))
+            more, answers, polls = uvloop.run(followed(port, answers))
             seconds += more
-            answers = [done.answers for done in made]
+            found.polls.append(polls / (each * LANES))
         used, client = cpu() - began, own_cpu() - own
     for lane, given in zip(lanes, answers, strict=True):
         for sent, answer in zip(lane, given, strict=True):
@@ -230,9 +276,12 @@ def ours(folder: str, mode: Mode, workers: int) -> Callable[[int], list[str]]:
     return lambda port: [*base, "--http", f"127.0.0.1:{port}"]
 
 
-def theirs(python: str, folder: str, workers: int) -> Callable[[int], list[str]]:
+def theirs(
+    python: str, folder: str, form: str, workers: int, redis: str | None
+) -> Callable[[int], list[str]]:
     """The same for FastMCP, which has uvicorn's workers."""
-    Path(folder, "peer.py").write_text(FASTMCP, encoding="utf-8")
+    text = FASTMCP.replace("FORM", repr(form)).replace("REDIS", repr(redis))
+    Path(folder, "peer.py").write_text(text, encoding="utf-8")
     base = [
         python,
         "-m",
@@ -253,7 +302,8 @@ def show(name: str, workers: int, store: str, found: Figures) -> None:
     rate, cpu, client = (statistics.median(values) for values in (found.rate, found.cpu, found.client))
     free = min(workers, os.cpu_count() or 1) / cpu * 1e6
     print(
-        f"{name:<20} {store:<8} {workers:>2}  {rate:>8.0f}  {cpu:>8.0f}  {client:>8.0f}  {free:>10.0f}",
+        f"{name:<20} {store:<8} {workers:>2}  {rate:>8.0f}  {cpu:>8.0f}  {client:>8.0f}  {free:>10.0f}"
+        + (f"  polls {statistics.median(found.polls):.2f}" if found.polls else ""),
         flush=True,
     )
 
@@ -270,7 +320,8 @@ def main() -> None:
     options = parser.parse_args()
     runs, count = (1, 640) if options.quick else (options.runs, 16_000)
     print(f"{'':<20} {'store':<8} workers  calls/s   CPU µs  client µs  calls/s of a free machine")
-    with tempfile.TemporaryDirectory() as folder, redis_server() as redis:
+    port = free_port() if options.fastmcp else 0
+    with tempfile.TemporaryDirectory() as folder, redis_server(port) as redis:
         stores: dict[str, str | None] = {"none": None, "SQLite": f"sqlite:///{folder}/store.db"}
         if redis is not None:
             stores["Redis"] = redis
@@ -287,20 +338,47 @@ def main() -> None:
                         )
                     show(mode.name, workers, store, found)
         if options.fastmcp:
-            plain = Mode("FastMCP, stateless", SESSIONS)
-            for workers in WORKERS:
-                found = Figures()
-                for _ in range(runs):
-                    measure(
-                        found,
-                        theirs(options.fastmcp, folder, workers),
-                        plain,
-                        workers,
-                        None,
-                        folder,
-                        count // 8,
-                    )
-                show(plain.name, workers, "none", found)
+            beside(str(Path(options.fastmcp).absolute()), folder, redis, runs, count // 8, options.only)
+
+
+def beside(
+    python: str, folder: str, redis: str | None, runs: int, count: int, only: Sequence[str] | None
+) -> None:
+    """Measure FastMCP for what it shares with the modes."""
+    cases = {
+        "stateless": ("stateless", Mode("FastMCP, stateless", SESSIONS), WORKERS),
+        "session SSE": ("events", Mode("FastMCP, events", SESSIONS, "sse"), (1,)),
+        "tasks": ("tasks", Mode("FastMCP, tasks", STATELESS, tasks=True), WORKERS),
+    }
+    for name, (form, mode, several) in cases.items():
+        shares = form != "stateless"
+        if (only and name not in only) or (shares and redis is None):
+            continue
+        for workers in several:
+            found = Figures()
+            for _ in range(runs):
+                command = theirs(python, folder, form, workers, redis)
+                with environment(FASTMCP_DOCKET_URL=redis if form == "tasks" else None):
+                    measure(found, command, mode, workers, None, folder, count)
+            show(mode.name, workers, "Redis" if shares else "none", found)
+
+
+@contextmanager
+def environment(**names: str | None) -> Generator[None]:
+    """Set variables of the environment, those that have a value."""
+    given = {name: value for name, value in names.items() if value is not None}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del os.environ[name]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 if __name__ == "__main__":

