@@ -60,14 +60,12 @@ def test_every_row_counts_somewhere_and_no_two_for_the_same() -> None:
         for method in METHODS:
             counting = [
                 number
-                for number, (methods, field, value, _, _) in enumerate(
-                    counterparts._ROWS
-                )  # pyright: ignore[reportPrivateUsage]
+                for number, (methods, field, value, _, _) in enumerate(counterparts.ROWS)
                 if method in methods and getattr(row, field) == value and not sends(row, method)
             ]
             assert len(counting) <= 1, (method, row.name)
             used.update(counting)
-    assert used == set(range(len(counterparts._ROWS)))  # pyright: ignore[reportPrivateUsage]
+    assert used == set(range(len(counterparts.ROWS)))
 
 
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -33,7 +33,7 @@ _Row: TypeAlias = tuple[tuple[str, ...], str, object, str | None, str]
 _CALL: Final = "tools/call"
 _TOLD: Final = (TaskSupport.EXTENSION, tasks.TASK_NOTIFICATION)
 """The notification of the extension for tasks, which is in no schema."""
-_ROWS: Final[tuple[_Row, ...]] = (
+ROWS: Final[tuple[_Row, ...]] = (
     (("initialize",), "era", Era.STATELESS, "server/discover",
          "There is no handshake: requests state version, client and capabilities, and `server/discover` returns those of the server."),
     (("notifications/initialized",), "era", Era.STATELESS, None, "There is no handshake that has to be confirmed."),
@@ -87,7 +87,7 @@ def counterpart(method: str, revision: str | Revision) -> Counterpart:
     own = spec is not None and spec.transport is not Transport.EMBEDDED
     if own or method in tasks.METHODS[row.tasks] or (row.tasks, method) == _TOLD:
         return Counterpart(method, "")
-    for methods, field, value, sent_as, text in _ROWS:
+    for methods, field, value, sent_as, text in ROWS:
         if method in methods and getattr(row, field) == value:
             return Counterpart(sent_as, text)
     return Counterpart(None, f"{row.name} has no method {method[:100]!r}, and nothing in its place.")
