@@ -34,7 +34,7 @@ class HttpResponse:
     ) -> None:
         """`inflates` says whether the session decodes `Content-Encoding`."""
         self._response = response
-        self.tap = tap
+        self.tap: ResponseTap | None = tap
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
