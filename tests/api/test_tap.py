@@ -259,6 +259,34 @@ def test_a_stream_that_is_resumed_is_one_stream_with_its_ids_and_delays() -> Non
     assert stream[7].data == b"\xff no message"
 
 
+@req("BASE-10", everywhere=True)
+def test_what_comes_on_a_stream_after_the_response_is_reported_and_nothing_else() -> None:
+    events: list[WireEvent] = []
+    late = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "late"}}
+    shown = asyncio.Event()
+
+    async def called(exchange: Exchange) -> None:
+        await exchange.stream()
+        await exchange.event({"jsonrpc": "2.0", "id": exchange.message["id"], "result": text("x")})
+        await shown.wait()
+        await exchange.event(late)
+        await exchange.end()
+
+    def tap(event: WireEvent) -> None:
+        events.append(event)
+        if b'"content"' in event.data:
+            shown.set()
+
+    async def main() -> None:
+        async with connected(ROW_E, {"tools/call": called}, session=None, tap=tap) as (client, _, _):
+            assert (await client.call_tool("x")).text == "x"
+            await until(lambda: any(event.kind == "ended" for event in events))
+
+    run(main())
+    assert b'"late"' in messages(events, TO_CLIENT)[-1]
+    assert [event.direction for event in events if event.kind == "ended"] == [TO_CLIENT]
+
+
 @req("BASE-10", "HTTP-23", everywhere=True)
 def test_refusals_losses_and_the_end_by_the_client_are_reported() -> None:
     events: list[WireEvent] = []
@@ -431,8 +459,12 @@ def test_a_login_is_reported_without_its_secrets(row: Revision) -> None:
 
     run(main())
     requests = [event for event in events if event.kind == "login" and event.exchange is not None]
-    paths = [urlsplit(event.exchange.url).path for event in requests if event.exchange is not None]
+    paths = {
+        urlsplit(event.exchange.url).path: event.text for event in requests if event.exchange is not None
+    }
     assert any("oauth-protected-resource" in path for path in paths)
+    assert set(paths.values()) >= {"metadata", "token"}
+    assert all((text == "metadata") == ("/.well-known/" in path) for path, text in paths.items())
     assert requests[-1].exchange is not None
     assert (requests[-1].exchange.verb, requests[-1].exchange.status) == ("POST", 200)
     (visit,) = [event for event in events if event.kind == "login" and event.exchange is None]

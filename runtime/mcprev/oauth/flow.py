@@ -212,7 +212,9 @@ def register(
     if scopes is not None:
         wanted["scope"] = " ".join(discovery.join_scopes(scopes, place.scopes))
     headers = (("Accept", "application/json"), ("Content-Type", "application/json"))
-    reply = yield from fetch(HttpFetch(server.registration_endpoint, headers, json.dumps(wanted).encode()))
+    reply = yield from fetch(
+        HttpFetch(server.registration_endpoint, headers, json.dumps(wanted).encode(), purpose="registration")
+    )
     found = read_object(reply.body) or {}
     client_id = text(found, "client_id")
     if reply.status not in (200, 201) or client_id is None:

@@ -114,7 +114,7 @@ class FlowRunner:
         while True:
             anywhere = self._private or (urlsplit(url).hostname or "") == self._host
             checked, verb = check_fetch(url, private=anywhere), "GET" if ask.body is None else "POST"
-            with _reported(verb, mask_url(url)) as answered:
+            with _reported(verb, mask_url(url), ask.purpose) as answered:
                 async with (
                     self._new_session(anywhere=anywhere) as session,
                     session.request(
@@ -142,10 +142,12 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 @contextmanager
-def _reported(verb: str, url: str) -> Generator[Callable[[int, str | None], object], None, None]:
+def _reported(
+    verb: str, url: str, purpose: str
+) -> Generator[Callable[[int, str | None], object], None, None]:
     """Report a request to the tap of the client that logs in, if it has one, and its failure; yield what reports its status."""
     tap = login_tap.get()
-    exchange = None if tap is None else tap.request(verb, url, {}, None, login=True)
+    exchange = None if tap is None else tap.request(verb, url, {}, None, login=purpose)
     try:
         yield (lambda _status, _reason: None) if exchange is None else exchange.answered
     except BaseException as error:

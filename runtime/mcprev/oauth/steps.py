@@ -31,6 +31,8 @@ class HttpFetch:
     """The body of a POST; None for a GET."""
     follow: bool = True
     """Whether redirects of a GET are followed; those of a POST never are."""
+    purpose: str = "metadata"
+    """What is asked for: `metadata`, a `registration` or a `token`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _proved(
     url: str, headers: list[tuple[str, str]], body: bytes, dpop_signer: DpopSigner | None
 ) -> HttpFetch:
     proof = [] if dpop_signer is None else [(PROOF, dpop_signer.prove("POST", url))]
-    return HttpFetch(url, (*headers, *proof), body)
+    return HttpFetch(url, (*headers, *proof), body, purpose="token")
 
 
 def usable_token(found: Mapping[str, Json], who: str) -> str:

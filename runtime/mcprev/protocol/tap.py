@@ -64,7 +64,9 @@ class Tap(Protocol):
         """The user is sent to a page to log in; the URL has no secrets."""
 
     def request(
-        self, verb: str, url: str, headers: HeaderMap, body: bytes | None, /, *, login: bool = False
+        self, verb: str, url: str, headers: HeaderMap, body: bytes | None, /, *, login: str = ""
     ) -> ResponseTap:
-        """An HTTP request is sent, of a login with a URL without secrets; return the tap of its response."""
+        """An HTTP request is sent; return the tap of its response. `login` says what a request of a login asks for; its URL
+        has no secrets.
+        """
         ...

@@ -47,7 +47,9 @@ class WireKind(StrEnum):
     STDERR = "stderr"
     """What the server process wrote to stderr, as it was read."""
     LOGIN = "login"
-    """A request for a login, or, without an exchange, a page that the user is sent to, its URL in `text`."""
+    """A request for a login; `text` is what it asks for: `metadata`, a `registration` or a `token`. Without an exchange, a
+    page that the user is sent to, with its URL as `text`.
+    """
     CLOSED = "closed"
     """The connection has ended, or could not be made; `text` says why."""
 
@@ -168,12 +170,12 @@ class WireTap:
         self.report(WireKind.LOGIN, sent=True, text=url)
 
     def request(
-        self, verb: str, url: str, headers: HeaderMap, body: bytes | None, /, *, login: bool = False
+        self, verb: str, url: str, headers: HeaderMap, body: bytes | None, /, *, login: str = ""
     ) -> ExchangeTap:
         """Report an HTTP request, and return the tap of its response."""
         exchange = HttpExchange(next(self._exchanges), verb, url, tuple(headers.items()))
         kind = WireKind.LOGIN if login else WireKind.REQUEST if body is None else WireKind.MESSAGE
-        self.report(kind, body or b"", sent=True, exchange=exchange)
+        self.report(kind, body or b"", sent=True, exchange=exchange, text=login)
         return ExchangeTap(self.report, exchange)
 
 

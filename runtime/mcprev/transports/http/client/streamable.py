@@ -207,7 +207,7 @@ class StreamableHttp(HttpTransport):
                 except ConnectionLost as error:
                     lost = error
                 if call not in calls:
-                    await self._finish(response)
+                    await self._finish(response, cursor)
                     return
                 if revision is None or not revision.sse_resume or not cursor.last_event_id:
                     raise lost or Unanswered(_CUT, in_flight=True, retry_safe=False)
@@ -217,13 +217,15 @@ class StreamableHttp(HttpTransport):
             # Close instead of release: the rest of the stream is not needed.
             response.close()
 
-    async def _finish(self, response: HttpResponse) -> None:
-        """Read the rest of the stream after the response, which should be empty."""
+    async def _finish(self, response: HttpResponse, cursor: ResumeState) -> None:
+        """Read the rest of the stream after the response, which should be empty; what comes is reported, not processed."""
         if response.ended:
             response.release()
             return
         with suppress(TimeoutError, McpError):
             async with asyncio.timeout(TAIL):
+                if response.tap is not None:
+                    await follow(response, cursor, lambda _: None)
                 while await response.chunk():
                     pass
             response.release()
