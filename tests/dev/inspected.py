@@ -37,7 +37,8 @@ class Page:
 
     async def get(self, path: str) -> Any:
         async with self.session.get(f"{self.url}/api/{path}", headers=self.headers) as response:
-            return {**await response.json(), "status": response.status}
+            found = await response.json()
+            return {**(found if isinstance(found, dict) else {"list": found}), "status": response.status}
 
     async def post(self, path: str, **members: Any) -> Any:
         async with self.session.post(

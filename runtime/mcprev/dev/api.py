@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from mcprev.dev.argument_check import argument_problems
 from mcprev.dev.calls import SHOWN, PageCall, TooManyCalls
 from mcprev.dev.channels import to_json
+from mcprev.dev.comparing import at_revision, compare, type_of
 from mcprev.dev.copying import FORMS, CannotCopy, copied_call, copied_event
 from mcprev.dev.inspector import FAILURES, READ_ONLY, NotConnected
 from mcprev.dev.lists import KINDS
@@ -20,7 +21,7 @@ from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
 from mcprev.dev.verdicts import LARGE, shown, violations
 from mcprev.errors import Json
-from mcprev.revisions import ALL
+from mcprev.revisions import ALL, revision_named
 from mcprev.wire.bounds import check_values
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Api:
                 ("GET", "wire", self._wire),
                 ("GET", "search", self._search),
                 ("GET", "event/*", self._event),
+                ("GET", "event/*/revisions", self._revisions),
+                ("GET", "event/*/revisions/*", self._at_revision),
                 ("GET", "call/*", self._call),
                 ("POST", "call", self._start_call),
                 ("POST", "call/*/cancel", self._cancel_call),
@@ -196,6 +199,7 @@ class Api:
             "dropped": body is None and event.size > 0,
             "text": None if body is None else body[:SHOWN].decode(errors="backslashreplace"),
             "problems": await self._problems(event),
+            "type": None if event.revision is None else type_of(event, revision_named(event.revision)),
             "links": {"request": event.answers, "response": event.answered},
         }  # fmt: skip
         exchange = event.exchange
@@ -231,10 +235,26 @@ class Api:
     async def _problems(self, event: Event) -> list[Json]:
         if event.kind not in ("message", "invalid"):
             return []
-        log = self._inspector.log
+        body = self._inspector.log.body(event.n)
         if event.size > LARGE:
-            return shown(await asyncio.to_thread(violations, log, event))
-        return shown(violations(log, event))
+            return shown(await asyncio.to_thread(violations, event, body))
+        return shown(violations(event, body))
+
+    async def _revisions(self, asked: Asked) -> Answer:
+        event = self._found(asked.names[0])
+        log = self._inspector.log
+        found = await asyncio.to_thread(compare, log, event, log.body(event.n))
+        return _json([one.summary() for one in found])
+
+    async def _at_revision(self, asked: Asked) -> Answer:
+        event, name = self._found(asked.names[0]), _revision(asked.names[1])
+        assert name is not None
+        log = self._inspector.log
+        row = revision_named(name)
+        found = await asyncio.to_thread(at_revision, log, event, log.body(event.n), row)
+        if found is None:
+            raise Refusal(404, "this is no message whose revision is known, or its bytes are no longer kept")
+        return _json(found.document())
 
     # -- calls ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import ValidationError
 
 from mcprev.dev.channels import Channels
-from mcprev.dev.events import IN, OUT, Event, EventLog
+from mcprev.dev.event_log import EventLog
+from mcprev.dev.events import IN, OUT, Event
 from mcprev.dev.questions import CURRENT
 from mcprev.errors import Json, McpError, RpcError
 from mcprev.protocol.tasks import GET, RESULT

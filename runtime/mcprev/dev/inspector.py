@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from mcprev.client.request_handler import ClientContext
 from mcprev.dev.calls import SHOWN, Calls
 from mcprev.dev.channels import Channels
-from mcprev.dev.events import EVENTS, Event, EventLog, Exchange, Seen
+from mcprev.dev.event_log import EVENTS, EventLog
+from mcprev.dev.events import Event, Exchange, Seen
 from mcprev.dev.launch import Launcher
 from mcprev.dev.lists import Lists
 from mcprev.dev.peer import Peers

@@ -14,7 +14,7 @@ from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext, ClientHandler
 from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection
 from mcprev.core.method_binding import Stub
-from mcprev.dev.events import EventLog
+from mcprev.dev.event_log import EventLog
 from mcprev.dev.launch import Launcher
 from mcprev.dev.questions import CURRENT
 from mcprev.dev.wire import Answered, WireEvents

@@ -20,7 +20,7 @@ from mcprev_types import Model, with_json_paths
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
-    from mcprev.dev.events import EventLog
+    from mcprev.dev.event_log import EventLog
 
 KEPT: Final = 500
 """How many questions are kept; the oldest that are answered are dropped."""

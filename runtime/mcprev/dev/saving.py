@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.dev.channels import to_json
-from mcprev.dev.events import DIRECTIONS, Event, EventLog, Exchange, Seen
+from mcprev.dev.event_log import EventLog
+from mcprev.dev.events import DIRECTIONS, Event, Exchange, Seen
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http.urls import mask_url

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from mcprev.dev.events import EventLog
+from mcprev.dev.event_log import EventLog
 from mcprev.errors import Json
 
 FOUND: Final = 10_000

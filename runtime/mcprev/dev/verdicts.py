@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from mcprev.dev.events import DIRECTIONS, OUT, Event, EventLog
+from mcprev.dev.event_log import EventLog
+from mcprev.dev.events import DIRECTIONS, OUT, Event
 from mcprev.errors import Json
 from mcprev.looking.judging import Violation, judge, judge_headers
 from mcprev.wire.jsonrpc import Message
@@ -49,10 +50,11 @@ class Verdicts:
                 event = self._log.get(self._waiting.popleft())
                 if event is None:
                     continue
+                body = self._log.body(event.n)
                 if event.size > LARGE:
-                    found = await asyncio.to_thread(violations, self._log, event)
+                    found = await asyncio.to_thread(violations, event, body)
                 else:
-                    found = violations(self._log, event)
+                    found = violations(event, body)
                 event.problems = len(found)
                 self._tell(event)
                 if loop.time() - began > TURN:
@@ -61,21 +63,17 @@ class Verdicts:
             await self._news.wait()
 
 
-def violations(log: EventLog, event: Event, revision: str | None = None) -> list[Violation]:
-    """Return the violations of a message at its revision, or at another; none if its bytes or revision are not known."""
-    body = log.body(event.n)
-    if body is None:
-        return []
+def violations(event: Event, body: bytes | None) -> list[Violation]:
+    """Return the violations of a message at its revision; none if its bytes or revision are not known."""
     if event.kind == "invalid":
         return [Violation("$", event.label)]
-    row = revision or event.revision
-    if row is None:
+    row = event.revision
+    if row is None or body is None:
         return []
-    direction = DIRECTIONS[event.dir]
     method = event.method if event.shape in ("result", "error") else None
-    found = judge(body, row, method=method, direction=direction)
+    found = judge(body, row, method=method, direction=DIRECTIONS[event.dir])
     exchange = event.exchange
-    if revision is None and exchange is not None and event.dir == OUT and event.shape != "batch":
+    if exchange is not None and event.dir == OUT and event.shape != "batch":
         found += judge_headers(exchange.sent, body, row)
     return found
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mcprev.dev.events import IN, OUT, EventLog, Exchange, Seen
+from mcprev.dev.event_log import EventLog
+from mcprev.dev.events import IN, OUT, Exchange, Seen
 from mcprev.errors import Json
 from mcprev.recording.tap import HttpExchange, WireEvent, WireKind
 from mcprev_types import Direction
