@@ -294,7 +294,9 @@ class Scenario:
                     "state": "open",
                 },
             )
-            self.waiting[question].wait(30)
+            while not self.waiting[question].wait(0.05):
+                if api.closed:
+                    return None
             answer = self.content[question]
             self.http(
                 "out",

@@ -34,7 +34,10 @@ def use(page: Page, name: str) -> None:
         page.locator("#part-use").click()
     if back.is_visible():
         back.click()
-    page.locator("nav").get_by_role("button", name=name).first.click()
+    folded = page.locator('.nav [data-key^="fold "][aria-expanded="false"]')
+    while folded.count() > 0:
+        folded.first.click()
+    page.locator("nav .item").filter(has_text=name).first.click()
 
 
 def field(place: Page | Locator, name: str) -> Locator:
@@ -353,10 +356,10 @@ def test_logs_tasks_and_the_walk_of_authorization_are_followed(fake: Fake, open_
     use(page, "Tasks")
     fake.api.state("task", {"task": "t1", "status": "working", "message": "half"})
     page.get_by_role("button", name="Cancel it").click()
-    fake.api.state(
-        "task", {"task": "t1", "status": "completed", "result": '{"content":[{"type":"text","text":"all"}]}'}
-    )
-    page.locator(".t-completed .result").wait_for()
+    result = {"taskId": "t1", "status": "completed", "result": {"content": [{"type": "text", "text": "all"}]}}
+    n = fake.api.wire("in", {"jsonrpc": "2.0", "id": 9, "result": result}, method="tasks/get")
+    fake.api.state("task", {"task": "t1", "status": "completed", "result": n})
+    page.locator(".t-completed .result").get_by_text("all", exact=True).wait_for()
     assert ("/api/level", '{"level":"debug"}') in fake.api.posted
     assert ("/api/task/t1", '{"do":"cancel"}') in fake.api.posted
     use(page, "Server")
@@ -442,7 +445,7 @@ def test_everything_is_reached_by_keyboard_alone(fake: Fake, open_page: Open) ->
     keys.press("Enter")
     done(page)
     assert (
-        json.loads([body for path, body in fake.api.posted if path.startswith("/api/question/")][0])[
+        json.loads(next(body for path, body in fake.api.posted if path.startswith("/api/question/")))[
             "content"
         ]["guests"]
         == 3

@@ -174,6 +174,8 @@ SET: Final[list[tuple[Schema, str]]] = [
     ({"type": "object", "properties": {"a": {"type": ["number", "null"]}, "b": {"oneOf": [{"const": "r", "title": "Red"}, {"const": "g"}]}}}, '{"a":null,"b":"r"}'),
     ({"type": "object", "additionalProperties": {"type": "integer"}}, '{"x":1,"y":2}'),
     ({"type": "object", "properties": {"a": {}}}, '{"a":[1.0,{"b":null}]}'),
+    ({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}}}, '{"a":null}'),
+    ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "object"}, "c": {"type": "array"}, "d": {"enum": ["x"]}, "e": {"const": 1}, "f": {"type": "array", "items": {"enum": ["x"]}}}}, '{"a":5,"b":[1.0],"c":{"k":"v"},"d":"y","e":2,"f":["z"]}'),
 ]  # fmt: skip
 
 

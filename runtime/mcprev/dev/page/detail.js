@@ -183,7 +183,16 @@ export class Detail {
       const asked = store.event(event.answers);
       if (asked) spans.push({ from: asked.at, to: event.at, yours: event.dir === "out", event });
     }
-    const yours = union(spans.filter((span) => span.yours));
+    // Where nobody but you has something to do: a question inside, or between a result that asks and the next request.
+    const inside = spans.filter((span) => span.yours);
+    const busy = spans.filter((span) => !span.yours);
+    const between = events.flatMap((event) => {
+      if (event.shape !== "request" || event.dir !== "out" || event === events[0]) return [];
+      const from = Math.max(...busy.filter((span) => span.to <= event.at).map((span) => span.to));
+      return Number.isFinite(from) && !busy.some((span) => span.from < event.at && span.to > event.at) ? [{ from, to: event.at, yours: true, event }] : [];
+    });
+    spans.push(...between);
+    const yours = union([...inside, ...between]);
     const bar = (from, to, name) => {
       const element = h("span", { class: `span ${name}` });
       element.style.left = `${((from - begin) / whole) * 100}%`;
@@ -217,7 +226,7 @@ export class Detail {
 
 function sentence(event) {
   return {
-    opened: "A connection was opened.", closed: "The connection ended.", exchange: "An HTTP request without a message.", stderr: "A line of the server's stderr.",
+    opened: "A connection was opened.", login: "A request of the login; its body is not kept.", lost: "The response was cut off, or never came.", closed: "The connection ended.", exchange: "An HTTP request without a message.", stderr: "A line of the server's stderr.",
   }[event?.kind] ?? "This event has no text.";
 }
 

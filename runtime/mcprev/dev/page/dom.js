@@ -4,6 +4,9 @@
 const SVG = "http://www.w3.org/2000/svg";
 const FORBIDDEN = new Set(["style", "href", "src", "srcdoc", "innerHTML", "outerHTML"]);
 
+/** A table of words whose keys may come from a server: `__proto__` is not in it. */
+export const table = (entries) => Object.assign(Object.create(null), entries);
+
 /** An element with properties and children; `on` holds listeners, `class` the class, other names are attributes. */
 export function h(tag, properties, ...children) {
   return fill(document.createElement(tag), properties, children);

@@ -1,6 +1,6 @@
 // A form from a JSON Schema. Its value is JSON text, so that numbers stay as they are typed and what nobody touched stays absent.
 
-import { append, h, replace, short } from "./dom.js";
+import { append, h, replace, short, table } from "./dom.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
 
@@ -51,6 +51,26 @@ function both(first, second) {
 }
 
 const list = (value) => (Array.isArray(value) ? value : []);
+
+/** An optional member that is null by default is left out instead, so it needs no choice between null and the other. */
+function without_null(schema, root, required) {
+  if (required || schema.default !== null || !("default" in schema)) return schema;
+  const { default: _, ...rest } = schema;
+  if (Array.isArray(rest.type) && rest.type.length === 2 && rest.type.includes("null")) return { ...rest, type: rest.type.find((each) => each !== "null") };
+  const others = list(rest.anyOf).map((each) => resolved(each, root)).filter((each) => each.type !== "null");
+  if (list(rest.anyOf).length !== 2 || others.length !== 1) return schema;
+  const { anyOf, ...shared } = rest;
+  return { ...others[0], ...shared };
+}
+
+/** Whether a field of a kind can show a value as it is; JSON shows all others. */
+function suits(kind, schema, node) {
+  const kinds = { string: "string", number: "number", integer: "number", boolean: "boolean", object: "object", array: "array", set: "array" };
+  if (kind in kinds && node.kind !== kinds[kind]) return false;
+  if (kind === "const") return json.compact(node) === JSON.stringify(schema.const ?? null);
+  const texts = kind === "enum" ? options_of(schema) : kind === "set" ? options_of(schema.items) : null;
+  return texts === null || (kind === "set" ? node.items : [node]).every((each) => texts.some(({ text }) => text === json.compact(each)));
+}
 
 /** The kind of field that a schema wants. */
 function kind_of(schema) {
@@ -145,6 +165,7 @@ class Text extends Field {
     this.touched = false;
     const type = { date: "date", password: "password" }[schema.format] ?? (schema.writeOnly === true ? "password" : null);
     const shared = { id: this.id, "aria-describedby": `${this.id}-hint ${this.id}-problems`, "aria-required": String(this.required), autocomplete: "off", spellcheck: "false" };
+    if (typeof schema.default === "string" || typeof schema.default === "number") shared.placeholder = short(String(schema.default), 80);
     if (this.numeric) this.input = h("input", { ...shared, type: "text", inputmode: schema.type === "integer" ? "numeric" : "decimal" });
     else if (type || this.context.oneline) this.input = h("input", { ...shared, type: type ?? "text" });
     else this.input = h("textarea", { ...shared, rows: "1" });
@@ -450,12 +471,12 @@ function fits(node, schema, root) {
   });
 }
 
-const KINDS = { string: Text, number: Text, integer: Text, boolean: Choice, enum: Choice, const: Fixed, set: Several, array: Items, object: Members, union: Union, any: Raw };
+const KINDS = table({ string: Text, number: Text, integer: Text, boolean: Choice, enum: Choice, const: Fixed, set: Several, array: Items, object: Members, union: Union, any: Raw });
 
 /** The field of a schema with its label, description, and a switch to JSON where it is composed. */
 function made(schema, context, path, { required, name, label, bare = false }) {
   const depth = path().length;
-  const whole = schema === false ? { const: null } : resolved(schema, context.root);
+  const whole = schema === false ? { const: null } : without_null(resolved(schema, context.root), context.root, required);
   let kind = kind_of(whole);
   if (kind === "null") kind = "const";
   if (kind === "const" && !required) kind = "enum"; // it may be left out
@@ -465,8 +486,9 @@ function made(schema, context, path, { required, name, label, bare = false }) {
   const composed = ["object", "array", "union"].includes(kind);
   const holder = { field: null };
   const place = h("div", { class: "place" });
-  const build = (as) => {
-    const node = holder.field && json.parse(holder.field.get() ?? "");
+  const build = (as, kept = true) => {
+    const node = kept && holder.field && json.parse(holder.field.get() ?? "");
+    holder.as = as;
     if (holder.field) context.fields.splice(context.fields.indexOf(holder.field), 1);
     holder.field = new (KINDS[as] ?? Raw)(fixed, context, path, { required, name });
     if (node) holder.field.set(node);
@@ -475,7 +497,13 @@ function made(schema, context, path, { required, name, label, bare = false }) {
   const facade = {
     get: () => holder.field?.get(),
     set: (node) => {
-      if (!holder.field && node !== undefined) open();
+      if (node !== undefined) {
+        const as = toggle.getAttribute("aria-pressed") === "true" || !suits(kind, fixed, node) ? "any" : kind;
+        if (!holder.field || holder.as !== as) {
+          build(as, false);
+          decorate();
+        }
+      }
       holder.field?.set(node);
     },
     complete: (values) => holder.field?.complete?.(values),
@@ -499,6 +527,8 @@ function made(schema, context, path, { required, name, label, bare = false }) {
   const toggle = h("button", { type: "button", class: "as-json", "aria-pressed": "false", "aria-label": `${title()} as JSON` }, "{ }");
   toggle.addEventListener("click", () => {
     const raw = toggle.getAttribute("aria-pressed") !== "true";
+    const node = json.parse(holder.field.get() ?? "");
+    if (!raw && node && !suits(kind, fixed, node)) return;
     toggle.setAttribute("aria-pressed", String(raw));
     build(raw ? "any" : kind);
     decorate();

@@ -1,12 +1,12 @@
 // Log messages of the server by level, and the lines of its stderr.
 
 import * as api from "./api.js";
-import { h, long, replace, say, short } from "./dom.js";
+import { h, long, replace, say, short, table } from "./dom.js";
 import { List } from "./list.js";
 import * as store from "./store.js";
 
 export const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-const SHAPES = { debug: "·", info: "i", notice: "i", warning: "!", error: "✕", critical: "✕", alert: "✕", emergency: "✕", stderr: "▸" };
+const SHAPES = table({ debug: "·", info: "i", notice: "i", warning: "!", error: "✕", critical: "✕", alert: "✕", emergency: "✕", stderr: "▸" });
 
 const text_of = (log) => (typeof log.data === "string" ? log.data : JSON.stringify(log.data));
 
@@ -49,5 +49,5 @@ export function logs_view() {
   const ask = h("select", { "aria-label": "Ask the server for log messages from level", on: { change: () => ask.value && api.post("/api/level", { level: ask.value }).catch((error) => say(error.message)) } },
     h("option", { value: "" }, "ask server for…"), LEVELS.map((name) => h("option", { value: name }, name)));
   sift();
-  return { title: "Logs", element: h("div", { class: "view fills" }, h("div", { class: "bar" }, filter, level, ask), list.box, opened), ends: [store.on("log", sift)] };
+  return { title: "Logs", element: h("div", { class: "view fills" }, h("h2", {}, "Logs"), h("div", { class: "bar" }, filter, level, ask), list.box, opened), ends: [store.on("log", sift)] };
 }

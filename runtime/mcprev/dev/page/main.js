@@ -2,14 +2,14 @@
 
 import * as api from "./api.js";
 import { Detail } from "./detail.js";
-import { download, give_back, h, replace, say, short } from "./dom.js";
+import { download, give_back, h, replace, say, short, table } from "./dom.js";
 import { Keys } from "./keys.js";
 import { Nav } from "./nav.js";
 import { target_error } from "./server.js";
 import * as store from "./store.js";
 import { Timeline } from "./timeline.js";
 
-const STATES = { starting: ["◌", "starting"], connected: ["●", "connected"], failed: ["✕", "failed"], stopped: ["○", "stopped"], restarting: ["◌", "restarting"] };
+const STATES = table({ starting: ["◌", "starting"], connected: ["●", "connected"], failed: ["✕", "failed"], stopped: ["○", "stopped"], restarting: ["◌", "restarting"] });
 const PARTS = [["use", "Use"], ["wire", "Wire"], ["revisions", "Revisions"]];
 
 class Page {
@@ -33,14 +33,14 @@ class Page {
     });
     this.open_file = h("input", { type: "file", accept: ".jsonl", hidden: true, "aria-label": "A saved session" });
     this.open_file.addEventListener("change", () => this.open());
-    const header = h("header", { class: "top" },
+    const top = h("div", { class: "top" },
       h("h1", {}, h("span", { class: "mark", "aria-hidden": "true" }, "◆"), " mcprev"), this.name, this.state, h("span", { class: "grow" }),
       h("label", { class: "inline rev" }, h("span", { class: "wide" }, "revision "), this.revision),
       this.menu());
     const keys = this.keys();
     document.body.append(
-      h("a", { class: "skip" }, "Skip to the messages on the wire"), header, this.parts, this.banner,
-      h("div", { class: "columns" }, this.nav.element, this.nav.main,
+      h("a", { class: "skip" }, "Skip to the messages on the wire"), h("header", {}, top, this.parts, this.banner),
+      h("main", { class: "columns" }, this.nav.element, this.nav.main,
         h("section", { class: "wire", "aria-label": "Wire" }, h("div", { id: "wire" }, this.timeline.element), this.divider(), h("div", { id: "message" }, this.detail.element))),
       h("div", { id: "said", class: "unseen", role: "status", "aria-live": "polite" }), keys.help);
     const skip = document.querySelector(".skip");
@@ -156,16 +156,17 @@ class Page {
     replace(this.state, h("span", { class: `glyph st-${STATES[target.state] ? target.state : "starting"}`, "aria-hidden": "true" }, glyph), h("span", { class: "wide" }, ` ${target.kind === "recording" ? "recording" : word}`));
     document.title = `${short(String(info.title ?? info.name ?? target.label ?? "mcprev"), 60)} – mcprev dev`;
     const options = [h("option", { value: "" }, target.revision ? `${target.revision} · negotiated` : "negotiated"), (target.revisions ?? []).map((each) => h("option", { value: each }, each))];
-    const chosen = target.pinned ?? this.pinned ?? "";
+    const chosen = target.chosen ?? "";
     replace(this.revision, options);
     this.revision.value = (target.revisions ?? []).includes(chosen) ? chosen : "";
     this.revision.disabled = target.kind === "recording";
-    if (target.state === "failed" && target.error) this.show_banner(target_error(target.error));
+    if (target.kind === "recording") {
+      this.show_banner(h("p", {}, "A saved session", target.file ? [": ", h("b", {}, short(String(target.file), 120))] : null, ". Nothing is sent. ", h("button", { type: "button", on: { click: () => api.post("/api/live").catch((error) => this.tell(error.message)) } }, "Back to the server")));
+    } else if (target.state === "failed" && target.error) this.show_banner(target_error(target.error));
     else if (!this.about_link) this.hide_banner();
   }
 
   choose() {
-    this.pinned = this.revision.value;
     api.post("/api/revision", { revision: this.revision.value || null }).catch((error) => this.tell(error.message));
   }
 
@@ -215,7 +216,7 @@ class Page {
     this.open_file.value = "";
     if (!file) return;
     try {
-      await api.post_file("/api/open", file);
+      await api.post_file(`/api/open?name=${encodeURIComponent(file.name)}`, file);
     } catch (error) {
       this.tell(error.message);
     }

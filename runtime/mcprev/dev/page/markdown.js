@@ -1,7 +1,7 @@
 // Markdown to nodes. `marked` (vendored whole, its licence beside it) makes tokens; here they become elements of a few kinds.
 // HTML in a text is shown as its source, images are links, and no address is fetched.
 
-import { h, link, long } from "./dom.js";
+import { h, link, long, table } from "./dom.js";
 import { Lexer } from "./marked.js";
 
 const MOST = 200_000;
@@ -49,13 +49,13 @@ function block(token, depth) {
     case "hr":
       return h("hr", {});
     case "table":
-      return table(token, depth);
+      return grid(token, depth);
     default:
       return h("p", { class: "source" }, token.raw); // HTML, and what a later version may add
   }
 }
 
-function table(token, depth) {
+function grid(token, depth) {
   const cells = (tag, row) => h("tr", {}, row.map((cell) => h(tag, { class: cell.align ? `to-${cell.align}` : null }, inlines(cell.tokens, depth))));
   return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "Table" },
     h("table", {}, h("thead", {}, cells("th", token.header)), h("tbody", {}, token.rows.map((row) => cells("td", row)))));
@@ -89,7 +89,7 @@ function inline(token, depth) {
   }
 }
 
-const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", hellip: "…", mdash: "—", ndash: "–" };
+const ENTITIES = table({ amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", hellip: "…", mdash: "—", ndash: "–" });
 
 /** The characters that entities of a text stand for. */
 function unescaped(text) {

@@ -1,7 +1,7 @@
 // The list of what there is to use, and which view is open.
 
 import * as api from "./api.js";
-import { h, replace, say, short } from "./dom.js";
+import { h, replace, say, short, table } from "./dom.js";
 import { logs_view } from "./logs.js";
 import { questions_view } from "./questions.js";
 import { server_view } from "./server.js";
@@ -9,8 +9,8 @@ import * as store from "./store.js";
 import { tasks_view } from "./tasks.js";
 import { item_of, name_of, panel, reads } from "./use.js";
 
-const LISTS = [["tools", "Tools"], ["resources", "Resources"], ["templates", "Templates"], ["prompts", "Prompts"]];
-const VIEWS = { questions: ["Questions", questions_view], tasks: ["Tasks", tasks_view], logs: ["Logs", logs_view], server: ["Server", server_view] };
+const LISTS = [["tools", "Tools", "tools"], ["resources", "Resources", "resources"], ["templates", "Templates", "resources"], ["prompts", "Prompts", "prompts"]];
+const VIEWS = table({ questions: ["Questions", questions_view], tasks: ["Tasks", tasks_view], logs: ["Logs", logs_view], server: ["Server", server_view] });
 const FIRST = 300;
 
 export class Nav {
@@ -23,14 +23,19 @@ export class Nav {
     this.title = h("h2", { class: "view-title" });
     this.back = h("button", { type: "button", class: "back", on: { click: () => this.close() } }, "‹ All");
     this.place = h("div", { class: "view-place", tabindex: "-1" });
-    this.main = h("main", { class: "use", id: "use", "aria-label": "Use" }, h("div", { class: "view-bar" }, this.back), this.place);
+    this.main = h("section", { class: "use", id: "use", "aria-label": "Use" }, h("div", { class: "view-bar" }, this.back), this.place);
     this.more = new Set();
+    this.unfolded = new Set(["tools"]);
+    this.asked = new Set();
     this.element.addEventListener("keydown", (event) => this.pressed(event));
     store.on("lists", (kind) => {
       this.draw();
       if (this.open_at?.kind === kind) this.open(kind, this.open_at.name, { quiet: true });
       else if (this.open_at === null) this.wanted();
     });
+    store.on("target", () => this.load());
+    store.on("link", () => this.load());
+    store.on("forgotten", () => this.asked.clear());
     for (const channel of ["target", "question", "task", "log", "forgotten", "link"]) store.on(channel, () => this.soon());
     reads((uri) => this.open("resources", uri));
     this.draw();
@@ -46,10 +51,27 @@ export class Nav {
     });
   }
 
+  /** Ask for the lists that are unfolded and were not asked for: mcprev sends nothing that nobody wants to see. */
+  load() {
+    const { target, link } = store.state;
+    if (target.state !== "connected" || link !== "open" || target.kind === "recording") return;
+    for (const [kind, , capability] of LISTS) {
+      if (!this.unfolded.has(kind) || this.asked.has(kind) || store.state.lists[kind] || !target.capabilities?.[capability]) continue;
+      this.asked.add(kind);
+      api.post("/api/list", { kind }).catch((error) => say(error.message));
+    }
+  }
+
+  unfold(kind, open = true) {
+    this.unfolded[open ? "add" : "delete"](kind);
+    this.load();
+    this.draw();
+  }
+
   draw() {
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const wanted = this.filter.value.trim().toLowerCase();
-    replace(this.lists, LISTS.map(([kind, words]) => this.section(kind, words, wanted)));
+    replace(this.lists, LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)));
     const open = [...store.state.questions.values()].filter((each) => each.state === "open").length;
     const running = [...store.state.tasks.values()].filter((each) => ["working", "input_required"].includes(each.status)).length;
     const serious = store.state.logs.filter((each) => ["error", "critical", "alert", "emergency"].includes(each.level)).length;
@@ -63,19 +85,21 @@ export class Nav {
     if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
-  section(kind, words, wanted) {
+  section(kind, words, capability, wanted) {
     const list = store.state.lists[kind];
     const items = list?.items ?? [];
     const found = wanted ? items.filter((item) => `${name_of(kind, item)} ${item.title ?? ""} ${item.description ?? ""}`.toLowerCase().includes(wanted)) : items;
     const shown = this.more.has(kind) ? found : found.slice(0, FIRST);
     const state = list?.state;
-    if (state === "unsupported" || (wanted && found.length === 0)) return null;
+    if (state === "unsupported" || (wanted && found.length === 0) || (!list && !store.state.target.capabilities?.[capability])) return null;
+    const open = wanted !== "" || this.unfolded.has(kind);
     const load = h("button", { type: "button", class: "refresh", title: `Ask for the ${words.toLowerCase()} again`, "aria-label": `Ask for the ${words.toLowerCase()} again`, "data-key": `load ${kind}`, on: { click: () => api.post("/api/list", { kind }).catch((error) => say(error.message)) } }, "↻");
     return h("section", { "aria-label": words },
-      h("div", { class: "nav-head" }, h("h2", {}, words, " ", h("span", { class: "count" }, state === "loading" ? "…" : list ? String(items.length) : "")), load),
+      h("div", { class: "nav-head" }, h("h2", {}, h("button", { type: "button", "aria-expanded": String(open), "data-key": `fold ${kind}`, on: { click: () => this.unfold(kind, !open) } }, words, " ", h("span", { class: "count" }, state === "loading" ? "…" : list ? String(items.length) : ""))), open && list ? load : null),
+      open && state === "ready" && items.length === 0 ? h("p", { class: "hint" }, "None.") : null,
       state === "failed" ? h("p", { class: "error" }, short(String(list.error?.message ?? list.error ?? "failed"), 300)) : null,
-      shown.length > 0 ? h("ul", {}, shown.map((item) => h("li", {}, this.button(kind, name_of(kind, item), h("span", { class: "name" }, short(String(kind === "resources" ? item.title ?? item.name ?? item.uri : name_of(kind, item)), 80)))))) : null,
-      found.length > shown.length ? h("button", { type: "button", class: "more", on: { click: () => {
+      open && shown.length > 0 ? h("ul", {}, shown.map((item) => h("li", {}, this.button(kind, name_of(kind, item), h("span", { class: "name" }, short(String(kind === "resources" ? item.title ?? item.name ?? item.uri : name_of(kind, item)), 80)))))) : null,
+      open && found.length > shown.length ? h("button", { type: "button", class: "more", on: { click: () => {
         this.more.add(kind);
         this.draw();
       } } }, `Show all ${found.length}`) : null);
@@ -99,6 +123,7 @@ export class Nav {
   wanted() {
     const [kind, ...rest] = (new URLSearchParams(location.hash.slice(1)).get("at") ?? "").split("/");
     const name = rest.join("/");
+    if (LISTS.some(([each]) => each === kind)) this.unfold(kind);
     if (kind in VIEWS || (LISTS.some(([each]) => each === kind) && item_of(kind, name))) this.open(kind, name, { quiet: true });
     else if (matchMedia("(min-width: 1100px)").matches) {
       const first = store.state.lists.tools?.items?.[0];
@@ -149,7 +174,8 @@ export class Nav {
   go(kind) {
     if (kind in VIEWS) return this.open(kind, "", { focus: true });
     document.body.classList.remove("in-view");
-    this.element.querySelector(`[data-key^="${kind}/"]`)?.focus();
+    this.unfold(kind);
+    (this.element.querySelector(`[data-key^="${kind}/"]`) ?? this.element.querySelector(`[data-key="fold ${kind}"]`))?.focus();
   }
 }
 

@@ -1,14 +1,14 @@
 // What the server asks: answers to elicitation, sampling and roots, in a card where the call waits. Never a modal.
 
 import * as api from "./api.js";
-import { append, h, link, replace, say, short } from "./dom.js";
+import { append, h, link, replace, say, short, table } from "./dom.js";
 import { Form } from "./form.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
 import { messages, ways } from "./result.js";
 import * as store from "./store.js";
 
-const TITLES = { "elicitation/create": "The server asks you", "sampling/createMessage": "The server asks for a model's answer", "roots/list": "The server asks for your roots" };
+const TITLES = table({ "elicitation/create": "The server asks you", "sampling/createMessage": "The server asks for a model's answer", "roots/list": "The server asks for your roots" });
 const cards = new Map();
 
 /** The card of a question: made once, so that what is typed stays, whatever is drawn around it. */
@@ -39,7 +39,7 @@ class Card {
     this.ended = h("p", { class: "muted", hidden: true });
     this.element = h("section", { class: "card", "aria-label": TITLES[question.method] ?? short(question.method, 80) },
       h("h3", {}, h("span", { class: "ask-mark", "aria-hidden": "true" }, "?"), TITLES[question.method] ?? short(question.method, 80)), this.body, this.ended, this.problem);
-    const views = { "elicitation/create": () => this.elicitation(), "sampling/createMessage": () => this.sampling(), "roots/list": () => this.roots() };
+    const views = table({ "elicitation/create": () => this.elicitation(), "sampling/createMessage": () => this.sampling(), "roots/list": () => this.roots() });
     append(this.body, (views[question.method] ?? (() => this.other()))());
     this.update(question);
   }
@@ -50,7 +50,7 @@ class Card {
     this.element.classList.toggle("over", !open);
     this.body.hidden = !open;
     this.ended.hidden = open;
-    replace(this.ended, question.state === "cancelled" ? "The server no longer waits for it." : `Answered${question.action ? `: ${short(String(question.action), 40)}` : ""}.`);
+    replace(this.ended, question.state === "cancelled" ? "The server no longer waits for it." : `Answered${question.saved ? " by a saved answer" : ""}${question.action ? `: ${short(String(question.action), 40)}` : ""}.`);
   }
 
   async answer(text) {
@@ -72,7 +72,7 @@ class Card {
   }
 
   elicitation() {
-    const { params } = this.question;
+    const params = this.question.params ?? {};
     const message = typeof params.message === "string" ? params.message : "";
     const shown = h("div", { class: "message" }, markdown(message.slice(0, 20_000)));
     const decline = ["Decline", () => this.answer('{"action":"decline"}')];
@@ -93,7 +93,7 @@ class Card {
   }
 
   sampling() {
-    const { params } = this.question;
+    const params = this.question.params ?? {};
     const node = json.parse(JSON.stringify(params));
     const text = h("textarea", { rows: "3", "aria-label": "Text of the answer", placeholder: "What the model says" });
     const model = h("input", { type: "text", value: "by-hand", "aria-label": "Model" });
@@ -179,15 +179,15 @@ export function questions_view() {
   };
   const saved = async () => {
     const found = await api.get("/api/answers").catch(() => null);
-    const entries = found === null ? [] : Array.isArray(found) ? found : Object.entries(found).map(([method, answer]) => ({ method, answer }));
+    const entries = Object.entries(found?.answers ?? {}).map(([method, answer]) => ({ method, answer }));
     replace(kept, h("h3", {}, "Saved answers"), entries.length === 0 ? h("p", { class: "hint" }, "None: each question is asked of you.") : [
-      h("ul", {}, entries.map(({ method, answer, ...rest }) => h("li", {}, h("b", {}, short(String(method), 80)), json.view(JSON.stringify(answer ?? rest), { label: `Saved answer to ${method}`, folded: 1 })))),
+      h("ul", {}, entries.map(({ method, answer }) => h("li", {}, h("b", {}, short(method, 80)), json.view(JSON.stringify(answer), { label: `Saved answer to ${method}`, folded: 1 })))),
       h("button", { type: "button", on: { click: () => api.remove("/api/answers").then(saved, (error) => say(error.message)) } }, "Forget them"),
     ]);
   };
   draw();
   saved();
-  return { title: "Questions", element: h("div", { class: "view" }, list, kept, h("h3", {}, "Before it asks"), roots_editor()), ends: [store.on("question", () => {
+  return { title: "Questions", element: h("div", { class: "view" }, h("h2", {}, "Questions"), list, kept, h("h3", {}, "Before it asks"), roots_editor()), ends: [store.on("question", () => {
     draw();
     saved();
   })] };

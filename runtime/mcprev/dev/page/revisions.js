@@ -2,14 +2,14 @@
 // rule of the ladder. What mcprev computes and what the server was seen to send are kept apart.
 
 import * as api from "./api.js";
-import { append, h, replace, say, short } from "./dom.js";
+import { append, h, replace, say, short, table } from "./dom.js";
 import * as json from "./json.js";
 import * as store from "./store.js";
 
-export const OUTCOMES = {
+export const OUTCOMES = table({
   same: ["●", "same"], changed: ["◐", "changed"], lost: ["◔", "lost"], refused: ["✕", "refused"], invalid: ["!", "invalid"], absent: ["○", "not sent"],
-};
-const WHAT = { dropped: ["−", "lost"], added: ["+", "added"], changed: ["~", "changed"] };
+});
+const WHAT = table({ dropped: ["−", "lost"], added: ["+", "added"], changed: ["~", "changed"] });
 
 /** The outcome of a message at a revision, in few words. */
 function words(found) {
@@ -195,15 +195,16 @@ function observed(loaded, revision, computed) {
   });
   if (!again) return append(box, h("p", { class: "hint" }, "The ladder says what mcprev tells a peer. What this server itself sends to a client of that revision is seen by asking it."), button);
   if (["open", "asking"].includes(again.state)) return append(box, h("p", { class: "hint" }, again.state === "asking" ? "The server asks a question first: answer it in “Questions”." : "Waiting for the server…"));
-  if (again.last === undefined || again.last === null) return append(box, h("p", { class: "error" }, again.error?.message ?? "No answer."), button);
+  const answer = again.response ?? again.last ?? null;
+  if (answer === null) return append(box, h("p", { class: "error" }, again.error?.message ?? "No answer."), button);
   if (!store.is_answer(event) || event.dir !== "in") {
     return append(box, h("p", {}, `Asked at ${revision}: messages `, h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.first) } }, `#${again.first}`), " to ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.last) } }, `#${again.last}`), "."), button);
   }
   const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
-  api.get(`/api/event/${again.last}`).then((seen) => {
+  api.get(`/api/event/${answer}`).then((seen) => {
     const [, marks] = computed.text ? json.differences(without_id(computed.text), without_id(seen.text)) : [[], []];
     replace(body,
-      h("p", {}, marks.length === 0 && computed.text ? "✓ As computed." : `Differs from what was computed in ${marks.length} place${marks.length === 1 ? "" : "s"}.`, " ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.last) } }, `#${again.last}`)),
+      h("p", {}, marks.length === 0 && computed.text ? "✓ As computed." : `Differs from what was computed in ${marks.length} place${marks.length === 1 ? "" : "s"}.`, " ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(answer) } }, `#${answer}`)),
       json.view(without_id(seen.text), { marks, label: `The message observed at ${revision}` }));
   }, (error) => replace(body, h("p", { class: "error" }, error.message)));
   return append(box, body, button);

@@ -38,6 +38,7 @@ export function server_view() {
     const { target } = store.state;
     const info = target.server_info ?? {};
     replace(box,
+      h("h2", {}, short(String(info.title ?? info.name ?? "Server"), 120)),
       target.error ? target_error(target.error) : null,
       h("dl", { class: "facts-list" },
         [["name", info.title ?? info.name], ["version", info.version], ["state", target.state], ["transport", target.transport], ["revision", target.revision], ["era", target.era], ["it speaks", target.server_revisions?.join(", ")], ["command", target.label]]

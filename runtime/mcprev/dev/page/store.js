@@ -21,6 +21,8 @@ export const state = {
   logs: [],
   authorization: [],
   reload: null,
+  subscriptions: new Set(),
+  updated: new Map(),
   explore: null,
   selected: null,
   revision: null,
@@ -121,6 +123,17 @@ const CHANNELS = {
     if (found) found.problems = problems;
     tell("verdict", n);
   },
+  status: ({ exchange, status }) => {
+    for (let index = events.length - 1, most = 5000; index >= 0 && most > 0; index--, most--) {
+      const each = events[index].exchange;
+      if (each?.n === exchange) each.status = status;
+    }
+    tell("verdict", null);
+  },
+  updated: (value) => {
+    keep(state.updated, value.uri, value, BOUNDS.tasks);
+    tell("updated", value);
+  },
   target: (value) => {
     state.target = value;
     tell("target", value);
@@ -158,7 +171,9 @@ function take(whole) {
   for (const value of whole.questions ?? []) CHANNELS.question(value);
   for (const value of whole.tasks ?? []) CHANNELS.task(value);
   state.logs = [];
+  if (whole.stderr) for (const text of whole.stderr.split("\n").slice(-BOUNDS.logs)) if (text) CHANNELS.stderr({ text });
   for (const value of whole.logs ?? []) value.text === undefined ? CHANNELS.log(value) : CHANNELS.stderr(value);
+  state.subscriptions = new Set(whole.subscriptions ?? []);
   if (whole.authorization) state.authorization = [...whole.authorization];
   if (whole.reload) CHANNELS.reload(whole.reload);
   tell("log");
@@ -168,7 +183,7 @@ function take(whole) {
 function forget() {
   events = [];
   first = 1;
-  for (const map of [state.calls, state.questions, state.tasks]) map.clear();
+  for (const map of [state.calls, state.questions, state.tasks, state.updated, typed]) map.clear();
   Object.assign(state, { lists: {}, logs: [], authorization: [], selected: null });
   tell("forgotten");
 }
@@ -186,6 +201,9 @@ function link_is(value, why) {
 export async function run(signal) {
   for (let wait = 250; !signal.aborted; wait = Math.min(wait * 2, 4000)) {
     let waiting = [];
+    let other = false;
+    const stream = new AbortController();
+    signal.addEventListener("abort", () => stream.abort(), { once: true });
     const begin = async () => {
       const whole = await api.get("/api/state");
       take(whole);
@@ -198,16 +216,26 @@ export async function run(signal) {
     try {
       await api.follow(next(), (name, data) => {
         if (name === "hello") {
-          if (state.session !== null && state.session !== data.session) forget();
+          if (state.session !== null && state.session !== data.session) {
+            // Another session: what was asked for was the rest of the one before.
+            forget();
+            state.session = null;
+            other = true;
+            return stream.abort();
+          }
           state.session = data.session;
           state.explore = data.explore ?? null;
           begin().catch((error) => link_is("lost", error.message));
         } else if (name === "wire" || waiting === null) CHANNELS[name]?.(data);
         else waiting.push([name, data]);
-      }, signal);
+      }, stream.signal);
       link_is("lost", "The stream of events ended; trying again.");
     } catch (error) {
       if (signal.aborted) return;
+      if (other) {
+        wait = 250;
+        continue;
+      }
       if (error.status === 401 || error.status === 403) return link_is("refused", error.message);
       link_is("lost", error.message);
     }

@@ -1,12 +1,13 @@
 // Tasks of the server: followed, answered, cancelled.
 
 import * as api from "./api.js";
-import { h, replace, say, short } from "./dom.js";
+import { h, replace, say, short, table } from "./dom.js";
+import * as json from "./json.js";
 import { card } from "./questions.js";
 import { result } from "./result.js";
 import * as store from "./store.js";
 
-const SHAPE = { working: "◌", input_required: "?", completed: "✓", failed: "✕", cancelled: "○" };
+const SHAPE = table({ working: "◌", input_required: "?", completed: "✓", failed: "✕", cancelled: "○" });
 
 async function act(task, what) {
   try {
@@ -14,6 +15,17 @@ async function act(task, what) {
   } catch (error) {
     say(error.message);
   }
+}
+
+/** The result of a task, which stands in an event of the wire. */
+function outcome(n) {
+  const place = h("div", {}, h("button", { type: "button", class: "quiet", on: { click: () => store.select(n) } }, `result #${n}`));
+  api.get(`/api/event/${n}`).then(({ text }) => {
+    const found = json.at(json.parse(text ?? ""), "result");
+    const node = json.at(found, "status") ? json.at(found, "result") : found; // in that of tasks/get it is a member of the task
+    if (node) place.append(result("tools/call", json.compact(node)));
+  }, () => {});
+  return place;
 }
 
 /** One task with what can be done about it. */
@@ -25,7 +37,7 @@ export function task_card(task) {
     task.message ? h("p", {}, short(task.message, 1000)) : null,
     task.created ? h("p", { class: "muted" }, `created ${short(String(task.created), 60)}`) : null,
     questions.map(card),
-    task.result ? result("tools/call", typeof task.result === "string" ? task.result : JSON.stringify(task.result)) : null,
+    task.result ? outcome(task.result) : null,
     h("div", { class: "buttons" }, h("button", { type: "button", on: { click: () => act(task.task, "get") } }, "Ask how it is"),
       h("button", { type: "button", on: { click: () => act(task.task, "result") } }, "Result"),
       over ? null : h("button", { type: "button", on: { click: () => act(task.task, "cancel") } }, "Cancel it")));
@@ -38,5 +50,5 @@ export function tasks_view() {
     replace(list, all.length === 0 ? h("p", { class: "empty" }, "No tasks. A tool is called as a task where the server offers it: see “as a task” beside Call.") : all.map(task_card));
   };
   draw();
-  return { title: "Tasks", element: h("div", { class: "view" }, list), ends: [store.on("task", draw)] };
+  return { title: "Tasks", element: h("div", { class: "view" }, h("h2", {}, "Tasks"), list), ends: [store.on("task", draw)] };
 }

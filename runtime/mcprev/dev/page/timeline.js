@@ -2,7 +2,7 @@
 // of who has to answer, the response ends it, so what runs at the same time and what is asked inside is seen at a glance.
 
 import * as api from "./api.js";
-import { append, bytes, h, milliseconds, replace, short, svg } from "./dom.js";
+import { append, bytes, h, milliseconds, replace, short, svg, table } from "./dom.js";
 import { List } from "./list.js";
 import * as store from "./store.js";
 
@@ -31,33 +31,43 @@ export class Lanes {
         this[name] = wider;
       }
     }
-    const begins = event.shape === "request";
     let slot = 255;
-    if (begins) {
-      const side = event.dir === "out" ? 0 : SLOTS;
-      slot = side;
-      while (slot < side + SLOTS - 1 && this.holders[slot] > 0) slot++;
-      this.holders[slot]++;
-      this.open.set(event.n, { slot, conn: event.conn });
+    if (event.shape === "request") {
+      if (event.dir === "out" && event.call) this.end(`asked ${event.call}`);
+      // What stays open as long as the connection is drawn as a hairline beside the others.
+      slot = event.method === "subscriptions/listen" ? SLOTS - 1 : this.free(event.dir === "out" ? 0 : SLOTS);
+      this.begin(event.n, slot, event.conn);
     } else if (event.answers !== undefined && event.answers !== null) {
       const found = this.open.get(event.answers);
       if (found) slot = found.slot;
-      if (found && (store.is_answer(event) || event.method === "notifications/cancelled")) {
-        this.open.delete(event.answers);
-        this.holders[found.slot]--;
-      }
+      if (found && (store.is_answer(event) || event.method === "notifications/cancelled")) this.end(event.answers);
+      if (asks(event) && event.call) this.begin(`asked ${event.call}`, this.free(SLOTS), event.conn);
     } else if (event.kind === "closed") {
-      for (const [n, found] of this.open) {
-        if (found.conn !== event.conn) continue;
-        this.open.delete(n);
-        this.holders[found.slot]--;
-      }
+      for (const [key, found] of this.open) if (found.conn === event.conn) this.end(key);
     }
     let mask = 0;
     for (let each = 0; each < 2 * SLOTS; each++) if (this.holders[each] > 0) mask |= 1 << each;
     this.slot[this.used] = slot;
     this.after[this.used] = mask;
     this.used++;
+  }
+
+  free(side) {
+    let slot = side;
+    while (slot < side + SLOTS - 2 && this.holders[slot] > 0) slot++;
+    return slot;
+  }
+
+  begin(key, slot, conn) {
+    this.holders[slot]++;
+    this.open.set(key, { slot, conn });
+  }
+
+  end(key) {
+    const found = this.open.get(key);
+    if (!found) return;
+    this.open.delete(key);
+    this.holders[found.slot]--;
   }
 
   drop(spare) {
@@ -67,11 +77,15 @@ export class Lanes {
   }
 }
 
+/** Whether a result asks: without sessions, a server asks by a result, and the answer comes with a request of its own. */
+const asks = (event) => event.shape === "result" && event.dir === "in" && event.label === "input_required";
+
 /** One word of how a message is drawn and announced. */
 export function role(event) {
   if (event.kind !== "message") return event.kind;
   if (event.method === "notifications/progress") return "progress";
   if (event.shape === "request") return event.dir === "in" ? "question" : "request";
+  if (asks(event)) return "question";
   if (event.shape === "error") return "error";
   if (event.shape === "result") return event.dir === "out" ? "reply" : "response";
   return event.shape || "message";
@@ -235,16 +249,16 @@ export class Timeline {
   }
 
   label(event, kind) {
-    const words = {
+    const words = table({
       response: "result", reply: "your answer", error: "error", progress: "progress", question: "asks", invalid: "not a message",
-      opened: "connection opened", closed: "connection closed", stderr: "stderr",
-    };
+      opened: "connection opened", closed: "connection closed", stderr: "stderr", login: "login", lost: "response lost",
+    });
     const status = event.exchange?.status;
     const named = kind === "progress" || (event.label && event.answers && kind !== "error"); // the bar says what it answers
     return [
       kind === "request" || kind === "notification" ? null : h("span", { class: "what" }, words[kind] ?? kind),
       event.method && !named ? h("b", {}, short(event.method, 60)) : null,
-      event.label && event.label !== event.method ? h("span", { class: "about" }, short(event.label, 100)) : null,
+      event.label && event.label !== event.method && !asks(event) ? h("span", { class: "about" }, short(event.label, 100)) : null,
       status >= 400 ? h("span", { class: "status" }, `HTTP ${status}`) : null,
     ];
   }
@@ -263,9 +277,9 @@ export class Timeline {
       if (!was && !is) continue;
       const server = slot < SLOTS;
       const x = server ? right - 3 + slot * 5 : left - 3 - (slot - SLOTS) * 5;
-      append(picture, svg("rect", { class: server ? "busy" : "busy yours", x, width: 6, y: was ? 0 : middle, height: (is ? ROW : middle) - (was ? 0 : middle) }));
+      append(picture, svg("rect", { class: server ? "busy" : "busy yours", x: slot === SLOTS - 1 ? right + 16 : x, width: slot === SLOTS - 1 ? 1.5 : 6, y: was ? 0 : middle, height: (is ? ROW : middle) - (was ? 0 : middle) }));
     }
-    if (event.kind === "message" || event.kind === "exchange" || event.kind === "invalid") {
+    if (event.kind === "message" || ["exchange", "invalid", "login", "lost"].includes(event.kind)) {
       const slot = this.lanes.slot[index] ?? 255;
       const from = slot < SLOTS ? right - 4 : right - 1;
       const to = slot !== 255 && slot >= SLOTS ? left + 4 : left + 1;
@@ -278,7 +292,7 @@ export class Timeline {
           ? svg("circle", { class: "tip", cx: tip + turn * 3, cy: middle, r: 3 })
           : svg("path", { class: "tip", d: `M${tip} ${middle} l${turn * 7} -4 v8 z` }));
       if (kind === "question") append(picture, svg("circle", { class: "ask", cx: wide / 2, cy: middle, r: 7.5 }), svg("text", { x: wide / 2, y: middle + 4 }, "?"));
-      if (kind === "error" || kind === "invalid") append(picture, svg("circle", { class: "fail", cx: wide / 2, cy: middle, r: 7.5 }), svg("text", { x: wide / 2, y: middle + 4 }, "!"));
+      if (["error", "invalid", "lost"].includes(kind)) append(picture, svg("circle", { class: "fail", cx: wide / 2, cy: middle, r: 7.5 }), svg("text", { x: wide / 2, y: middle + 4 }, "!"));
     } else if (event.kind === "opened" || event.kind === "closed") {
       append(picture, svg("line", { class: "mark", x1: left, x2: right, y1: middle, y2: middle }), svg("circle", { class: event.kind === "opened" ? "mark full" : "mark", cx: wide / 2, cy: middle, r: 3 }));
     } else append(picture, svg("circle", { class: "mark full", cx: right, cy: middle, r: 3 }));

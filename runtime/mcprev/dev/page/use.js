@@ -1,7 +1,7 @@
 // Use the server: a panel for each tool, resource, template and prompt, with its form, its call, and earlier calls.
 
 import * as api from "./api.js";
-import { h, link, milliseconds, replace, say, short } from "./dom.js";
+import { bytes, h, link, milliseconds, replace, say, short, table } from "./dom.js";
 import { Form } from "./form.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
@@ -11,8 +11,8 @@ import * as store from "./store.js";
 
 const OVER = ["done", "failed", "cancelled"];
 const over = (call) => OVER.includes(call.state);
-const STATES = { open: "waiting for the server", asking: "waiting for you", done: "done", failed: "failed", cancelled: "cancelled" };
-const SHAPES = { open: "◌", asking: "?", done: "✓", failed: "✕", cancelled: "○" };
+const STATES = table({ open: "waiting for the server", asking: "waiting for you", done: "done", failed: "failed", cancelled: "cancelled" });
+const SHAPES = table({ open: "◌", asking: "?", done: "✓", failed: "✕", cancelled: "○" });
 const TYPED = "mcprev-typed:";
 
 /** How each kind of item is used: its method, name, form and parameters. */
@@ -63,8 +63,8 @@ export function expanded(template, values) {
     const encode = (text) => (operator === "+" || operator === "#" ? encodeURI(text) : encodeURIComponent(text));
     const parts = names.split(",").flatMap((raw) => {
       const [, name, length] = /^([^:*]*)(?::(\d+))?\*?$/.exec(raw.trim()) ?? [null, raw, undefined];
+      if (!Object.hasOwn(values, name)) return [];
       const value = values[name];
-      if (value === undefined) return [];
       const text = encode(length ? [...value].slice(0, Number(length)).join("") : value);
       return [named ? (text === "" && operator === ";" ? name : `${name}=${text}`) : text];
     });
@@ -96,12 +96,13 @@ class Panel {
     this.live = h("div", { class: "live" });
     this.earlier = h("div", { class: "earlier" });
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
+    this.news = h("p", { class: "warning", hidden: true });
     const support = item.execution?.taskSupport;
     if (support === "required") this.task.checked = true;
     const tasks = kind === "tools" && (support === "optional" || support === "required");
     this.element = h("div", { class: "view" }, this.heading(), this.form?.element, this.address,
       h("div", { class: "buttons calling" }, this.go, this.anyway, h("label", { class: "inline" }, "at ", this.at), tasks ? h("label", { class: "inline" }, this.task, " as a task") : null, kind === "resources" ? this.subscribing() : null),
-      this.problem, this.live, this.earlier);
+      this.problem, this.news, this.live, this.earlier);
     this.completing();
     this.revisions();
     this.changed();
@@ -128,11 +129,15 @@ class Panel {
 
   subscribing() {
     const box = h("input", { type: "checkbox", on: { change: () => api.post("/api/subscribe", { uri: this.item.uri, on: box.checked }).then(
-      () => say(box.checked ? "Subscribed." : "No longer subscribed."),
+      () => {
+        store.state.subscriptions[box.checked ? "add" : "delete"](this.item.uri);
+        say(box.checked ? "Subscribed." : "No longer subscribed.");
+      },
       (error) => {
         box.checked = !box.checked;
         this.fail(error.message);
       }) } });
+    box.checked = store.state.subscriptions.has(this.item.uri);
     return h("label", { class: "inline" }, box, " follow updates");
   }
 
@@ -184,6 +189,14 @@ class Panel {
     }
   }
 
+  /** A resource that is followed has changed. */
+  updated({ uri }) {
+    if (this.kind !== "resources" || uri !== this.item.uri) return;
+    replace(this.news, "It has changed on the server: read it again.");
+    this.news.hidden = false;
+    say(`${short(uri, 80)} has changed.`);
+  }
+
   fail(text) {
     replace(this.problem, text);
     this.problem.hidden = false;
@@ -192,6 +205,7 @@ class Panel {
   async start({ checked = false } = {}) {
     if (this.go.disabled) return;
     this.problem.hidden = true;
+    this.news.hidden = true;
     const args = this.form ? this.form.get() : "{}";
     if (args === null) return this.form.show([{ path: "$", text: "This is not JSON." }]);
     if (this.kind === "tools" && !checked) {
@@ -245,7 +259,7 @@ class Panel {
       if (over(call) && call.call === this.current?.root && this.shown !== call.call) {
         this.shown = call.call;
         say(`${short(String(this.how.name(this.item)), 80)}: ${STATES[call.state]}${call.ended ? ` after ${milliseconds(call.ended - call.started)}` : ""}.`);
-        if (call.last && this.element.isConnected) store.select(call.last, { show: false });
+        if ((call.response ?? call.last) && this.element.isConnected) store.select(call.response ?? call.last, { show: false });
       }
     }
     this.history();
@@ -264,14 +278,25 @@ class Panel {
       h("div", { class: `state s-${call.state}` }, h("span", { "aria-hidden": "true" }, SHAPES[call.state]), ` ${STATES[call.state]}`,
         call.ended !== undefined && call.ended !== null ? h("b", {}, ` ${milliseconds(call.ended - call.started)}`) : null, call.revision ? h("span", { class: "muted" }, ` at ${call.revision}`) : null,
         h("span", { class: "grow" }),
-        call.last || call.first ? h("button", { type: "button", class: "quiet", on: { click: () => store.select(call.last ?? call.first) } }, "on the wire") : null,
+        call.last || call.first ? h("button", { type: "button", class: "quiet", on: { click: () => store.select(call.response ?? call.last ?? call.first) } }, "on the wire") : null,
         over(call) ? null : h("button", { type: "button", on: { click: () => api.post(`/api/call/${encodeURIComponent(call.call)}/cancel`).catch((error) => this.fail(error.message)) } }, "Cancel")),
       call.progress && !over(call) ? progress(call.progress) : null,
       questions.map(card),
-      call.state === "done" ? result(this.how.method, call.result, { schema: this.item.outputSchema, open_resource: (uri) => read_anywhere(uri) }) : null,
-      call.state === "failed" && call.error ? failure(call.error) : null,
+      call.error ? failure(call.error) : null,
+      call.state === "done" ? this.result(call) : null,
       call.task ? h("p", { class: "hint" }, "It runs as task ", h("code", {}, short(call.task, 60)), ": see Tasks.") : null,
       others.length > 0 ? beside(call, others) : null);
+  }
+
+  /** The result of a call; one that was too long for a list is asked for. */
+  result(call) {
+    const shown = (text) => result(this.how.method, text, { schema: this.item.outputSchema, open_resource: (uri) => read_anywhere(uri) });
+    if (call.result_left_out === undefined) return shown(call.result);
+    const place = h("div", {}, h("p", { class: "hint" }, "Loading the result…"));
+    api.get(`/api/call/${encodeURIComponent(call.call)}`).then(
+      (whole) => replace(place, whole.result === undefined ? h("p", { class: "hint" }, `The result has ${bytes(call.result_left_out)}: too much to show, but a saved session has it.`) : shown(whole.result)),
+      (error) => replace(place, h("p", { class: "error" }, error.message)));
+    return place;
   }
 
   history() {
@@ -341,7 +366,7 @@ export function panel(kind, name) {
       found.end();
     }
     made.text = text;
-    const ends = [store.on("call", (call) => made.told(call)), store.on("question", () => made.draw()), store.on("target", () => made.revisions())];
+    const ends = [store.on("call", (call) => made.told(call)), store.on("question", () => made.draw()), store.on("target", () => made.revisions()), store.on("updated", (value) => made.updated(value))];
     made.end = () => ends.forEach((end) => end());
     panels.set(key, made);
     if (panels.size > 60) {
