@@ -43,7 +43,7 @@ What does not end is kept to the end, so that nothing is looked for twice.
 def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
     """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
     targets: dict[str, Target] = {}
-    for name, entry in entries_of(config).items():
+    for name, entry in config_entries(config).items():
         if not name or f"{name}{separator}".find(separator) != len(name):
             raise ValueError(
                 f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
@@ -53,7 +53,7 @@ def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
     return targets
 
 
-def entries_of(config: Config) -> dict[str, Json]:
+def config_entries(config: Config) -> dict[str, Json]:
     """Return the entries by name that are not disabled. Raises `OSError` and `ValueError`."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):

@@ -14,7 +14,7 @@ from mcprev.bridge.pair import Rule
 from mcprev.bridge.relay import Exchange
 from mcprev.bridge.several.asking import LOG_IN, asks_to_log_in, without_login
 from mcprev.bridge.several.introductions import info_of
-from mcprev.bridge.several.lists import Lists
+from mcprev.bridge.several.lists import MergedLists
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import RESOURCES, TOOLS
@@ -44,9 +44,9 @@ class SeveralClient:
         self.hub = hub
         self.revision = revision
         self.places = places_of(revision)
-        self.names: Names = Names(hub.namings, hub.prefixes)
+        self.names: Names = Names(lambda: hub.namings, hub.prefixes)
         """The names that the client sees."""
-        self.lists: Lists = Lists(self)
+        self.lists: MergedLists = MergedLists(self)
         """The lists of all servers."""
 
     async def run(self, member: Member, exchange: PartExchange) -> None:

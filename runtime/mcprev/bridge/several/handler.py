@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections import OrderedDict
+from typing import Any, Final, cast
 
 from mcprev.bridge.introduction import (
     DISCOVER,
     INITIALIZE,
     ClientIntroduction,
+    Sender,
     sender_of,
     versions_of,
 )
 from mcprev.bridge.relay import Exchange, Outlet, wire_error
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.session import SeveralSession
+from mcprev.bridge.several.view import StatelessView
 from mcprev.bridge.upstreams import Busy
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.revisions import Revision
+
+VIEWS: Final = 256
+"""The senders among stateless clients whose lists are remembered."""
 
 
 class SeveralClients:
@@ -25,6 +32,7 @@ class SeveralClients:
 
     def __init__(self) -> None:
         self._hub: Hub | None = None
+        self._views: OrderedDict[tuple[Sender | None, str], StatelessView] = OrderedDict()
         self._names = 0
 
     def begin(self, hub: Hub) -> None:
@@ -34,6 +42,7 @@ class SeveralClients:
     def end(self) -> None:
         """Serve nothing any more."""
         self._hub = None
+        self._views.clear()
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of a client."""
@@ -51,7 +60,7 @@ class SeveralClients:
                 name = self._name()
                 outlet = Outlet(hub, connection, incoming.engine, name)
                 exchange = Exchange(hub, incoming, connection, name, outlet)
-                view = hub.view(sender_of(incoming), incoming.revision)
+                view = self._view(hub, sender_of(incoming), incoming.revision)
                 if incoming.method == DISCOVER:
                     await view.discover(exchange, versions_of(hub.revisions))
                 else:
@@ -79,6 +88,17 @@ class SeveralClients:
             outlet = Outlet(hub, connection, incoming.engine, name)
             session = connection.peer_context = SeveralSession(hub, connection, client, name, outlet)
         return session
+
+    def _view(self, hub: Hub, sender: Sender | None, revision: Revision) -> StatelessView:
+        """Return what the stateless clients of a sender see."""
+        key = sender, revision.name
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = StatelessView(hub, revision)
+            if len(self._views) > VIEWS:
+                self._views.popitem(last=False)
+        self._views.move_to_end(key)
+        return found
 
     def _name(self) -> str:
         """Return the name of a session in recordings."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from mcprev.bridge.introduction import Sender
 from mcprev.bridge.relay import BridgeState
 from mcprev.bridge.several.health import AGAIN, Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
 from mcprev.bridge.several.names import Namings, Prefixes
 from mcprev.bridge.several.seals import Seals
-from mcprev.bridge.several.session import MemberSession, SeveralSession
-from mcprev.bridge.several.view import StatelessView
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.upstreams import NewProtocol
 from mcprev.errors import McpError, one_line
@@ -27,12 +23,14 @@ from mcprev.revisions import Revision
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
 
-VIEWS: Final = 256
-"""The senders among stateless clients whose lists are remembered."""
-
 
 class LiveClient(Protocol):
     """A client that is told what happens to the servers: a session, or a listen stream."""
+
+    @property
+    def probes(self) -> bool:
+        """Whether it tries to reach servers that are down."""
+        ...
 
     async def probe(self, member: Member) -> None:
         """Try to reach a server. Raises `McpError`."""
@@ -44,6 +42,20 @@ class LiveClient(Protocol):
 
     def replaced(self, gone: list[Member]) -> None:
         """Take note that the bridge has other servers."""
+        ...
+
+
+@runtime_checkable
+class Reopening(Protocol):
+    """A client whose connection to a server is opened again when it was lost."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has gone."""
+        ...
+
+    async def reopen(self) -> None:
+        """Open the connection again. Raises `McpError`."""
         ...
 
 
@@ -60,9 +72,6 @@ class Hub(BridgeState):
     """Servers that are not used for new requests any more, by generation."""
     namings: Namings = field(default_factory=lambda: Namings(()))
     _clients: dict[LiveClient, None] = field(default_factory=dict[LiveClient, None])
-    _views: OrderedDict[tuple[Sender | None, str], StatelessView] = field(
-        default_factory=OrderedDict[tuple["Sender | None", str], StatelessView]
-    )
     _logins: Logins | None = None
     _recovering: dict[Member, asyncio.Task[None]] = field(default_factory=dict[Member, "asyncio.Task[None]"])
 
@@ -95,10 +104,6 @@ class Hub(BridgeState):
             member.retired = True
             self.retired[member.generation] = member
             self.start(self._retire(member))
-        for view in self._views.values():
-            view.names.namings = namings
-            for member in gone:
-                view.names.listed.forget(member.name)
         for client in tuple(self._clients):
             client.replaced(gone)
 
@@ -159,17 +164,6 @@ class Hub(BridgeState):
         """Tell a client nothing any more."""
         self._clients.pop(client, None)
 
-    def view(self, sender: Sender | None, revision: Revision) -> StatelessView:
-        """Return what the stateless clients of a sender see."""
-        key = sender, revision.name
-        found = self._views.get(key)
-        if found is None:
-            found = self._views[key] = StatelessView(self, revision)
-            if len(self._views) > VIEWS:
-                self._views.popitem(last=False)
-        self._views.move_to_end(key)
-        return found
-
     def tell_changed(self, member: Member) -> None:
         """Tell every client that the lists have changed."""
         if member.retired:
@@ -200,7 +194,7 @@ class Hub(BridgeState):
         loop = asyncio.get_running_loop()
         while member.health.down and not member.retired:
             await asyncio.sleep(max(AGAIN, member.health.retry_at - loop.time()))
-            sessions = [client for client in self._clients if isinstance(client, SeveralSession)]
+            sessions = [client for client in self._clients if client.probes]
             if not sessions:
                 return  # the next call, or the next stream, tries
             turn += 1
@@ -212,10 +206,10 @@ class Hub(BridgeState):
     def _lost(self, member: Member, upstream: Upstream) -> None:
         """Open the connection of a session again that was lost."""
         receiver = upstream.receiver
-        if isinstance(receiver, MemberSession) and not member.retired:
+        if isinstance(receiver, Reopening) and not member.retired:
             self.start(self._reopen(member, receiver))
 
-    async def _reopen(self, member: Member, session: MemberSession) -> None:
+    async def _reopen(self, member: Member, session: Reopening) -> None:
         await asyncio.sleep(member.health.lost())
         if member.retired or session.gone:
             return

@@ -21,14 +21,14 @@ def info_of(own: Mapping[str, Json]) -> JsonObject:
     return {"name": own["name"], "version": own["version"]}
 
 
-def initialized(
+def joined_initialization(
     said: Sequence[tuple[Naming, JsonObject | None]], own: Mapping[str, Json], revision: Revision
 ) -> JsonObject:
     """Return the result of `initialize`, from those of the servers; None for one that cannot be reached now."""
     return {"protocolVersion": revision.version, "serverInfo": info_of(own), **_common(said)}
 
 
-def discovered(
+def joined_discovery(
     said: Sequence[tuple[Naming, JsonObject | None]], own: Mapping[str, Json], versions: list[str]
 ) -> JsonObject:
     """Return the result of `server/discover`, from those of the servers; None for one that cannot be reached now."""

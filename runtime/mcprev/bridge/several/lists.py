@@ -7,24 +7,25 @@ not answer in time is missing; the others are not held up for longer than that.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from mcprev.bridge.relay import Exchange
 from mcprev.bridge.several.asking import LOG_IN, login_tool
+from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.introductions import info_of
 from mcprev.bridge.several.login_required import LoginRequired
+from mcprev.bridge.several.member import Member
+from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Outcome
-from mcprev.bridge.several.places import Entries, Mark
+from mcprev.bridge.several.places import Entries, Mark, Places
+from mcprev.bridge.several.translation import Translation
 from mcprev.bridge.upstream import logger
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
 from mcprev.errors import Json, one_line
+from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO
-
-if TYPE_CHECKING:
-    from mcprev.bridge.several.client import SeveralClient
-    from mcprev.bridge.several.member import Member
 
 WAIT: Final = 10.0
 """Seconds that a server has for a page."""
@@ -48,10 +49,33 @@ LISTS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list", RESOURCES: "resour
 """The lists that decide about names."""
 
 
-class Lists:
+class ListingClient(Protocol):
+    """The client whose lists they are."""
+
+    hub: Hub
+    revision: Revision
+    places: Places
+    names: Names
+
+    def declares(self, member: Member, kind: str) -> bool:
+        """Return whether a server has lists of a kind, as far as is known."""
+        ...
+
+    def translation(self, naming: Naming, principal: str | None) -> Translation:
+        """Return the translation between the client and a server."""
+        ...
+
+    async def ask(
+        self, member: Member, exchange: Exchange, method: str, params: JsonObject | None
+    ) -> Outcome:
+        """Return what a server answers to a request of the bridge's own."""
+        ...
+
+
+class MergedLists:
     """The lists that one client sees."""
 
-    def __init__(self, client: SeveralClient) -> None:
+    def __init__(self, client: ListingClient) -> None:
         self._client = client
         self._locks: dict[str, asyncio.Lock] = {}
         self._needs_login: dict[str, LoginRequired] = {}

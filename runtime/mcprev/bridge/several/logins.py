@@ -49,12 +49,12 @@ _COOKIE: Final = "mcprev-upstream-login"
 _FINISH: Final = 60.0
 """Seconds that a login has after the browser is back."""
 _TRIES: Final = 3
-_BROWSER: ContextVar[Attempt | None] = ContextVar("browser of a login", default=None)
+_BROWSER: ContextVar[LoginAttempt | None] = ContextVar("browser of a login", default=None)
 _log: Final = logging.getLogger("mcprev.auth")
 
 
 @dataclass(eq=False)
-class Attempt:
+class LoginAttempt:
     """One login, from its offer to its end."""
 
     server: str
@@ -137,8 +137,8 @@ class Logins:
         """Where authorization servers send browsers back to."""
         self.done: Callable[[str], None] = lambda _server: None
         """Called with the name of a server at which a user has logged in."""
-        self._offered: dict[str, Attempt] = {}
-        self._by_state: dict[str, Attempt] = {}
+        self._offered: dict[str, LoginAttempt] = {}
+        self._by_state: dict[str, LoginAttempt] = {}
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -176,7 +176,7 @@ class Logins:
             ) and attempt.task is None:
                 return f"{self._base}start?{urlencode({'login': ticket})}"
         ticket = secrets.token_urlsafe(24)
-        self._offered[ticket] = Attempt(server, sender[0], sender[1], target)
+        self._offered[ticket] = LoginAttempt(server, sender[0], sender[1], target)
         return f"{self._base}start?{urlencode({'login': ticket})}"
 
     def _forget(self, ticket: str) -> None:
@@ -203,7 +203,9 @@ class Logins:
             _log.warning("`identify` of logins raised %s", raised_at(error))
             principal = None
         if not isinstance(principal, str) or not principal:
-            return page(403, "Log in first", "You are not logged in here. Log in, then open this page again.")
+            return login_page(
+                403, "Log in first", "You are not logged in here. Log in, then open this page again."
+            )
         step = str(scope["path"]).rpartition("/")[2]
         if step == "start" and request.verb == "GET":
             return self._start(request, principal)
@@ -211,9 +213,9 @@ class Logins:
             return await self._allow(request, principal)
         if step == "callback" and request.verb == "GET":
             return await self._callback(request, principal)
-        return page(404, "Not found", "There is nothing here.")
+        return login_page(404, "Not found", "There is nothing here.")
 
-    def _find(self, ticket: str | None, principal: str) -> Attempt | None:
+    def _find(self, ticket: str | None, principal: str) -> LoginAttempt | None:
         attempt = self._offered.get(ticket or "")
         if attempt is None or attempt.principal != principal or time.monotonic() - attempt.began > LIFETIME:
             return None
@@ -227,7 +229,7 @@ class Logins:
             return _over()
         browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(24)
         client = attempt.client or "an app without a name"
-        found = page(
+        found = login_page(
             200,
             "Allow access?",
             f"The app {client!r} asks to use the server {attempt.server!r} in your name. Go on only if you have just "
@@ -263,7 +265,7 @@ class Logins:
             return _over()
         if form.get("decision") != "allow":
             self._forget(ticket)
-            return page(200, "Denied", "The app gets no access. You can close this page.")
+            return login_page(200, "Denied", "The app gets no access. You can close this page.")
         if attempt.task is not None:
             return _over()
         loop = asyncio.get_running_loop()
@@ -299,20 +301,22 @@ class Logins:
         ticket = next((each for each, known in self._offered.items() if known is attempt), "")
         return self._ended(ticket, attempt)
 
-    def _ended(self, ticket: str, attempt: Attempt) -> WebResponse:
+    def _ended(self, ticket: str, attempt: LoginAttempt) -> WebResponse:
         """Return the page that says how a login has ended."""
         task, error = attempt.task, "it was not completed in time"
         if task is not None and task.done():
             error = "it was cancelled" if task.cancelled() else str(task.exception() or "")
         self._forget(ticket)
         if not error:
-            return page(200, "Logged in", "You can close this page now and go back to where you came from.")
+            return login_page(
+                200, "Logged in", "You can close this page now and go back to where you came from."
+            )
         _log.warning("a login at '%s' failed: %s", one_line(attempt.server), one_line(error))
-        return page(
+        return login_page(
             400, "This did not work", "The login has failed. Start it again from where you came from."
         )
 
-    async def _log_in(self, attempt: Attempt) -> None:
+    async def _log_in(self, attempt: LoginAttempt) -> None:
         """Connect to the server as the user; that obtains and stores the tokens."""
         async with asyncio.timeout(LIFETIME):
             client = await self._connected(attempt.target)
@@ -331,7 +335,7 @@ class Logins:
         return await connect(target, restart=False, cache=False)
 
 
-def page(status: int, title: str, text: str, rest: str = "") -> WebResponse:
+def login_page(status: int, title: str, text: str, rest: str = "") -> WebResponse:
     """Return a page; `rest` is HTML."""
     body = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title></head>'
@@ -341,4 +345,6 @@ def page(status: int, title: str, text: str, rest: str = "") -> WebResponse:
 
 
 def _over() -> WebResponse:
-    return page(400, "This did not work", "This login is over, or was not meant for you. Start it again.")
+    return login_page(
+        400, "This did not work", "This login is over, or was not meant for you. Start it again."
+    )

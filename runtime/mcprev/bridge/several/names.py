@@ -7,7 +7,7 @@ what is decided follows from the lists and their order alone, so that all worker
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -115,24 +115,25 @@ class Listed:
                 kept.setdefault(key, []).append(server)
         self.servers[kind], self.read_at[kind] = kept, now
 
-    def forget(self, server: str) -> None:
-        """Forget what a server has listed that is not there any more."""
-        for kind, known in self.servers.items():
-            self.servers[kind] = {
-                key: left
-                for key, servers in known.items()
-                if (left := [each for each in servers if each != server])
-            }
-
 
 class Names:
     """The names that one client sees."""
 
-    def __init__(self, namings: Namings, prefixes: Prefixes) -> None:
-        self.namings = namings
+    def __init__(self, namings: Callable[[], Namings], prefixes: Prefixes) -> None:
+        """`namings` returns the names of the servers that the bridge has now."""
+        self._find_namings = namings
+        self._before: Namings = namings()
         self.needed: bool = prefixes == "needed"
         """Whether only what several servers list gets a prefix."""
         self.listed = Listed()
+
+    @property
+    def namings(self) -> Namings:
+        """The names of the servers; when they are others than before, what was listed is forgotten."""
+        found = self._find_namings()
+        if found is not self._before:
+            self._before, self.listed = found, Listed()
+        return found
 
     def name(self, naming: Naming, kind: str, base: str) -> str:
         """Return the name that clients see for a name of a server, after it was renamed."""

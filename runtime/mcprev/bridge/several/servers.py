@@ -18,7 +18,7 @@ from mcprev.bridge.several.options import KEY, BridgedServer, UserLogin, offer_o
 from mcprev.bridge.upstream import logger
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
-from mcprev.extras.host_config import entries_of, naming, target_of_entry
+from mcprev.extras.host_config import config_entries, naming, target_of_entry
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
@@ -115,7 +115,7 @@ class ConfigFile:
     def read(self, logins: Logins | None = None) -> dict[str, ServerSpec]:
         """Return how the servers are configured. Raises `OSError` and `ValueError`."""
         self._seen, self._logins = self._stat(), logins
-        return specs_of_entries(entries_of(self._path), logins)
+        return specs_of_entries(config_entries(self._path), logins)
 
     def _stat(self) -> object:
         """Return what tells one state of the file from another."""

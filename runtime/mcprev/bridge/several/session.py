@@ -11,7 +11,7 @@ from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient
-from mcprev.bridge.several.introductions import initialized
+from mcprev.bridge.several.introductions import joined_initialization
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
@@ -162,7 +162,7 @@ class SeveralSession(SeveralClient):
             said.append((member.naming, result))
         if reasons and len(reasons) == len(members):
             raise InternalError(f"no server behind the bridge can be reached: {'; '.join(reasons)}")
-        result = initialized(said, hub.own, self.revision)
+        result = joined_initialization(said, hub.own, self.revision)
         hub.recorded(self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result})
         self._engine.open_with(exchange.incoming, result)
         hub.add(self)
@@ -209,6 +209,9 @@ class SeveralSession(SeveralClient):
             for peer in tuple(self._peers.values()):
                 peer.notified_by_client(notified)
 
+    probes = True
+    """Whether it tries to reach servers that are down."""
+
     # -- servers that go and come --------------------------------------------------------------------------------
 
     async def probe(self, member: Member) -> None:
@@ -224,10 +227,7 @@ class SeveralSession(SeveralClient):
 
     def replaced(self, gone: list[Member]) -> None:
         """Continue with the servers that the bridge has now."""
-        self.names.namings = self.hub.namings
         before = {member.name: self._peers.pop(member) for member in gone if member in self._peers}
-        for member in gone:
-            self.names.listed.forget(member.name)
         for member in self.hub.members.values():
             if member not in self._peers:
                 peer = self.peer(member)

@@ -11,7 +11,7 @@ from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, sender_of
 from mcprev.bridge.relay import Exchange
 from mcprev.bridge.several.client import SeveralClient
 from mcprev.bridge.several.health import AGAIN, MOST, STABLE
-from mcprev.bridge.several.introductions import discovered
+from mcprev.bridge.several.introductions import joined_discovery
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.options import KINDS, RESOURCES
 from mcprev.bridge.several.parts import Outcome, PartExchange
@@ -94,7 +94,7 @@ class StatelessView(SeveralClient):
         if members and len(failed) == len(members):
             reasons = [str(as_object(outcome.error).get("message")) for outcome in failed]
             raise InternalError(f"no server behind the bridge can be reached: {'; '.join(reasons)[:1_000]}")
-        exchange.answer(discovered(said, self.hub.own, versions))
+        exchange.answer(joined_discovery(said, self.hub.own, versions))
 
 
 def _is_done(task: asyncio.Task[Outcome]) -> bool:
@@ -212,8 +212,11 @@ class Listening:
 
     # -- servers that go and come --------------------------------------------------------------------------------
 
+    probes = False
+    """Whether it tries to reach servers that are down: the stream at a server opens itself again."""
+
     async def probe(self, member: Member) -> None:
-        """Do nothing: the stream at a server opens itself again."""
+        """Do nothing."""
         logger.debug("a stream waits for the server '%s'", one_line(member.name))
 
     def changed(self, _member: Member | None) -> None:
