@@ -6,6 +6,7 @@ A subcommand whose extra is not installed names the extra instead of showing a t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -93,8 +94,18 @@ def _printed_errors() -> Iterator[None]:
         shown = StringIO()
         error.show(shown)
         usage, label, message = shown.getvalue().partition("Error: ")
-        echo_lines(usage + label + message.removesuffix("\n").replace("\n", "\n  "), err=True)
+        shown_message = message.removesuffix("\n").replace("\n\t", "\n").replace("\n", "\n  ")
+        echo_lines(usage + label + _LONG.sub(_shortened, shown_message), err=True)
         raise click.exceptions.Exit(error.exit_code) from None
+
+
+_SHOWN: Final = 200
+_LONG: Final = re.compile(rf"\S{{{_SHOWN + 100},}}")
+"""A word that no message needs whole, such as a name of thousands of characters."""
+
+
+def _shortened(match: re.Match[str]) -> str:
+    return f"{match[0][:_SHOWN]}... ({len(match[0]) - _SHOWN} more characters)"
 
 
 def _command(name: str, module: str) -> click.Command:

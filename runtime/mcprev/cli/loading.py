@@ -166,12 +166,24 @@ def _module(name: str) -> ModuleType:
                 raise  # the module exists, but one of its imports does not
             raise click.ClickException(f"there is no module '{name}'") from error
     path = Path(name)
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise click.ClickException(f"there is no file '{clean(name)}'") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise click.ClickException(f"cannot read '{clean(name)}': {why}; name a Python file") from None
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise click.ClickException(f"there is no file '{name}'")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        if error.filename is not None:
+            raise
+        raise click.ClickException(f"'{clean(name)}' is no Python source: {error.msg}") from None
     return module
 
 

@@ -83,8 +83,11 @@ def naming(server: str) -> Generator[None, None, None]:
 
 
 def _parsed(path: str | os.PathLike[str]) -> Json:
-    # The second pass finds commas that were followed by a comment.
-    return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
+    try:
+        # The second pass finds commas that were followed by a comment.
+        return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"'{os.fspath(path)}' is not JSON: {error}") from error
 
 
 class ServerEntry(NamedTuple):
