@@ -126,13 +126,15 @@ class Several(Hand):
 
 
 class Upstream(Several, HandServer):
-    """A server by hand, whose tools ask, report and log."""
+    """A server by hand, whose tools ask, report and log; `tools` may also have methods that take their time."""
 
     def __init__(
         self, row: Revision, tools: Mapping[str, Work], replies: Mapping[str, Reply] | None = None
     ) -> None:
         super().__init__(row, replies)
         self._tools = tools
+        self.tasks: dict[str, Message] = {}
+        """What is known of each task, by id."""
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self.listens: list[tuple[Any, Message]] = []
         """The ids and filters of listen streams."""
@@ -147,7 +149,7 @@ class Upstream(Several, HandServer):
             params = {"notifications": wanted, "_meta": {SUBSCRIPTION_ID: request["id"]}}
             self.tell("notifications/subscriptions/acknowledged", params)
             return None
-        if request["method"] != "tools/call":
+        if request["method"] != "tools/call" and request["method"] not in self._tools:
             return super().reply(request)
         task = asyncio.get_running_loop().create_task(self._work(request))
         self._tasks[request["id"]] = task
@@ -161,8 +163,10 @@ class Upstream(Several, HandServer):
             task.cancel()
 
     async def _work(self, request: Message) -> None:
+        method = request["method"]
         try:
-            found = await self._tools[request["params"]["name"]](self, request)
+            name = request["params"]["name"] if method == "tools/call" else method
+            found = await self._tools[name](self, request)
         except asyncio.CancelledError:
             return
         except Exception as fault:  # noqa: BLE001 - it is raised in the test's own task
@@ -171,7 +175,7 @@ class Upstream(Several, HandServer):
         if isinstance(found, Error):
             self.send({"jsonrpc": "2.0", "id": request["id"], "error": found.wire})
         elif found is not None:
-            self.send({"jsonrpc": "2.0", "id": request["id"], "result": self.complete("tools/call", found)})
+            self.send({"jsonrpc": "2.0", "id": request["id"], "result": self.complete(method, found)})
 
     @override
     def _take(self, message: Message) -> None:
@@ -305,6 +309,11 @@ class Servers:
         server = self._make()
         self.made.append(server)
         return server
+
+    @property
+    def upstreams(self) -> list[Upstream]:
+        """Those that are `Upstream`s."""
+        return [server for server in self.made if isinstance(server, Upstream)]
 
     def check(self) -> None:
         """Fail if one of them got what is no message of its revision."""

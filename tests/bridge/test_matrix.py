@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -22,15 +23,26 @@ from bridge.hands import (
     Downstream,
     Servers,
     Upstream,
+    Work,
     bridge_to,
     bridged,
+    capabilities_of,
     question,
     said,
     text,
 )
+from bridge.task_hands import (
+    TASK_METHODS,
+    capabilities_with_tasks,
+    finished,
+    long_work,
+    marked_tool,
+    offering_tasks,
+    started,
+)
 from mcprev.bridge.pair import Rule
 from mcprev.convert import Reason
-from mcprev.revisions import ALL, DEFAULT, Revision
+from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport
 from requirements import req
 from running import run
 
@@ -128,9 +140,13 @@ async def withdrawing(up: Upstream, request: Message) -> Message:
     return text("done")
 
 
-TOOLS: Final = {
-    function.__name__: function
-    for function in (echo, contents, busy, waiting, asking, long_form, tool_sampling, withdrawing)
+TOOLS: Final[Mapping[str, Work]] = {
+    **{
+        function.__name__: function
+        for function in (echo, contents, busy, waiting, asking, long_form, tool_sampling, withdrawing)
+    },
+    "long_work": long_work,
+    **TASK_METHODS,
 }
 
 
@@ -155,12 +171,20 @@ def read_modern(request: Message) -> Message | Error:
     return Error(-32602, found.message, found.data) if isinstance(found, Error) else found
 
 
+def tool(there: Revision, number: int) -> Message:
+    return (
+        marked_tool(there, "long_work")
+        if number == 1
+        else {"name": f"t{number}", "inputSchema": {"type": "object"}}
+    )
+
+
 def server(there: Revision) -> Upstream:
-    return Upstream(
+    made = Upstream(
         there,
         TOOLS,
         {
-            "tools/list": page("tools", lambda n: {"name": f"t{n}", "inputSchema": {"type": "object"}}),
+            "tools/list": page("tools", partial(tool, there)),
             "resources/list": page("resources", lambda n: {"uri": f"a:{n}", "name": f"r{n}"}),
             "resources/templates/list": page(
                 "resourceTemplates", lambda n: {"uriTemplate": "a:{x}", "name": f"m{n}"}
@@ -178,6 +202,7 @@ def server(there: Revision) -> Upstream:
             f"{VENDOR}x": lambda request: {"echo": request["params"]["a"], "resultType": "complete"},
         },
     )
+    return offering_tasks(made)
 
 
 # -- features --------------------------------------------------------------------------------------------
@@ -417,6 +442,43 @@ async def sampling_with_tools(cell: Cell) -> str:
     return "CONV-25"
 
 
+async def long_tools(cell: Cell) -> str:
+    """A call without a word of tasks, of a tool that can only run as one: the client gets the result."""
+    if cell.there.tasks in (TaskSupport.NONE, cell.row.tasks):
+        return NONE
+    cell.client.capabilities = capabilities_of(cell.row)
+    found = await cell.client.call("long_work")
+    cell.client.capabilities = capabilities_with_tasks(cell.row, capabilities_of(cell.row))
+    assert "in a task" in str(said(found)[1])
+    return YES
+
+
+async def own_tasks(cell: Cell) -> str:
+    """A task as the client's revision has it, with a question."""
+    if TaskSupport.NONE in (cell.there.tasks, cell.row.tasks):
+        return NONE
+    task = await started(cell.client, "long_work")
+    _, answers = await finished(cell.client, task["taskId"])
+    assert "in a task" in str(answers)
+    return YES
+
+
+async def cancelled_task(cell: Cell) -> str:
+    """A task that the client cancels is cancelled at the server."""
+    if TaskSupport.NONE in (cell.there.tasks, cell.row.tasks):
+        return NONE
+    task = await started(cell.client, "long_work")
+    await cell.client.ask("tasks/cancel", {"taskId": task["taskId"]})
+    state = (await cell.client.ask("tasks/get", {"taskId": task["taskId"]})).result
+    assert state["status"] == "cancelled"
+    ups = cell.servers.upstreams
+    while not any("task" in why for up in ups for why in up.cancelled):  # noqa: ASYNC110
+        await asyncio.sleep(0)  # the server says so in a few turns of the loop
+    for up in ups:
+        up.cancelled.clear()
+    return YES
+
+
 Feature: TypeAlias = Callable[[Cell], Awaitable[str]]
 FEATURES: Final[Mapping[str, Feature]] = {
     "introduction": introduction,
@@ -442,6 +504,9 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "resource links": links,
     "structured content, an object": structured,
     "structured content, a list": structured_list,
+    "tools that can only run as tasks": long_tools,
+    "tasks, and what they ask": own_tasks,
+    "cancellation of tasks": cancelled_task,
     "methods of vendors": vendor_method,
 }
 
@@ -452,7 +517,7 @@ def outcomes(row: Revision, there: Revision) -> dict[str, str]:
 
     async def main() -> None:
         servers = Servers(lambda: server(there))
-        client = Downstream(row)
+        client = Downstream(row, capabilities_with_tasks(row, capabilities_of(row)))
         async with bridged(bridge_to(servers, there, revisions=[row.name]), client):
             cell = Cell(client, servers)
             for name, feature in FEATURES.items():

@@ -21,6 +21,7 @@ from mcprev.bridge.introduction import (
     RelayCapabilities,
     versions_of,
 )
+from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
 from mcprev.bridge.relay import Exchange, Outlet, Relay, wire_error
 from mcprev.bridge.sessions import SessionPeer
@@ -36,6 +37,7 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.server import Server
+from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
@@ -105,6 +107,7 @@ class Bridge(Server):
             revisions=None if revisions is None else tuple(revisions),
             states=states,
             lifespan=_run,
+            tasks=Tasks({}),
             auth=auth,
             http=http,
         )
@@ -140,7 +143,7 @@ class Bridge(Server):
         self._policy = Policy(strict, report)
         self._record = record
         self._bounds = bounds or Bounds()
-        self._clients = _Clients()
+        self._clients = _Clients(self)
         self.request_handler: RequestHandler[Connection] = self._clients
         if self._specs is not None:
             from mcprev.bridge.several.handler import SeveralClients
@@ -264,14 +267,16 @@ async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
 class _Clients:
     """Serves the requests of every client: the request handler of a bridge."""
 
-    def __init__(self) -> None:
+    def __init__(self, bridge: Bridge) -> None:
+        assert bridge.tasks is not None
+        self._tasks = BridgedTasks(bridge, bridge.tasks)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
         self._names = 0
 
     def begin(self, relay: Relay) -> None:
         """Serve from now on."""
-        self._relay, self._stateless = relay, StatelessClients(relay)
+        self._relay, self._stateless = relay, StatelessClients(relay, self._tasks)
 
     def end(self) -> None:
         """Serve nothing any more."""
@@ -317,7 +322,7 @@ class _Clients:
                 cast("dict[str, Any]", info) if isinstance(info, dict) else None,
                 params,
             )
-            peer = connection.peer_context = SessionPeer(relay, connection, client, self._name())
+            peer = connection.peer_context = SessionPeer(relay, self._tasks, connection, client, self._name())
         return peer
 
     def _name(self) -> str:

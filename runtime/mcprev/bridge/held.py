@@ -22,7 +22,8 @@ from mcprev.bridge.relay import (
     wire_error,
     without_token,
 )
-from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.tasks import follow_to_end
+from mcprev.bridge.upstream import Caller, Upstream, logger
 from mcprev.bridge.upstreams import Busy
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject
@@ -34,6 +35,7 @@ from mcprev.errors import (
     McpError,
     RequestTimeout,
 )
+from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.mrtr import input_required
 
@@ -51,7 +53,11 @@ class Keeper(Protocol):
         """Return whom a request is from, where nothing authenticates clients."""
         ...
 
-    def release(self, upstream: Upstream, holder: HeldCall | Exchange | None, *, stray: bool) -> None:
+    def keeps(self, upstream: Upstream) -> bool:
+        """Return whether an upstream that is returned may be used again."""
+        ...
+
+    def release(self, upstream: Upstream, holder: Caller | None, *, stray: bool) -> None:
         """Give back an upstream."""
         ...
 
@@ -69,8 +75,11 @@ class Keeper(Protocol):
 class HeldCall:
     """A call at a server with sessions, which stays open while the client of a stateless revision is asked."""
 
-    def __init__(self, clients: Keeper, upstream: Upstream, exchange: Exchange, pair: Pair) -> None:
+    def __init__(
+        self, clients: Keeper, upstream: Upstream, exchange: Exchange, pair: Pair, *, may_ask: bool = True
+    ) -> None:
         self._clients = clients
+        self._may_ask = may_ask
         self._relay = clients.relay
         self.upstream = upstream
         self.pair = pair
@@ -106,7 +115,7 @@ class HeldCall:
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Keep a question until the client has answered it, then answer the server."""
         method = asked.method
-        if self.task is None or self.task.done():
+        if self.task is None or self.task.done() or not self._may_ask:
             refuse_question(asked)
             return
         try:
@@ -133,20 +142,25 @@ class HeldCall:
 
     # -- for the client's requests -------------------------------------------------------------------------
 
-    def start(self, params: dict[str, Json] | None, *, progress: bool) -> None:
-        """Send the call."""
-        assert self._exchange is not None
+    def start(self, method: str, params: dict[str, Json] | None, *, progress: bool) -> None:
+        """Send the call; one that asks for a task waits for its end."""
         self._asked: dict[str, JsonObject] = {}
-        call = self.upstream.call(
-            self._exchange.incoming.method,
+        self.task = asyncio.get_running_loop().create_task(self._call(method, params, progress=progress))
+        self.task.add_done_callback(self._over)
+
+    async def _call(self, method: str, params: dict[str, Json] | None, *, progress: bool) -> dict[str, Json]:
+        total = self._relay.bounds.call
+        result = await self.upstream.call(
+            method,
             params,
-            total=self._relay.bounds.call,
+            total=total,
             listener=progress_to(lambda: self._exchange, self.pair),
             progress=progress,
             caller=self,
         )
-        self.task = asyncio.get_running_loop().create_task(call)
-        self.task.add_done_callback(self._over)
+        if params is None or tasks.TASK not in params:
+            return result
+        return await follow_to_end(self.upstream, result, None, None, total, self._relay.start, caller=self)
 
     def _over(self, task: asyncio.Task[dict[str, Json]]) -> None:
         stray = task.cancelled() or isinstance(task.exception(), RequestTimeout)

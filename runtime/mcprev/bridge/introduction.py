@@ -12,11 +12,13 @@ from typing_extensions import override
 from mcprev.bridge.pair import Pair
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object, without
-from mcprev.core.capabilities import ServerCapabilities
+from mcprev.core.capabilities import ServerCapabilities, extension_settings
 from mcprev.core.interfaces import principal_of
 from mcprev.errors import Json
+from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest, RequestKind
-from mcprev.revisions import Revision
+from mcprev.protocol.engine import declares
+from mcprev.revisions import Revision, TaskSupport
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
 
 INITIALIZE: Final = "initialize"
@@ -179,7 +181,7 @@ class ServerIntroduction:
             return dict(self.result)
         if self.revision.handshake:
             found = cast("JsonObject", pair.to_client(self.result, INITIALIZE, PayloadKind.RESULT))
-            return {**found, "protocolVersion": pair.client.version}
+            return {**self._with_tasks(found, pair), "protocolVersion": pair.client.version}
         return {
             **self._common(pair),
             "protocolVersion": pair.client.version,
@@ -192,7 +194,7 @@ class ServerIntroduction:
             return {**self.result, "supportedVersions": versions}
         if not self.revision.handshake:
             found = cast("JsonObject", pair.to_client(self.result, DISCOVER, PayloadKind.RESULT))
-            return {**found, "supportedVersions": versions}
+            return {**self._with_tasks(found, pair), "supportedVersions": versions}
         common = self._common(pair)
         return {
             **common,
@@ -218,7 +220,27 @@ class ServerIntroduction:
         }
         if "instructions" in self.result:
             found["instructions"] = self.result["instructions"]
-        return {**found, **({"_meta": meta} if meta else {})}
+        return {**self._with_tasks(found, pair), **({"_meta": meta} if meta else {})}
+
+    def _with_tasks(self, found: JsonObject, pair: Pair) -> JsonObject:
+        """Return a result at the client's revision with tasks declared as that has them."""  # TASK-1, TASKX-1
+        capabilities = as_object(found.get("capabilities"))
+        if pair.client.tasks is not TaskSupport.CORE:
+            capabilities = without(capabilities, "tasks")
+        if offers_tasks(self) and pair.client.tasks is TaskSupport.CORE:
+            capabilities = {**capabilities, "tasks": tasks.CORE_CAPABILITY}
+        elif offers_tasks(self) and pair.client.tasks is TaskSupport.EXTENSION:
+            extensions: JsonObject = {**as_object(capabilities.get("extensions")), tasks.EXTENSION: {}}
+            capabilities = {**capabilities, "extensions": extensions}
+        return {**found, "capabilities": capabilities}
+
+
+def offers_tasks(server: ServerIntroduction) -> bool:
+    """Return whether tools of a server can run as tasks."""
+    if server.revision.tasks is TaskSupport.CORE:
+        return declares(server.capabilities, tasks.TASKS_OF_TOOLS)
+    extended = server.revision.tasks is TaskSupport.EXTENSION
+    return extended and extension_settings(server.capabilities, tasks.EXTENSION) is not None
 
 
 def versions_of(revisions: tuple[Revision, ...]) -> list[str]:

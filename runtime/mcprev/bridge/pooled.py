@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import cast
 
+from mcprev.bridge.held import Keeper
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     LOG,
@@ -13,19 +15,26 @@ from mcprev.bridge.relay import (
     refuse_question,
 )
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
+from mcprev.bridge.tasks import ToolSupport, related_task
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.errors import (
+    InvalidParams,
+    Json,
     McpError,
+    RpcError,
     one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.engine import SEVERITY
+from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
+    CHANGES,
+    LISTEN,
     Changed,
+    accepted_filter,
     wants,
 )
 from mcprev.wire.meta_keys import SUBSCRIPTION_ID
@@ -34,8 +43,9 @@ from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 class Pooled:
     """Receives what the server of an upstream for stateless clients sends."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: Relay, support: ToolSupport) -> None:
         self._relay = relay
+        self._support = support
         self.upstream: Upstream | None = None
         self.listens: list[Listen] = []
         """The open listen streams of clients at a server with sessions."""
@@ -47,6 +57,8 @@ class Pooled:
         if upstream is None or SUBSCRIPTION_ID in as_object(params.get("_meta")):
             return  # what belongs to a listen stream has come with it
         change = BY_METHOD.get(method)
+        if change is Changed.TOOLS:
+            self._support.forget()
         if change is not None:
             for listen in tuple(self.listens):
                 listen.changed(change, method, params)
@@ -65,8 +77,9 @@ class Pooled:
             caller.send(method, pair.to_client(notified.params, method, PayloadKind.PARAMS))
 
     async def asked(self, asked: IncomingRequest, /) -> None:
-        """Pass a question to the call that holds the upstream."""
-        holder = None if self.upstream is None else self.upstream.holder
+        """Pass a question to the task that it names, or to the call that holds the upstream."""
+        upstream = self.upstream
+        holder = None if upstream is None else upstream.related.get(related_task(asked), upstream.holder)
         if holder is None:
             refuse_question(asked)
         else:
@@ -115,3 +128,72 @@ class Listen:
     def _send(self, method: str, params: JsonObject) -> None:
         meta = {**as_object(params.get("_meta")), SUBSCRIPTION_ID: self._exchange.incoming.id}
         self._exchange.send(method, {**params, "_meta": meta})
+
+
+async def serve_listen(clients: Keeper, exchange: Exchange, upstream: Upstream) -> None:
+    """Serve a listen stream at a server with sessions: subscribe to its resources, and send the changes that it carries.
+
+    Gives back the upstream. Raises `McpError`.
+    """  # SUB-2, SUB-3
+    receiver, relay, subscribed = upstream.receiver, clients.relay, list[str]()
+    assert isinstance(receiver, Pooled)
+    pair = relay.pair(exchange.incoming.revision, upstream.revision)
+    listen: Listen | None = None
+    try:
+        asked = (exchange.incoming.params or {}).get("notifications")
+        if not isinstance(asked, dict):
+            raise InvalidParams("Invalid params: notifications is missing")
+        capabilities = upstream.introduction.capabilities
+        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
+        accepted = accepted_filter(cast("JsonObject", asked), capable)
+        member = CHANGES[Changed.RESOURCE].member
+        for uri in accepted.get(member) or ():
+            try:
+                await receiver.subscribe(upstream, uri, more=1)
+            except RpcError as error:
+                text = "the server does not let clients subscribe to '%s': %s"
+                logger.debug(text, one_line(uri), one_line(error))
+            else:
+                subscribed.append(uri)
+        if member in accepted:
+            accepted[member] = subscribed
+        listen = Listen(exchange, pair, accepted)
+        receiver.listens.append(listen)
+        listen.begin()
+        await asyncio.wait({upstream.connection.closed})
+        ended: JsonObject = {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}}
+        exchange.answer(clients.completed(ended, pair, upstream))
+    finally:
+        if listen is not None and listen in receiver.listens:
+            receiver.listens.remove(listen)
+        relay.start(_unlisten(clients, receiver, upstream, subscribed))
+
+
+async def _unlisten(clients: Keeper, receiver: Pooled, upstream: Upstream, subscribed: list[str]) -> None:
+    try:
+        for uri in subscribed if upstream.alive else ():
+            await receiver.subscribe(upstream, uri, more=-1)
+    except McpError as error:
+        logger.debug("a subscription could not be ended: %s", one_line(error))
+    finally:
+        clients.relay.upstreams.give(upstream, keep=clients.keeps(upstream))
+
+
+async def pass_stream(
+    exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
+) -> dict[str, Json]:
+    """Pass the notifications of a listen stream of a stateless server, and return its result, under the client's id."""
+
+    def named(found: JsonObject) -> JsonObject:
+        meta = as_object(found.get("_meta"))
+        if SUBSCRIPTION_ID not in meta:
+            return found
+        return {**found, "_meta": {**meta, SUBSCRIPTION_ID: exchange.incoming.id}}
+
+    def take(method: str, found: dict[str, Json]) -> None:
+        if pair.has(method):
+            exchange.send(
+                method, named(cast("JsonObject", pair.to_client(found, method, PayloadKind.PARAMS)))
+            )
+
+    return named(await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange))

@@ -181,10 +181,16 @@ class Exchange:
         """Send the client a notification about its request, while that is open."""
         if self.incoming.open:
             self._outlet.send(method, params, self.incoming)
+        elif self.incoming.reports_progress and method == PROGRESS:
+            self._outlet.send(method, params, None)  # PROG-4
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Refuse a question: the client did not declare that it answers any."""
         refuse_question(asked)
+
+    def recorded(self, message: dict[str, Json]) -> None:
+        """Record an answer that was given elsewhere."""
+        self.relay.recorded(self.session, Direction.SERVER_TO_CLIENT, message)
 
     def answer(self, result: dict[str, Json]) -> None:
         """Answer the request."""

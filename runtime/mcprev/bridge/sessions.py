@@ -8,11 +8,12 @@ takes the place of subscriptions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     LATER,
@@ -23,12 +24,14 @@ from mcprev.bridge.relay import (
     wire_error,
     without_token,
 )
+from mcprev.bridge.rounds import Rounds
+from mcprev.bridge.tasks import TOOL_LIST, as_task, declared, follow_to_end, marked
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.watching import LISTS, Watcher
+from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
-from mcprev.core.input_requests import check_askable, unmet
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -41,7 +44,7 @@ from mcprev.errors import (
     SessionExpired,
     one_line,
 )
-from mcprev.protocol import mrtr
+from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import DEFAULT_LEVEL, SEVERITY, declares
@@ -52,20 +55,30 @@ from mcprev.protocol.subscriptions import (
     Changed,
     resource_error,
 )
+from mcprev.protocol.tasks import Support
+from mcprev.revisions import LATEST
+from mcprev.server.context import Context
 from mcprev.wire.meta_keys import LOG_LEVEL, SUBSCRIPTION_ID
 from mcprev_types import Direction
 
 SET_LEVEL: Final = "logging/setLevel"
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
-CALL: Final = "tools/call"
 
 
 class SessionPeer:
     """One client with a session. Receives what the server of its upstream sends."""
 
-    def __init__(self, relay: Relay, connection: Connection, client: ClientIntroduction, name: str) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        tasks: BridgedTasks,
+        connection: Connection,
+        client: ClientIntroduction,
+        name: str,
+    ) -> None:
         self._relay = relay
+        self._tasks = tasks
         self._connection = connection
         protocol = connection.protocol
         assert isinstance(protocol, ServerProtocol)
@@ -164,18 +177,36 @@ class SessionPeer:
         upstream = await self.upstream()
         pair, method = self.pair(upstream), exchange.incoming.method
         try:
+            if self._tasks.serves(exchange.incoming, pair, upstream.introduction):
+                await self._tasks.answer(exchange, self._context(exchange))
+                return
             if not upstream.revision.handshake:
                 await self._serve_stateless(exchange, upstream, pair)
                 return
-            result = await exchange.call(
-                upstream, pair, exchange.params(pair, None), total=self._relay.bounds.call
-            )
+            result = await self._call(exchange, upstream, pair, exchange.params(pair, None))
             self._remember(exchange.incoming)
             exchange.answer(pair.to_client(result, method, PayloadKind.RESULT))
         except SessionExpired:
             raise
         except (McpError, ConversionError) as error:
             exchange.fail(error, pair)
+
+    def _context(self, exchange: Exchange) -> Context:
+        return self._tasks.context(exchange, self._client.capabilities_at(LATEST))
+
+    async def _call(
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
+    ) -> dict[str, Json]:
+        """Call a server with sessions; a tool that can only run as a task is called as one, whose end this waits for."""
+        total = self._relay.bounds.call
+        if exchange.incoming.method != CALL or pair.same:
+            return await exchange.call(upstream, pair, params, total=total)
+        if await self._tasks.support.of(upstream, (params or {}).get("name"), total) is Support.REQUIRED:
+            params = as_task(params)
+        result = await exchange.call(upstream, pair, params, total=total)
+        if tasks.TASK not in (params or {}):
+            return result
+        return await follow_to_end(upstream, result, None, None, total, self._relay.start, caller=exchange)
 
     def _remember(self, incoming: IncomingRequest) -> None:
         """Keep what the session has to be told again when the connection to the server is replaced."""
@@ -216,6 +247,8 @@ class SessionPeer:
         if upstream is None or SUBSCRIPTION_ID in as_object((params or {}).get("_meta")):
             return  # what belongs to the listen stream has come with it
         pair = self.pair(upstream)
+        if BY_METHOD.get(method) is Changed.TOOLS:
+            self._tasks.support.forget()
         if not pair.has(method):
             logger.debug(
                 "'%s' of the server is dropped: %s has no such notification", one_line(method), pair.client
@@ -335,65 +368,30 @@ class SessionPeer:
                 raise InternalError("the server behind the bridge did not confirm the subscription")
             exchange.answer({})
         else:
-            stamp = self._stamp(upstream)
-            result = await self._call_until_complete(exchange, upstream, pair, exchange.params(pair, stamp))
-            exchange.answer(pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            server = upstream.introduction
+            stamp = (
+                declared(self._stamp(upstream), server) if incoming.method == CALL else self._stamp(upstream)
+            )
+            sent = exchange.params(pair, stamp)
+            if self._tasks.wanted(incoming, pair, server):
+                await self._run_task(exchange, upstream, pair, sent or {})
+                return
+            rounds = Rounds(self._client, exchange, upstream, pair, self.ask)
+            result = await rounds.until_complete(sent, stamp)
+            found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            exchange.answer(marked(found, pair, server) if incoming.method == TOOL_LIST else found)
 
-    async def _call_until_complete(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
-    ) -> dict[str, Json]:
-        """Call the server, with the answers of the client as often as it asks for some; return the last result."""
-        total = self._relay.bounds.call
-        for _ in range(mrtr.MAX_ROUNDS + 1):
-            result = await exchange.call(upstream, pair, params, total=total)
-            if not mrtr.is_input_required(result):
-                return result
-            found = await self._answers(exchange, upstream, pair, result)
-            if isinstance(found, str):
-                return self._unmet(exchange.incoming, found)
-            params = mrtr.retry(params or {}, result, found)
-        raise InternalError(f"the server asked for input more than {mrtr.MAX_ROUNDS} times")
+    async def _run_task(
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json]
+    ) -> None:
+        """Answer a call with a task of the bridge, which makes it."""  # TASK-2
+        upstream.users += 1
 
-    async def _answers(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, result: dict[str, Json]
-    ) -> dict[str, Json] | str:
-        """Return the client's answers to the questions of a result, or why one cannot be asked. Raises `McpError`."""
-        asked = mrtr.requests_of(result)
-        capabilities = self._client.capabilities_at(upstream.revision)
-        questions: dict[str, tuple[str, Json]] = {}
-        for key, request in asked.items():
-            method = str(request.get("method"))
-            if check_askable(request, capabilities, pair.client) is not None or not pair.has(method):
-                return unmet(request, pair.server)
+        async def work(own: OwnTask) -> JsonObject:
+            own.end_with_session()
             try:
-                questions[key] = method, pair.to_client(request.get("params"), method, PayloadKind.PARAMS)
-            except ConversionError as error:
-                return f"{unmet(request, pair.server)} ({error})"
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                key: group.create_task(_outcome(self.ask(method, params, exchange.incoming)))
-                for key, (method, params) in questions.items()
-            }
-        answers: dict[str, Json] = {}
-        for key, task in tasks.items():
-            outcome = task.result()
-            if isinstance(outcome, RpcError):
-                raise RpcError(outcome.message, code=outcome.code, data=outcome.data)
-            if isinstance(outcome, McpError):
-                raise outcome
-            answers[key] = pair.to_server(outcome, questions[key][0], PayloadKind.RESULT)
-        return answers
+                return await own.until_complete(partial(own.call, self._relay, upstream), params)
+            finally:
+                self._relay.upstreams.give(upstream, keep=False)
 
-    def _unmet(self, incoming: IncomingRequest, text: str) -> dict[str, Json]:
-        """Return the result of a tool that asks what the client cannot be asked. Raises `InvalidParams` for other methods."""
-        if incoming.method != CALL:
-            raise InvalidParams(text)
-        return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
-
-
-async def _outcome(question: Awaitable[dict[str, Json]]) -> dict[str, Json] | McpError:
-    """Return the answer to a question, or its error, so that others that are asked at the same time go on."""
-    try:
-        return await question
-    except McpError as error:
-        return error
+        await self._tasks.run(exchange, self._context(exchange), pair, work)

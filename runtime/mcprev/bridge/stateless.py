@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Hashable
+from functools import partial
 from typing import Final, cast
 
 from mcprev.bridge.held import HELD, HeldCall
 from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair, Rule
-from mcprev.bridge.pooled import Listen, Pooled
+from mcprev.bridge.pooled import Pooled, pass_stream, serve_listen
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
 )
 from mcprev.bridge.sessions import SET_LEVEL
-from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.tasks import as_task
+from mcprev.bridge.upstream import Caller, Upstream, logger
+from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
@@ -41,12 +45,11 @@ from mcprev.errors import (
 from mcprev.protocol.engine import declares
 from mcprev.protocol.mrtr import RESPONSES, STATE, input_required, is_input_required
 from mcprev.protocol.subscriptions import (
-    CHANGES,
     LISTEN,
-    Changed,
-    accepted_filter,
 )
-from mcprev.wire.meta_keys import SERVER_INFO, SUBSCRIPTION_ID
+from mcprev.protocol.tasks import Support
+from mcprev.server.context import Context
+from mcprev.wire.meta_keys import SERVER_INFO
 
 _ANSWERERS: Final = ("elicitation", "sampling", "roots")
 _ALTERNATE: Final = "InputRequiredResult"
@@ -72,8 +75,9 @@ def _is_for_one_call(key: Hashable) -> bool:
 class StatelessClients:
     """Serves the requests of stateless clients."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: Relay, tasks: BridgedTasks) -> None:
         self.relay = relay
+        self._tasks = tasks
         self.held: dict[str, HeldCall] = {}
         """The calls that wait for a user, by id."""
 
@@ -100,7 +104,7 @@ class StatelessClients:
         """Return whether an upstream that is returned may be used again, which is not so if it was for one call."""
         return not _is_for_one_call(upstream.key)
 
-    def release(self, upstream: Upstream, holder: HeldCall | Exchange | None, *, stray: bool) -> None:
+    def release(self, upstream: Upstream, holder: Caller | None, *, stray: bool) -> None:
         """Give back an upstream.
 
         After a call that was cancelled, `stray` messages about it may still come: the next call must not be taken for it.
@@ -114,7 +118,7 @@ class StatelessClients:
             upstream.retired = True
         self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
 
-    async def _settle(self, upstream: Upstream, holder: HeldCall | Exchange) -> None:
+    async def _settle(self, upstream: Upstream, holder: Caller) -> None:
         """Give back an upstream when its server has answered a ping, and so has read what was sent before."""
         try:
             await upstream.call(PING, None, total=_SETTLE)
@@ -144,13 +148,16 @@ class StatelessClients:
             upstream = await self._take(exchange, client)
             upstreams.give(upstream, keep=self.keeps(upstream))
         assert upstreams.introduction is not None
-        if upstreams.introduction.revision.handshake:
+        pair = self.relay.pair(client.revision, upstreams.introduction.revision)
+        if self._tasks.serves(incoming, pair, upstreams.introduction):
+            await self._tasks.answer(exchange, self._context(exchange))
+        elif upstreams.introduction.revision.handshake:
             held = self._held_by(exchange)
             if held is not None:
                 await held.serve(exchange, as_object((incoming.params or {}).get(RESPONSES)))
             elif incoming.method == LISTEN:
-                await self._listen(exchange, client)
-            elif self._may_be_asked(exchange):
+                await serve_listen(self, exchange, await self._take(exchange, client))
+            elif self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction):
                 await self._serve_asking(exchange, client)
             else:
                 try:
@@ -161,10 +168,12 @@ class StatelessClients:
             await self._serve_stateless(exchange, client)
 
     async def _take(
-        self, exchange: Exchange, client: ClientIntroduction, holder: HeldCall | Exchange | None = None
+        self, exchange: Exchange, client: ClientIntroduction, holder: Caller | None = None
     ) -> Upstream:
         upstreams, key = self.relay.upstreams, self._key(exchange, client)
-        upstream = await upstreams.take(key, client, lambda: Pooled(self.relay), holder=holder)
+        upstream = await upstreams.take(
+            key, client, lambda: Pooled(self.relay, self._tasks.support), holder=holder
+        )
         receiver = upstream.receiver
         assert isinstance(receiver, Pooled)
         receiver.upstream = upstream
@@ -192,6 +201,9 @@ class StatelessClients:
         if held is None or held.origin != self.owner_of(exchange):
             raise InvalidParams(_GONE)
         return held
+
+    def _context(self, exchange: Exchange) -> Context:
+        return self._tasks.context(exchange, as_object(exchange.incoming.capabilities))
 
     def _may_be_asked(self, exchange: Exchange) -> bool:
         incoming = exchange.incoming
@@ -223,20 +235,60 @@ class StatelessClients:
     async def _serve_asking(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Serve a request that the server may answer with questions, which hold the connection for it."""
         upstream = await self._take(exchange, client, exchange)
-        pair = self.relay.pair(client.revision, upstream.revision)
-        held = HeldCall(self, upstream, exchange, pair)
+        pair, incoming = self.relay.pair(client.revision, upstream.revision), exchange.incoming
+        held = HeldCall(self, upstream, exchange, pair, may_ask=self._may_be_asked(exchange))
         upstream.holder = held
         try:
             await self._set_level(exchange, upstream)
             params = exchange.params(pair, None)
+            support = await self._support(exchange, upstream, params)
         except BaseException as error:
             self.relay.upstreams.give(upstream, holder=held, keep=self.keeps(upstream))
             if isinstance(error, (McpError, ConversionError)):
                 self._fail(exchange, pair, upstream, error)
                 return
             raise
-        held.start(params, progress=exchange.incoming.token is not None)
+        shown = self._tasks.wanted(incoming, pair, upstream.introduction)
+        if support is Support.REQUIRED or (shown and support is Support.OPTIONAL):
+            params = as_task(params)
+            if shown:
+                await self._run_task(exchange, upstream, pair, params)
+                return
+        held.start(incoming.method, params, progress=incoming.token is not None)
         await held.serve(exchange, {})
+
+    async def _support(
+        self, exchange: Exchange, upstream: Upstream, params: dict[str, Json] | None
+    ) -> Support:
+        """Return whether a call can, must or must not ask for a task. Raises `McpError`."""
+        if exchange.incoming.method != CALL:
+            return Support.FORBIDDEN
+        return await self._tasks.support.of(upstream, (params or {}).get("name"), self.relay.bounds.call)
+
+    async def _run_task(
+        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json]
+    ) -> None:
+        """Answer a call with a task of the bridge once the server has answered with one."""  # TASKX-2
+        stray = False
+
+        async def work(own: OwnTask) -> JsonObject:
+            nonlocal stray
+            upstream.holder = own
+            try:
+                share = partial(self.relay.upstreams.share, upstream, own)
+                return await own.call(self.relay, upstream, params, share=share)
+            except (asyncio.CancelledError, RequestTimeout):
+                stray = upstream.holder is own
+                raise
+            finally:
+                self.release(upstream, own, stray=stray)
+
+        try:
+            result = await self._tasks.run(exchange, self._context(exchange), pair, work)
+            if result is not None:
+                exchange.answer(self._converted(exchange, pair, upstream, result))
+        except (McpError, ConversionError) as error:
+            self._fail(exchange, pair, upstream, error)
 
     async def _set_level(self, exchange: Exchange, upstream: Upstream) -> None:
         """Set the level of a request at a server that has one for the session."""
@@ -302,57 +354,6 @@ class StatelessClients:
         info = {SERVER_INFO: upstream.introduction.info_for(pair, self.relay.own)}
         return {**result, "_meta": {**info, **as_object(result.get("_meta"))}}
 
-    async def _listen(self, exchange: Exchange, client: ClientIntroduction) -> None:
-        """Serve a listen stream: subscribe to its resources, and send the changes that it carries."""  # SUB-2, SUB-3
-        asked = (exchange.incoming.params or {}).get("notifications")
-        if not isinstance(asked, dict):
-            raise InvalidParams("Invalid params: notifications is missing")
-        upstream = await self._take(exchange, client)
-        receiver, pair = upstream.receiver, self.relay.pair(client.revision, upstream.revision)
-        assert isinstance(receiver, Pooled)
-        capabilities = upstream.introduction.capabilities
-        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
-        accepted = accepted_filter(cast("JsonObject", asked), capable)
-        member, subscribed = CHANGES[Changed.RESOURCE].member, list[str]()
-        listen = Listen(exchange, pair, accepted)
-        try:
-            for uri in accepted.get(member) or ():
-                try:
-                    await receiver.subscribe(upstream, uri, more=1)
-                except RpcError as error:
-                    logger.debug(
-                        "the server does not let clients subscribe to '%s': %s",
-                        one_line(uri),
-                        one_line(error),
-                    )
-                else:
-                    subscribed.append(uri)
-            if member in accepted:
-                accepted[member] = subscribed
-            receiver.listens.append(listen)
-            listen.begin()
-            await asyncio.wait({upstream.connection.closed})
-            exchange.answer(
-                self.completed(
-                    {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}},
-                    pair,
-                    upstream,
-                )
-            )
-        finally:
-            if listen in receiver.listens:
-                receiver.listens.remove(listen)
-            self.relay.start(self._unlisten(receiver, upstream, subscribed))
-
-    async def _unlisten(self, receiver: Pooled, upstream: Upstream, subscribed: list[str]) -> None:
-        try:
-            for uri in subscribed if upstream.alive else ():
-                await receiver.subscribe(upstream, uri, more=-1)
-        except McpError as error:
-            logger.debug("a subscription could not be ended: %s", one_line(error))
-        finally:
-            self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
-
     # -- at a stateless server -----------------------------------------------------------------------------
 
     async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
@@ -364,11 +365,19 @@ class StatelessClients:
             stamp = None if pair.same else client.stamp(upstream.revision)
             params = self._unwrapped(exchange, exchange.params(pair, stamp))
             if incoming.method == LISTEN:
-                result = await self._pass_stream(exchange, upstream, pair, params)
+                result = await pass_stream(exchange, upstream, pair, params)
+            elif self._tasks.wanted(incoming, pair, upstream.introduction):
+                upstream.users += 1
+                found = await self._tasks.run(
+                    exchange, self._context(exchange), pair, partial(self._work, upstream, params or {})
+                )
+                if found is None:
+                    return
+                result = found
             else:
                 result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
-            found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
-            exchange.answer(self._wrapped(exchange, found))
+            answer = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            exchange.answer(self._wrapped(exchange, answer))
         except (McpError, ConversionError) as error:
             stray = isinstance(error, RequestTimeout)
             exchange.fail(error, pair)
@@ -378,24 +387,12 @@ class StatelessClients:
         finally:
             self.release(upstream, holder, stray=stray)
 
-    async def _pass_stream(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
-    ) -> dict[str, Json]:
-        """Pass the notifications of a listen stream, and return its result, under the id of the client's request."""
-
-        def named(found: JsonObject) -> JsonObject:
-            meta = as_object(found.get("_meta"))
-            if SUBSCRIPTION_ID not in meta:
-                return found
-            return {**found, "_meta": {**meta, SUBSCRIPTION_ID: exchange.incoming.id}}
-
-        def take(method: str, found: dict[str, Json]) -> None:
-            if pair.has(method):
-                exchange.send(
-                    method, named(cast("JsonObject", pair.to_client(found, method, PayloadKind.PARAMS)))
-                )
-
-        return named(await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange))
+    async def _work(self, upstream: Upstream, params: dict[str, Json], own: OwnTask) -> JsonObject:
+        """Make a call that a stateless server may answer with a task."""
+        try:
+            return await own.call(self.relay, upstream, params)
+        finally:
+            self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
 
     def _wrapped(self, exchange: Exchange, result: JsonObject) -> JsonObject:
         """Return a result whose state only this principal can send back; without principals, the result itself."""

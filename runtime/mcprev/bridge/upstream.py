@@ -107,6 +107,8 @@ class Upstream:
     server: ServerIntroduction | None = None
     calls: dict[object, Caller | None] = field(default_factory=dict[object, "Caller | None"])
     """The open calls, and for whom they are made."""
+    related: dict[object, Caller] = field(default_factory=dict[object, "Caller"])
+    """For whom the tasks of the server run that the bridge follows, by id."""
     unused_since: float = 0.0
     """The time of the loop since which nobody uses it."""
 

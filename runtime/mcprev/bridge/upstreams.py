@@ -237,6 +237,12 @@ class Upstreams:
         upstream.key = key
         self._all.setdefault(key, []).append(upstream)
 
+    def share(self, upstream: Upstream, holder: Caller) -> None:
+        """Let others use an upstream that a call has held so far; the call goes on."""
+        if upstream.holder is holder:
+            upstream.holder = None
+            self._wake()
+
     def give(self, upstream: Upstream, *, holder: Caller | None = None, keep: bool = True) -> None:
         """Take back an upstream; one that nobody uses is closed after some time, or now unless it is to be kept."""
         upstream.users -= 1
