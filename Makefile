@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers bench browser pictures nginx chaos distributions changelog docs clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench browser pictures nginx chaos distributions changelog docs clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -193,6 +193,10 @@ conformance: setup tests/conformance/node_modules/.ready
 # Its server role once more on three processes that share a Redis, each request at another one.
 conformance-workers: setup tests/conformance/node_modules/.ready
 	PYTHONPATH=tests $(BIN)/python -m conformance.run --leg server --workers 3
+
+# Both roles once more through `mcprev bridge`, at every pair of a revision of the suite and another one behind the bridge.
+conformance-bridge: setup tests/conformance/node_modules/.ready
+	PYTHONPATH=tests $(BIN)/python -m conformance.bridges
 
 tests/conformance/node_modules/.ready: tests/conformance/package-lock.json
 	cd tests/conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

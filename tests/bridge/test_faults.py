@@ -27,8 +27,8 @@ from bridge.hands import (
     text,
 )
 from http_in_process import InProcess
+from mcprev.bridge import relay
 from mcprev.bridge.bridge import Bridge
-from mcprev.bridge.relay import UNREAD
 from mcprev.bridge.upstreams import Bounds
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.revisions import DEFAULT, Revision
@@ -320,8 +320,14 @@ def test_a_client_that_goes_while_it_is_asked_leaves_nothing(row: Revision, ther
 
 @req("STDIO-9", "SEC-6", at=(SESSION.name, E))
 @each_cell
-def test_what_waits_for_a_client_that_does_not_read_is_bounded(row: Revision, there: Revision) -> None:
+@pytest.mark.parametrize("held", [True, False], ids=["the server waits", "until it has waited enough"])
+def test_a_client_that_does_not_read_pauses_its_server_for_some_time(
+    row: Revision, there: Revision, monkeypatch: pytest.MonkeyPatch, *, held: bool
+) -> None:
+    """Then nothing is lost; after that, progress and log messages beyond a bound are."""
     client, servers = ends(row, there)
+    if not held:
+        monkeypatch.setattr(relay, "HOLD", 0.0)
 
     async def main() -> None:
         async with bridged(bridge_to(servers, there), client):
@@ -336,11 +342,12 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(row: Revision, th
             await until(lambda: not any(up._tasks for up in opened(servers)))
             for _ in range(50):
                 await asyncio.sleep(0)
-            assert transport._size < 4 * UNREAD
+            assert transport._size < 3 * relay.UNREAD if held else transport._size < 2 * relay.MOST
             transport.resume_reading()
             found = await asked
             assert said(found.result) == "done"
-            assert 0 < len(found.notified("notifications/message")) < 3_000
+            got = len(found.notified("notifications/message"))
+            assert got == 3_000 if held else 0 < got < 3_000
 
     run(main())
 

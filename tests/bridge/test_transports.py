@@ -227,7 +227,9 @@ def test_clients_without_a_principal_share_a_session_only_if_told_to(*, shared: 
             for _ in range(3):
                 assert said(await client.call_tool("busy", {})) == "done"
             await until(lambda: len(made._connections) == int(shared))
-            assert len(sessions) == (1 if shared else 5), "for the discovery, for the list, for each call"
+            assert len(sessions) == (
+                1 if shared else 6
+            ), "for discovery, list, each call, and what tools repeat"
 
     run(main())
 

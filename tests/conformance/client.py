@@ -196,23 +196,23 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 }
 
 
-async def main(url: str) -> None:
+def connected(url: str, auth: Authorization | None, through: str | None) -> Any:
+    """The client of a scenario; `through` is its revision, in front of a bridge to the server at that of the scenario."""
+    version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+    options: Any = {"handler": Person(), "name": "mcprev-conformance-client", "version": "1.0"}
+    target = mcprev.http(url, auth=auth)
+    if through is None:
+        names = [row.name for row in DEFAULT if row.era is revision_named(version).era]
+        return mcprev.connect(target, revisions=names[: names.index(version) + 1], **options)
+    return mcprev.connect(mcprev.Bridge(target, server_revisions=[version]), mode=through, **options)
+
+
+async def main(url: str, through: str | None) -> None:
     """Run the scenario, within a bound."""
     name = os.environ["MCP_CONFORMANCE_SCENARIO"]
     auth = await authorization(name, url) if name.startswith("auth/") else None
     scenario = use_test_tool if auth is not None else SCENARIOS[name]
-    version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    names = [row.name for row in DEFAULT if row.era is revision_named(version).era]
-    async with (
-        asyncio.timeout(TIMEOUT),
-        mcprev.connect(
-            mcprev.http(url, auth=auth),
-            handler=Person(),
-            name="mcprev-conformance-client",
-            version="1.0",
-            revisions=names[: names.index(version) + 1],
-        ) as client,
-    ):
+    async with asyncio.timeout(TIMEOUT), connected(url, auth, through) as client:
         await scenario(client)
     sys.stdout.write(
         "ended well\n"
@@ -220,4 +220,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[-1], os.environ.get("MCPREV_THROUGH")))

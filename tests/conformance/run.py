@@ -191,14 +191,14 @@ class Suite:
             )
         return judge(case, code, _written(place, out))
 
-    async def together(self, cases: list[Case], url: str) -> list[Verdict]:
+    async def together(self, cases: list[Case], url: str, bound: float = BOUND) -> list[Verdict]:
         """Run all server scenarios of a revision in one go, and judge each by itself."""
         if not cases:
             return []
         wire = cases[0].wire
         place = Path(tempfile.mkdtemp(prefix=f"{wire}-", dir=self._results))
         _, out = await self.run(
-            "server", "--url", url, "--suite", "all", "--spec-version", wire, "-o", str(place)
+            "server", "--url", url, "--suite", "all", "--spec-version", wire, "-o", str(place), bound=bound
         )
         checks = {case.scenario: _written(place, out, f"server-{case.scenario}-2*") for case in cases}
         return [judge(case, 0, checks[case.scenario]) for case in cases]
@@ -217,7 +217,8 @@ class Suite:
         return verdicts
 
 
-async def _listens(port: int) -> bool:
+async def listens(port: int) -> bool:
+    """Whether somebody listens on a port of this machine."""
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
@@ -273,7 +274,7 @@ class Fixture:
         process = await asyncio.create_subprocess_exec(*command)
         self._stack.push_async_callback(_end, process)
         async with asyncio.timeout(BOUND):
-            while not await _listens(port):
+            while not await listens(port):
                 if process.returncode is not None:
                     raise SystemExit("the fixture server could not be started")
                 await asyncio.sleep(0.05)

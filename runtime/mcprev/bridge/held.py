@@ -175,6 +175,7 @@ class HeldCall:
     async def serve(self, exchange: Exchange, answers: JsonObject) -> None:
         """Answer a request of the client with the result of the call, or with what the server asks."""
         found = self._converted(answers)
+        exchange.reads(self.upstream)
         before, self._exchange, self._suspended_since = self._exchange, exchange, None
         if before is not None and before is not exchange:
             before.fail(InvalidParams("another request continues this call"), self.pair)

@@ -22,7 +22,8 @@ from mcprev.bridge.relay import (
     wire_error,
     without_token,
 )
-from mcprev.bridge.tasks import ToolSupport, cancel_call, follow_to_end, task_of, unrelated
+from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
+from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream
 from mcprev.client.tasks import CALL, CANCEL_TIMEOUT, LEAST
 from mcprev.convert import PayloadKind, convert
@@ -48,8 +49,8 @@ class BridgedTasks:
     def __init__(self, server: Server, manager: TaskManager) -> None:
         self._server = server
         self._manager = manager
-        self.support: ToolSupport = ToolSupport()
-        """Which tools of the server can or must run as tasks."""
+        self.tools: ServerTools = ServerTools()
+        """The tools of the server."""
 
     def serves(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether a request is about tasks of the bridge."""

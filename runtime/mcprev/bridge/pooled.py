@@ -15,7 +15,8 @@ from mcprev.bridge.relay import (
     refuse_question,
 )
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
-from mcprev.bridge.tasks import ToolSupport, related_task
+from mcprev.bridge.tasks import related_task
+from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
@@ -43,9 +44,9 @@ from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 class Pooled:
     """Receives what the server of an upstream for stateless clients sends."""
 
-    def __init__(self, relay: Relay, support: ToolSupport) -> None:
+    def __init__(self, relay: Relay, tools: ServerTools) -> None:
         self._relay = relay
-        self._support = support
+        self._tools = tools
         self.upstream: Upstream | None = None
         self.listens: list[Listen] = []
         """The open listen streams of clients at a server with sessions."""
@@ -58,7 +59,7 @@ class Pooled:
             return  # what belongs to a listen stream has come with it
         change = BY_METHOD.get(method)
         if change is Changed.TOOLS:
-            self._support.forget()
+            self._tools.forget()
         if change is not None:
             for listen in tuple(self.listens):
                 listen.changed(change, method, params)

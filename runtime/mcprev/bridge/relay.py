@@ -17,6 +17,7 @@ from mcprev.convert import PayloadKind
 from mcprev.convert.rules import as_object, without
 from mcprev.core.connection import Connection
 from mcprev.errors import (
+    METHOD_NOT_FOUND,
     ConversionError,
     InternalError,
     InvalidParams,
@@ -29,6 +30,7 @@ from mcprev.errors import (
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import Revision
+from mcprev.wire.jsonrpc import Request
 from mcprev.wire.payloads import mask_text
 from mcprev_types import Direction
 
@@ -37,7 +39,11 @@ Listener: TypeAlias = Callable[[str, dict[str, Json]], None]
 Record: TypeAlias = Callable[[str, Direction, dict[str, Json]], None]
 LOG: Final = "notifications/message"
 UNREAD: Final = 256 * 1024
-"""The bytes of notifications that may wait for a client that does not read; further progress and logs are dropped."""
+"""The bytes of notifications that may wait for a client that does not read; more is not read from its server for a while."""
+MOST: Final = 4 * UNREAD
+"""The bytes of notifications that wait at most; further progress and logs are dropped."""
+HOLD: Final = 5.0
+"""Seconds for which a server is not read: others may use the same connection."""
 LATER: Final = 1_000
 """The notifications of changes that may wait for such a client."""
 
@@ -110,6 +116,12 @@ class Outlet:
         self._connection = connection
         self._engine = engine
         self._session = session
+        self.source: Upstream | None = None
+        """Where the notifications come from."""
+        self._held: asyncio.TimerHandle | None = None
+        """When the server is read again at the latest; None until it was held since the client has read everything."""
+        self._release: Callable[[], None] | None = None
+        """Lets the server be read again; None if it is read."""
         self._unread = 0
         self._dropped = 0
         self._later: dict[str, tuple[str, dict[str, Json] | None]] = {}
@@ -117,7 +129,7 @@ class Outlet:
 
     def send(self, method: str, params: dict[str, Json] | None, request: IncomingRequest | None) -> None:
         """Send a notification on the channel of a request, or outside of all."""
-        if self._unread > UNREAD:
+        if self._unread > (MOST if self._held is not None else UNREAD):
             if method in (PROGRESS, LOG) or len(self._later) >= LATER:
                 self._dropped += 1
             else:
@@ -130,13 +142,32 @@ class Outlet:
         self._engine.send_notification(method, params, request)
         self._unread += sum(len(data) for _, data in sends[before:])
         self._connection.process_events()
+        if self._unread > UNREAD and self._held is None and self.source is not None:
+            self._hold(self.source.connection)
         if self._draining is None:
             self._draining = self._relay.start(self._drain(request))
 
+    def _hold(self, connection: Connection) -> None:
+        """Do not read from the server until the client has read, or some time has passed."""
+
+        def release() -> None:
+            connection.release_reading()
+            self._release = None
+
+        connection.hold_reading()
+        self._release = release
+        self._held = asyncio.get_running_loop().call_later(HOLD, release)
+
     async def _drain(self, request: IncomingRequest | None) -> None:
         """Wait until the client has read what was sent, then send what had to wait."""
-        await self._connection.drain(request)
-        self._unread, self._draining = 0, None
+        try:
+            await self._connection.drain(request)
+        finally:
+            if self._held is not None:
+                self._held.cancel()
+                if self._release is not None:
+                    self._release()
+            self._unread, self._draining, self._held = 0, None, None
         if self._dropped:
             logger.warning("%d notifications were dropped, because the client does not read", self._dropped)
             self._dropped = 0
@@ -166,6 +197,10 @@ class Exchange:
         if incoming.params is not None:
             message["params"] = incoming.params
         relay.recorded(session, Direction.CLIENT_TO_SERVER, message)
+
+    def reads(self, upstream: Upstream) -> None:
+        """Say which server's notifications the client is sent."""
+        self._outlet.source = upstream
 
     @property
     def request(self) -> IncomingRequest | None:
@@ -210,7 +245,25 @@ class Exchange:
             self.relay.recorded(
                 self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "error": wire}
             )
-        self.incoming.fail(wire)
+        if wire["code"] == METHOD_NOT_FOUND and self._is_unserved(error):
+            self._refuse(wire)
+        else:
+            self.incoming.fail(wire)
+
+    def _is_unserved(self, error: BaseException) -> bool:
+        """Return whether no server has such a method, rather than that one of its handlers says so."""  # ERR-6
+        incoming = self.incoming
+        if incoming.revision.handshake or not incoming.open:
+            return False
+        raw = error.raw if isinstance(error, RpcError) else None
+        return raw is None or incoming.method not in incoming.revision.methods
+
+    def _refuse(self, wire: Mapping[str, Json]) -> None:
+        """Answer with an error as the engine does that serves no such method: over HTTP, with its status."""
+        incoming = self.incoming
+        incoming.respond(None)
+        refused = Request(incoming.id, incoming.method, None, incoming.origin)
+        incoming.engine.connection.refuse(refused, RpcError.from_wire(wire), None)
 
     def params(self, pair: Pair, meta: Mapping[str, Json] | None) -> dict[str, Json] | None:
         """Return the params for the server, without the client's progress token. Raises `RpcError`."""

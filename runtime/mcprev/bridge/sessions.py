@@ -25,7 +25,8 @@ from mcprev.bridge.relay import (
     without_token,
 )
 from mcprev.bridge.rounds import Rounds
-from mcprev.bridge.tasks import TOOL_LIST, as_task, declared, follow_to_end, marked
+from mcprev.bridge.tasks import as_task, declared, follow_to_end, marked
+from mcprev.bridge.tools import TOOL_LIST
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
@@ -115,7 +116,7 @@ class SessionPeer:
             if self._connection.error is not None:
                 self._relay.upstreams.give(upstream, keep=False)
                 raise ConnectionLost("the client is gone", in_flight=False, retry_safe=True)
-            self._upstream = upstream
+            self._upstream = self.outlet.source = upstream
             if self._asked_before:
                 await self._restore(upstream)
             elif not upstream.revision.handshake:
@@ -201,7 +202,7 @@ class SessionPeer:
         total = self._relay.bounds.call
         if exchange.incoming.method != CALL or pair.same:
             return await exchange.call(upstream, pair, params, total=total)
-        if await self._tasks.support.of(upstream, (params or {}).get("name"), total) is Support.REQUIRED:
+        if await self._tasks.tools.support(upstream, (params or {}).get("name"), total) is Support.REQUIRED:
             params = as_task(params)
         result = await exchange.call(upstream, pair, params, total=total)
         if tasks.TASK not in (params or {}):
@@ -248,7 +249,7 @@ class SessionPeer:
             return  # what belongs to the listen stream has come with it
         pair = self.pair(upstream)
         if BY_METHOD.get(method) is Changed.TOOLS:
-            self._tasks.support.forget()
+            self._tasks.tools.forget()
         if not pair.has(method):
             logger.debug(
                 "'%s' of the server is dropped: %s has no such notification", one_line(method), pair.client

@@ -148,6 +148,8 @@ class StatelessClients:
             upstream = await self._take(exchange, client)
             upstreams.give(upstream, keep=self.keeps(upstream))
         assert upstreams.introduction is not None
+        if incoming.origin is not None and incoming.method == CALL and incoming.revision.routing_headers:
+            await self._tasks.tools.check_headers(incoming, partial(self._read_tools, exchange, client))
         pair = self.relay.pair(client.revision, upstreams.introduction.revision)
         if self._tasks.serves(incoming, pair, upstreams.introduction):
             await self._tasks.answer(exchange, self._context(exchange))
@@ -172,11 +174,12 @@ class StatelessClients:
     ) -> Upstream:
         upstreams, key = self.relay.upstreams, self._key(exchange, client)
         upstream = await upstreams.take(
-            key, client, lambda: Pooled(self.relay, self._tasks.support), holder=holder
+            key, client, lambda: Pooled(self.relay, self._tasks.tools), holder=holder
         )
         receiver = upstream.receiver
         assert isinstance(receiver, Pooled)
         receiver.upstream = upstream
+        exchange.reads(upstream)
         if not upstream.revision.handshake and _first(upstream.key) != _STATELESS and upstream in upstreams:
             # It was opened before anybody knew that the server keeps nothing of its clients.
             upstreams.rename(upstream, self._key(exchange, client))
@@ -201,6 +204,15 @@ class StatelessClients:
         if held is None or held.origin != self.owner_of(exchange):
             raise InvalidParams(_GONE)
         return held
+
+    async def _read_tools(self, exchange: Exchange, client: ClientIntroduction) -> None:
+        """Read the list of tools. Raises `McpError`."""
+        upstream = await self._take(exchange, client)
+        try:
+            meta = None if upstream.revision.handshake else client.stamp(upstream.revision)
+            await self._tasks.tools.read(upstream, meta, self.relay.bounds.wait)
+        finally:
+            self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
 
     def _context(self, exchange: Exchange) -> Context:
         return self._tasks.context(exchange, as_object(exchange.incoming.capabilities))
@@ -263,7 +275,7 @@ class StatelessClients:
         """Return whether a call can, must or must not ask for a task. Raises `McpError`."""
         if exchange.incoming.method != CALL:
             return Support.FORBIDDEN
-        return await self._tasks.support.of(upstream, (params or {}).get("name"), self.relay.bounds.call)
+        return await self._tasks.tools.support(upstream, (params or {}).get("name"), self.relay.bounds.call)
 
     async def _run_task(
         self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json]

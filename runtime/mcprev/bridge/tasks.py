@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from mcprev.bridge.introduction import ServerIntroduction, offers_tasks
 from mcprev.bridge.pair import Pair
-from mcprev.bridge.upstream import Caller, Upstream, logger
+from mcprev.bridge.upstream import Caller, Upstream
 from mcprev.client.tasks import CANCEL_TIMEOUT, FIRST, LEAST, MOST
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.errors import InternalError, Json, McpError, RequestTimeout, RpcError
@@ -29,9 +29,6 @@ Note: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes the status message of a task."""
 Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine in the background."""
-TOOL_LIST: Final = "tools/list"
-PAGES: Final = 1_000
-"""The pages of a server's list of tools that are read."""
 
 
 def as_task(params: JsonObject | None) -> JsonObject:
@@ -217,47 +214,6 @@ def _interval(state: Mapping[str, Json]) -> float:
     if isinstance(every, bool) or not isinstance(every, int | float):
         every = tasks.DEFAULT_POLL
     return min(max(every / 1000, LEAST), MOST)
-
-
-class ToolSupport:
-    """Which tools of a server with tasks in the protocol can or must run as tasks, by its list of tools."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Support] | None = None
-        self._lock = asyncio.Lock()
-
-    def forget(self) -> None:
-        """Read the list again: it has changed."""
-        self._known = None
-
-    async def of(self, upstream: Upstream, name: object, total: float) -> Support:
-        """Return whether a tool can, must or must not run as a task. Raises `McpError` if the tools cannot be listed."""
-        server = upstream.introduction
-        if server.revision.tasks is not TaskSupport.CORE or not offers_tasks(server):
-            return Support.FORBIDDEN
-        async with self._lock:
-            known = self._known
-            if known is None:
-                known = self._known = await _supports(upstream, total)
-        return known.get(str(name), Support.FORBIDDEN)
-
-
-async def _supports(upstream: Upstream, total: float) -> dict[str, Support]:
-    found: dict[str, Support] = {}
-    params: JsonObject | None = None
-    for _ in range(PAGES):
-        result = await upstream.call(TOOL_LIST, params, total=total)
-        for item in as_list(result.get("tools")) or ():
-            tool = as_object(item)
-            support = as_object(tool.get("execution")).get("taskSupport")
-            if support in set(Support):
-                found[str(tool.get("name"))] = Support(support)
-        cursor = result.get("nextCursor")
-        if not isinstance(cursor, str):
-            return found
-        params = {"cursor": cursor}
-    logger.warning("the list of tools has more than %d pages; the rest cannot run as tasks", PAGES)
-    return found
 
 
 def related_task(asked: IncomingRequest) -> object:

@@ -92,6 +92,8 @@ class Connection:
         self._flush_due = False
         self._paused = False
         """Whether reading is paused."""
+        self._holds = 0
+        self._unheld = asyncio.Event()
         self._max_handlers = max_handlers
         self._queue: deque[IncomingRequest | NotificationReceived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,6 +108,24 @@ class Connection:
         """The time at which the timer fires."""
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
+
+    def hold_reading(self) -> None:
+        """Read nothing more from the peer until `release_reading` was called as often."""
+        self._holds += 1
+        self._unheld.clear()
+        self._throttle()
+
+    def release_reading(self) -> None:
+        """Undo one `hold_reading`."""
+        self._holds -= 1
+        if not self._holds:
+            self._unheld.set()
+        self._throttle()
+
+    async def readable(self) -> None:
+        """Wait while reading is held."""
+        while self._holds:
+            await self._unheld.wait()
 
     # -- for transports ------------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def _throttle(self) -> None:
-        pause = not self._writable.is_set() and not self.protocol.waiting
+        pause = self._holds > 0 or (not self._writable.is_set() and not self.protocol.waiting)
         transport = self._transport
         if pause is self._paused or transport is None or transport.is_closing():
             return

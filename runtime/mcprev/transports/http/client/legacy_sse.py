@@ -69,6 +69,7 @@ class LegacySse(HttpTransport):
                         self._connection.take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():
                         self._endpoint.set_result(endpoint_url(response.url, event.data))
+                await self._connection.readable()
         except McpError as found:
             error = found
         finally:

@@ -202,7 +202,7 @@ class StreamableHttp(HttpTransport):
         try:
             while True:
                 try:
-                    await follow(response, cursor, take)
+                    await follow(response, cursor, take, self._connection.readable)
                     lost = None
                 except ConnectionLost as error:
                     lost = error
@@ -283,7 +283,9 @@ class StreamableHttp(HttpTransport):
                 self._stream_known.set()
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
-                    await follow(response, cursor, lambda messages: self._connection.take(*messages))
+                    await follow(
+                        response, cursor, lambda found: self._connection.take(*found), self._connection.readable
+                    )
                 elif not await self._should_reopen(response, cursor, opened=opened):
                     return
             except AuthError as error:

@@ -7,7 +7,7 @@ processed, so no event is lost or processed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,8 +55,10 @@ async def follow(
     response: HttpResponse,
     cursor: ResumeState,
     take: Callable[[list[bytes]], bool | None],
+    readable: Callable[[], Awaitable[None]],
 ) -> None:
-    """Read a response until its end or until `take` returns True. `take` gets the messages of each chunk.
+    """Read a response until its end or until `take` returns True. `take` gets the messages of each chunk; `readable`
+    waits while nothing is to be read.
 
     Raises `ConnectionLost` if the response is cut off, and `EventTooLarge`. An event without data is not a message.
     """
@@ -83,3 +85,4 @@ async def follow(
                 cursor.retry = decoder.retry / 1000
         if enough:
             return
+        await readable()
