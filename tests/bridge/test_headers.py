@@ -47,8 +47,8 @@ def servers_of(there: Revision) -> Servers:
 
 async def post(session: aiohttp.ClientSession, url: str, method: str, params: Message, **more: str) -> Any:
     """The status of a request and its error code, if it has one."""
-    meta = {VERSION: MODERN.version, CLIENT_CAPABILITIES: {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    meta: Message = {VERSION: MODERN.version, CLIENT_CAPABILITIES: {}}
+    body: Message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     headers = {
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",

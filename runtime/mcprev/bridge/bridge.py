@@ -268,8 +268,7 @@ class _Clients:
     """Serves the requests of every client: the request handler of a bridge."""
 
     def __init__(self, bridge: Bridge) -> None:
-        assert bridge.tasks is not None
-        self._tasks = BridgedTasks(bridge, bridge.tasks)
+        self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
         self._names = 0

@@ -227,6 +227,8 @@ class ServerIntroduction:
         capabilities = as_object(found.get("capabilities"))
         if pair.client.tasks is not TaskSupport.CORE:
             capabilities = without(capabilities, "tasks")
+        if not pair.shows_tasks:
+            return {**found, "capabilities": capabilities}
         if offers_tasks(self) and pair.client.tasks is TaskSupport.CORE:
             capabilities = {**capabilities, "tasks": tasks.CORE_CAPABILITY}
         elif offers_tasks(self) and pair.client.tasks is TaskSupport.EXTENSION:

@@ -46,15 +46,21 @@ if TYPE_CHECKING:
 class BridgedTasks:
     """The tasks that a bridge shows to clients, one for each call that a server of another revision may take long for."""
 
-    def __init__(self, server: Server, manager: TaskManager) -> None:
+    def __init__(self, server: Server | None = None) -> None:
+        """Set the bridge that keeps the tasks; None where clients see none (`Pair.shows_tasks`)."""
         self._server = server
-        self._manager = manager
         self.tools: ServerTools = ServerTools()
         """The tools of the server."""
 
+    @property
+    def _manager(self) -> TaskManager:
+        assert self._server is not None
+        assert self._server.tasks is not None
+        return self._server.tasks
+
     def serves(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether a request is about tasks of the bridge."""
-        if pair.same or not offers_tasks(server):
+        if pair.same or not pair.shows_tasks or not offers_tasks(server):
             return False
         if incoming.method == LISTEN:
             wanted = as_object((incoming.params or {}).get("notifications"))
@@ -67,7 +73,7 @@ class BridgedTasks:
 
     def wanted(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether a call is answered with a task if the server takes it for one."""
-        if pair.same or incoming.method != CALL or not offers_tasks(server):
+        if pair.same or not pair.shows_tasks or incoming.method != CALL or not offers_tasks(server):
             return False
         if pair.client.tasks is TaskSupport.CORE:
             return isinstance((incoming.params or {}).get("task"), dict)
@@ -78,6 +84,7 @@ class BridgedTasks:
     def context(self, exchange: Exchange, capabilities: JsonObject) -> Context:
         """Return the context of a request for the manager of tasks; `capabilities` are those at the latest revision."""
         incoming = exchange.incoming
+        assert self._server is not None
         return Context(exchange.connection, incoming, self._server, {CLIENT_CAPABILITIES: capabilities})
 
     async def answer(self, exchange: Exchange, context: Context) -> None:

@@ -65,7 +65,11 @@ LENIENT: Final = Policy()
 class Pair:
     """Converts between the revisions of one client and one server."""
 
-    def __init__(self, client: Revision, server: Revision, policy: Policy = LENIENT) -> None:
+    def __init__(
+        self, client: Revision, server: Revision, policy: Policy = LENIENT, *, shows_tasks: bool = True
+    ) -> None:
+        self.shows_tasks: bool = shows_tasks
+        """Whether clients see tasks of the bridge, where the two have other tasks."""
         self.client = client
         self.server = server
         self.same: bool = client.name == server.name

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 
@@ -62,6 +62,8 @@ class BridgeState:
     shared: bool
     """Whether clients over HTTP without authentication share connections to a server with sessions."""
     record: Record | None = None
+    shows_tasks: ClassVar[bool] = True
+    """Whether clients see tasks of the bridge."""
     _pairs: dict[tuple[str, str], Pair] = field(default_factory=dict[tuple[str, str], Pair])
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     """What runs in the background until the bridge stops."""
@@ -70,7 +72,9 @@ class BridgeState:
         """Return the pair of two revisions."""
         found = self._pairs.get((client.name, server.name))
         if found is None:
-            found = self._pairs[client.name, server.name] = Pair(client, server, self.policy)
+            found = self._pairs[client.name, server.name] = Pair(
+                client, server, self.policy, shows_tasks=self.shows_tasks
+            )
         return found
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -192,7 +196,7 @@ class Exchange:
         self.connection = connection
         self.session = session
         """The name of the client's session in recordings."""
-        self._outlet = outlet
+        self._outlet: Outlet | None = outlet
         message: dict[str, Json] = {"id": incoming.id, "method": incoming.method}
         if incoming.params is not None:
             message["params"] = incoming.params
@@ -200,7 +204,8 @@ class Exchange:
 
     def reads(self, upstream: Upstream) -> None:
         """Say which server's notifications the client is sent."""
-        self._outlet.source = upstream
+        if self._outlet is not None:
+            self._outlet.source = upstream
 
     @property
     def request(self) -> IncomingRequest | None:
@@ -214,10 +219,11 @@ class Exchange:
 
     def send(self, method: str, params: dict[str, Json] | None) -> None:
         """Send the client a notification about its request, while that is open."""
-        if self.incoming.open:
-            self._outlet.send(method, params, self.incoming)
-        elif self.incoming.reports_progress and method == PROGRESS:
-            self._outlet.send(method, params, None)  # PROG-4
+        outlet, incoming = self._outlet, self.incoming
+        if outlet is not None and incoming.open:
+            outlet.send(method, params, incoming)
+        elif outlet is not None and incoming.reports_progress and method == PROGRESS:
+            outlet.send(method, params, None)  # PROG-4
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Refuse a question: the client did not declare that it answers any."""
@@ -237,29 +243,29 @@ class Exchange:
 
     def fail(self, error: BaseException, pair: Pair | None) -> None:
         """Answer the request with an error of the client's revision."""
-        self.refuse(wire_error(error, self.incoming.method, pair))
+        own = not isinstance(error, RpcError) or error.raw is None
+        self.refuse(wire_error(error, self.incoming.method, pair), own=own)
 
-    def refuse(self, wire: dict[str, Json]) -> None:
-        """Answer the request with an error object."""
+    def refuse(self, wire: dict[str, Json], *, own: bool = False) -> None:
+        """Answer the request with an error object; `own` is one that no server has sent."""
         if self.incoming.open:
             self.relay.recorded(
                 self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "error": wire}
             )
-        if wire["code"] == METHOD_NOT_FOUND and self._is_unserved(error):
+        incoming = self.incoming
+        unserved = own or incoming.method not in incoming.revision.methods
+        if (
+            wire["code"] == METHOD_NOT_FOUND
+            and unserved
+            and incoming.open
+            and not incoming.revision.handshake
+        ):
             self._refuse(wire)
         else:
-            self.incoming.fail(wire)
-
-    def _is_unserved(self, error: BaseException) -> bool:
-        """Return whether no server has such a method, rather than that one of its handlers says so."""  # ERR-6
-        incoming = self.incoming
-        if incoming.revision.handshake or not incoming.open:
-            return False
-        raw = error.raw if isinstance(error, RpcError) else None
-        return raw is None or incoming.method not in incoming.revision.methods
+            incoming.fail(wire)
 
     def _refuse(self, wire: Mapping[str, Json]) -> None:
-        """Answer with an error as the engine does that serves no such method: over HTTP, with its status."""
+        """Answer with an error as the engine does that serves no such method: over HTTP, with its status."""  # ERR-6
         incoming = self.incoming
         incoming.respond(None)
         refused = Request(incoming.id, incoming.method, None, incoming.origin)

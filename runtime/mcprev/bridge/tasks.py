@@ -48,7 +48,13 @@ def declared(stamp: JsonObject, server: ServerIntroduction) -> JsonObject:
 def marked(result: JsonObject, pair: Pair, server: ServerIntroduction) -> JsonObject:
     """Return a list of tools for a client that asks for tasks: any call may be one, where the server decides."""
     tools = as_list(result.get("tools"))
-    if pair.same or pair.client.tasks is not TaskSupport.CORE or tools is None or not offers_tasks(server):
+    if (
+        pair.same
+        or not pair.shows_tasks
+        or pair.client.tasks is not TaskSupport.CORE
+        or tools is None
+        or not offers_tasks(server)
+    ):
         return result
     support = {"taskSupport": str(Support.OPTIONAL)}
     listed = [

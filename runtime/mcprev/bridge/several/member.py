@@ -13,6 +13,7 @@ from typing import Final
 from typing_extensions import override
 
 from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
+from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.relay import BridgeState, Exchange, Relay
 from mcprev.bridge.several.health import Health, ServerDown
 from mcprev.bridge.several.names import Naming
@@ -46,6 +47,8 @@ class ServerSpec:
 
 class MemberRelay(Relay):
     """What the parts of a bridge share that are about one of its servers."""
+
+    shows_tasks = False
 
     @override
     def recorded(self, session: str, direction: Direction, message: dict[str, Json]) -> None:
@@ -136,7 +139,9 @@ class Member:
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.stateless: StatelessClients = MemberClients(self.relay)
+        self.tasks: BridgedTasks = BridgedTasks()
+        """What is known of its tools."""
+        self.stateless: StatelessClients = MemberClients(self.relay, self.tasks)
         """Serves the stateless clients."""
         self._idle.set()
 

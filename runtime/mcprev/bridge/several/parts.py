@@ -62,6 +62,7 @@ class PartExchange(Exchange):
         self.server = "the server"
         """What errors of the bridge call the server."""
         self._original = part.original
+        self._outlet = None
         self._send_part = send
 
     @property

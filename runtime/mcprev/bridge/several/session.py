@@ -42,7 +42,7 @@ class MemberSession(SessionPeer):
     """The connection of a session to one of the servers."""
 
     def __init__(self, session: SeveralSession, member: Member, connection: Connection) -> None:
-        super().__init__(member.relay, connection, session.introduction, session.name)
+        super().__init__(member.relay, member.tasks, connection, session.introduction, session.name)
         self.member = member
         self._session = session
         self.outlet: Outlet = session.outlet
