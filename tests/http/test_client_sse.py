@@ -1,5 +1,7 @@
 """A client of the oldest HTTP transport: a stream, and an endpoint to post to (SSE-3, SSE-8)."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -19,6 +21,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.revisions import Revision
+from mcprev.transports.http.client.legacy_sse import LegacySse
 from mcprev.transports.http.client.repeats import REPEATS
 from named import D, row_of, rows_until
 from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
@@ -228,6 +231,32 @@ def test_neither_a_second_endpoint_nor_a_text_behind_a_post_has_an_effect() -> N
             for _ in range(2):
                 assert (await client.call_tool("t")).to_wire()["content"] == text("right")["content"]
             await client.aclose()
+
+    run(main())
+
+
+@req("SSE-8", "ERR-7", at=A)
+def test_a_stream_that_ends_before_the_session_is_open_is_a_lost_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a worker is killed right after it has begun the stream."""
+    opens = LegacySse.open
+
+    async def opened(self: LegacySse, seconds: float) -> None:
+        await opens(self, seconds)
+        await until(lambda: self._connection.error is not None)
+
+    monkeypatch.setattr(LegacySse, "open", opened)
+
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            await exchange.respond(
+                200, b"event: endpoint\ndata: /messages\n\n", {"Content-Type": "text/event-stream"}
+            )
+
+        async with serve(answer) as raw:
+            with pytest.raises(ConnectionLost):
+                await mcprev.connect(mcprev.http(f"{raw.origin}/sse"), mode=A, restart=False)
 
     run(main())
 

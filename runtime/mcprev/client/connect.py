@@ -416,7 +416,8 @@ class Opener:
             if isinstance(error, Unanswered) and isinstance(step, steps.Discover):
                 # Some servers do not respond to an unknown method.
                 return steps.InvalidReply(str(error))
-            self._error = error
+            closed = self.connection.error if isinstance(error, LocalProtocolError) else None
+            self._error = closed or error
             return steps.Exited(str(self.connection.error or error))
         read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
         return read(self._result)
