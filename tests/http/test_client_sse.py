@@ -250,9 +250,11 @@ def test_a_stream_that_ends_before_the_session_is_open_is_a_lost_connection(
 
     async def main() -> None:
         async def answer(exchange: Exchange) -> None:
-            await exchange.respond(
-                200, b"event: endpoint\ndata: /messages\n\n", {"Content-Type": "text/event-stream"}
-            )
+            if exchange.verb == "GET":
+                endpoint = b"event: endpoint\ndata: /messages\n\n"
+                await exchange.respond(200, endpoint, {"Content-Type": "text/event-stream"})
+            else:
+                await exchange.respond(405)
 
         async with serve(answer) as raw:
             with pytest.raises(ConnectionLost):
