@@ -16,9 +16,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -486,13 +486,14 @@ def has_text(hint: Any) -> bool:
 
 def declared_places(hint: Any, at: str) -> Iterator[str]:
     """The places of texts in a TOML file of a kind."""
-    if is_typeddict(hint):
+    if dataclasses.is_dataclass(hint):
         for name, inner in get_type_hints(hint).items():
             yield from declared_places(inner, f"{at}.{name}" if at[-1] != ":" else f"{at}{name}")
-    elif get_origin(hint) in (dict, list):
-        if get_origin(hint) is dict:
-            yield f"{at}.KEYS"
-        yield from declared_places(get_args(hint)[-1], f"{at}.KEY" if get_origin(hint) is dict else at)
+    elif get_origin(hint) in (dict, Mapping):
+        yield f"{at}.KEYS"
+        yield from declared_places(get_args(hint)[1], f"{at}.KEY")
+    elif get_args(hint):  # a tuple of any length, or a key that may be missing
+        yield from declared_places(get_args(hint)[0], at)
     else:
         yield at
 
@@ -503,7 +504,9 @@ def marked_places(value: Any, at: str) -> Iterator[str]:
         yield from [at] if MARK in value else []
     elif dataclasses.is_dataclass(value):
         for each in dataclasses.fields(value):
-            yield from marked_places(getattr(value, each.name), f"{type(value).__name__}.{each.name}")
+            of_file = f"{at}.{each.name}" if at[-1:] != ":" else f"{at}{each.name}"
+            place = of_file if ".toml:" in at else f"{type(value).__name__}.{each.name}"
+            yield from marked_places(getattr(value, each.name), place)
     elif isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
             yield from marked_places(key, f"{at}.KEYS")
