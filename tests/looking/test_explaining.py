@@ -211,6 +211,60 @@ def test_what_cannot_be_converted_at_all_is_an_error_and_wrong_arguments_are_rai
         mcprev.explain({}, "ping", "params", from_="1999", to=A)
 
 
+def nested(depth: int) -> Any:
+    value: Any = {}
+    for number in range(depth):
+        value = {"a": value} if number % 2 else [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [250, 5_000, 50_000])
+def test_what_is_nested_too_deeply_is_refused_at_once(depth: int) -> None:
+    value = nested(depth)
+    with pytest.raises(ValueError, match="nested deeper than 200"):
+        mcprev.explain({"content": [], "structuredContent": value}, "tools/call", "result", from_=E, to=A)
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "x", "arguments": {"a": value}},
+    }
+    (found,) = mcprev.judge(call, A)
+    assert "nested deeper than 200" in found.message
+    while value:  # so that it is not freed recursively
+        value = value.pop("a") if isinstance(value, dict) else value.pop()
+
+
+def test_what_is_nested_as_deeply_as_on_the_wire_is_explained() -> None:
+    found = mcprev.explain(
+        {"content": [], "_meta": {"a": nested(190)}}, "tools/call", "result", from_=E, to=A
+    )
+    assert found.error is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [[], [[]], 3, "x", None, True, {"content": 5}, {"_meta": 5}, {"_meta": {"io.modelcontextprotocol/logLevel": 1}},
+     {"content": [None, 5, [], {"type": 5}, {"type": "audio"}]}, {"messages": [{"content": [[]]}]}, {"code": "x"}],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("tools/call", "result"), ("tools/call", "params"), ("sampling/createMessage", "params"), ("tools/call", "error"), ("x", "client_capabilities")],
+)  # fmt: skip
+@pytest.mark.parametrize(("source", "target"), [(E, A), (A, E)])
+def test_what_is_no_payload_ends_as_a_conversion_does(
+    payload: Any, method: str, kind: str, source: str, target: str
+) -> None:
+    found = mcprev.explain(payload, method, kind, from_=source, to=target)
+    wanted = outcome(payload, method, kind, revision_named(source), revision_named(target))
+    if isinstance(wanted, ConversionError):
+        assert (str(found.error), found.error and found.error.rule) == (str(wanted), wanted.rule)
+    else:
+        assert found.error is None
+        assert same(found.payload, wanted)
+
+
 def test_the_author_and_the_session_are_asked_as_in_a_conversion() -> None:
     instead = {"type": "text", "text": "mine"}
 

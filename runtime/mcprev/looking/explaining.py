@@ -18,6 +18,7 @@ from mcprev.convert.walk import Convert
 from mcprev.errors import ConversionError
 from mcprev.looking.differences import Verb, differences
 from mcprev.revisions import Revision
+from mcprev.wire.bounds import MAX_DEPTH
 
 _Note: TypeAlias = tuple[str, Json, Json]
 _Places: TypeAlias = dict[int, Path]
@@ -68,8 +69,10 @@ def explain(
     """Convert a payload as `convert` does, and return what becomes of it and which rules changed what.
 
     The arguments are those of `convert`; the payload is not modified. Takes longer than `convert`: call it for what
-    somebody looks at, not for each message. Raises `ValueError` for an unknown revision or kind.
+    somebody looks at, not for each message. Raises `ValueError` for an unknown revision or kind, and for a payload that is
+    nested deeper than any message may be.
     """
+    _check_depth(payload)
     try:
         found = converter(method, kind, from_=from_, to=to, note=_noted)
     except ConversionError as error:
@@ -82,6 +85,22 @@ def explain(
     except ConversionError as error:
         return Explanation(None, tuple(notes.changes), error)
     return Explanation(value, tuple(notes.changes), None)
+
+
+def _check_depth(payload: Json) -> None:
+    """Raise `ValueError` for a payload that is nested deeper than the wire allows."""
+    level: list[Json] = [payload]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for value in level
+            if isinstance(value, OBJECT | LIST)
+            for item in (value.values() if isinstance(value, OBJECT) else value)
+        ]
+        if not level:
+            return
+    if any(isinstance(value, OBJECT | LIST) for value in level):
+        raise ValueError(f"the payload is nested deeper than {MAX_DEPTH}, so it is part of no message")
 
 
 def _noted(rule: str, run: Convert) -> Convert:

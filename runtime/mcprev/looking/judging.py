@@ -14,6 +14,7 @@ from mcprev.looking.payloads import Place, judge_payload, quote
 from mcprev.looking.schemas import definitions_of
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version, revision_named
+from mcprev.wire.bounds import MAX_DEPTH
 from mcprev.wire.headers import request_headers
 from mcprev.wire.jsonrpc import (
     Batch,
@@ -69,7 +70,10 @@ def judge(
     `TypeError` for a value that is not JSON.
     """
     row = revision_named(revision) if isinstance(revision, str) else revision
-    data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    try:
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    except RecursionError:
+        return [Violation("$", f"nested deeper than {MAX_DEPTH}", method)]
     read = parse(data, batch=row.accepts_batch)
     if not isinstance(read, Batch):
         return _judge_one(read, row, method, direction, "$")
