@@ -92,7 +92,7 @@ class Page:
 def in_memory(server: mcprev.App | mcprev.Server) -> Ready:
     """A server of this process."""
 
-    def make(_: object) -> Target:
+    def make() -> Target:
         return mcprev.memory(server.server if isinstance(server, mcprev.App) else server)
 
     return Ready("here", ("server.py",), make, kind="command", transport="stdio")

@@ -121,7 +121,7 @@ def test_a_result_for_an_old_client_says_what_is_lost_and_the_server_is_seen_to_
 async def over_http(revision: str) -> AsyncGenerator[Page, None]:
     async with listening(library().server) as origin:
         url = f"{origin}/mcp"
-        launcher = Ready(url, (url,), lambda _: mcprev.http(url), kind="url", transport="http")
+        launcher = Ready(url, (url,), lambda: mcprev.http(url), kind="url", transport="http")
         async with opened(launcher, revision=revision) as page:
             yield page
 

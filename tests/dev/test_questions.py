@@ -87,7 +87,7 @@ def test_a_saved_answer_is_given_to_later_questions_until_it_is_deleted(revision
             call, question = await asked(page, "order")
             await page.post(f"question/{question['question']}", action="decline", remember=True)
             assert "Declined" in (await page.ended(call["call"]))["result"]
-            assert (await page.get("answers"))["answers"] == {"elicitation/create": {"action": "decline"}}
+            assert (await page.get("answers"))["elicitation/create"] == {"action": "decline"}
             again = await page.call("tools/call", {"name": "order", "arguments": {}})
             assert "Declined" in again["result"]
             async with page.session.delete(f"{page.url}/api/answers", headers=page.headers) as deleted:

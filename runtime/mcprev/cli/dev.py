@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mcprev.cli import completing
-from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
+from mcprev.cli.command_target import TargetCommand, read_target, token_folder
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 
 if TYPE_CHECKING:
+    from mcprev.client.targets import Target
     from mcprev.dev.app import DevApp
+    from mcprev.dev.authorization import LoginSteps
     from mcprev.dev.launch import Launcher
     from mcprev.hosts.named_server import NamedServer
 
@@ -81,11 +83,13 @@ def dev_command(
 
 def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> Launcher:
     """Return how the server of a command line is started or reached. Raises `click.ClickException`."""
-    from mcprev.dev.launch import Ready, Served
+    from mcprev.dev.authorization import LoginSteps
+    from mcprev.dev.launch import Ready, Served, ignore
 
     if server.entry.url is not None:
-        target = target_of_server(server, login=login)
-        return Ready(server.label, server.given, lambda _: target, kind="url", transport="http")
+        logins = LoginSteps()
+        target = _http_target(server, logins, login=login is not False)
+        return Ready(server.label, server.given, lambda: target, kind="url", transport="http", logins=logins)
     if server.module is not None:
         return Served(server.module, dict(server.entry.env), over_http=over_http)
     if over_http:
@@ -93,10 +97,24 @@ def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> La
     return Ready(
         server.label,
         server.given,
-        lambda stderr: server.target(stderr=stderr),
+        lambda: server.target(stderr=ignore),
         kind="command",
         transport="stdio",
     )
+
+
+def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Target:
+    """Return the target of a URL, at which the user can log in from the page. Raises `click.ClickException`."""
+    from mcprev.dev.authorization import can_log_in
+    from mcprev.extras.token_stores import DiskTokens
+
+    url = server.entry.url or ""
+    has_token = any(name.lower() == "authorization" for name in server.entry.headers)
+    auth = logins.oauth(DiskTokens(token_folder())) if login and not has_token and can_log_in(url) else None
+    try:
+        return server.target(auth=auth)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="URL") from None
 
 
 async def _serve(app: DevApp, port: int, *, browse: bool) -> None:

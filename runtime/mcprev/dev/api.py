@@ -303,7 +303,7 @@ class Api:
 
     async def _answers(self, asked: Asked) -> Answer:
         del asked
-        return _json({"answers": dict(self._inspector.questions.saved)})
+        return _json(dict(self._inspector.questions.saved))
 
     async def _forget_answers(self, asked: Asked) -> Answer:
         method = asked.options.get("method")

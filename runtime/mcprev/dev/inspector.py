@@ -7,6 +7,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -24,7 +25,7 @@ from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
 from mcprev.dev.verdicts import Verdicts
 from mcprev.dev.wire import as_json
-from mcprev.errors import Json, McpError, ProcessExited
+from mcprev.errors import AuthError, Json, McpError, ProcessExited
 from mcprev.protocol.subscriptions import Changed
 from mcprev.reloading.source_files import SourceFiles
 from mcprev.revisions import ALL
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from mcprev.client.subscriptions import Change, Subscription
 
 LOGS: Final = 2000
-"""How many log messages are kept for a page that is opened late."""
-STDERR: Final = 256 * 1024
-"""How many bytes of stderr are kept for such a page."""
+"""How many log messages and pieces of stderr are kept for a page that is opened late."""
+STDERR: Final = 16 * 1024
+"""How many bytes of one piece of stderr are shown among the log messages."""
 SUBSCRIPTIONS: Final = 200
 _CHECK: Final = 0.25
 """Seconds between two looks at whether the connection is lost."""
@@ -80,9 +81,9 @@ class Inspector:
         self.lists = Lists(self.channels)
         self.tasks = TaskBoard(self.channels, self._task_began)
         self.logs: deque[dict[str, Json]] = deque(maxlen=LOGS)
-        self.stderr = bytearray()
         self.log.observers += [self.tasks.observe, self._observe]
         self.log.changed.append(self.channels.wake)
+        launcher.logins.tell = partial(self.channels.line, "authorization")
         self._peers = Peers(self.log, self._new_handler, self._tell_answered)
         self._verdicts = Verdicts(self.log, self._tell_verdict)
         self._client: Client | None = None
@@ -130,6 +131,8 @@ class Inspector:
                 await self.launcher.start(self._hear)
                 self._client = await self._open(self.revision)
             except FAILURES as error:
+                if isinstance(error, AuthError):
+                    self.launcher.logins.add("failed", {"text": str(error)})
                 self._set("failed", _described(error))
                 return
             self._set("connected")
@@ -224,8 +227,9 @@ class Inspector:
         """Return what the page shows of the server."""
         found: dict[str, Json] = {
             "label": self.launcher.label, "kind": self.launcher.kind, "transport": self.launcher.transport,
-            "state": self._state, "error": self._error, "chosen": self.revision,
+            "state": self._state, "error": self._error, "pinned": self.revision,
             "revisions": [revision.name for revision in ALL],
+            "requires_authorization": self.launcher.logins.required,
         }  # fmt: skip
         client = self._client
         if client is not None:
@@ -255,7 +259,8 @@ class Inspector:
         value: Json = {"n": event.n, "problems": event.problems}
         self.channels.state("verdict", str(event.n), value, of_event=event.n)
 
-    def _tell_answered(self, exchange: Exchange) -> None:
+    def _tell_answered(self, exchange: Exchange, login: bool) -> None:  # noqa: FBT001 - a callback
+        self.launcher.logins.answered(exchange, login=login)
         self.channels.state("status", str(exchange.n), as_json(exchange))
 
     def _hear(self, data: bytes) -> None:
@@ -264,10 +269,11 @@ class Inspector:
         self._take_stderr(data)
 
     def _take_stderr(self, data: bytes) -> None:
-        self.stderr += data
-        del self.stderr[:-STDERR]
-        text: Json = data.decode(errors="replace")
-        self.channels.line("stderr", {"at": round(self.log.now(), 6), "text": text})
+        line: dict[str, Json] = {
+            "at": round(self.log.now(), 6), "text": data[-STDERR:].decode(errors="replace"),
+        }  # fmt: skip
+        self.logs.append(line)
+        self.channels.line("stderr", line)
 
     def _list_changed(self, change: Change) -> None:
         client = self._client
@@ -351,7 +357,7 @@ class Inspector:
         return {
             "target": self.target(), "lists": self.lists.documents(), "calls": self.calls.documents(),
             "questions": self.questions.documents(), "tasks": self.tasks.documents(), "logs": list(self.logs),
-            "stderr": self.stderr.decode(errors="replace"), "subscriptions": self.subscribed(),
+            "authorization": list(self.launcher.logins.steps), "subscriptions": self.subscribed(),
             "level": self._level, "reload": self.reloaded, "roots": self.questions.roots, "answers": dict(self.questions.saved),
             "first": self.log.first, "next": self.log.next,
         }  # fmt: skip

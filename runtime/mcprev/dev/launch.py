@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from mcprev.client.targets import Target
+from mcprev.dev.authorization import LoginSteps
 from mcprev.errors import ProcessExited
 from mcprev.reloading.source_files import SourceFiles
 from mcprev.transports.http.client.target import http
@@ -39,13 +40,15 @@ class Launcher(Protocol):
     """What follows `mcprev call` for the same server."""
     sources: SourceFiles | None
     """The source files, whose change starts the server again; None if they are not known."""
+    logins: LoginSteps
+    """The steps of logins at the server."""
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
         """Start what all connections share. Raises `ProcessExited`."""
         ...
 
-    def target(self, stderr: Callable[[bytes], None]) -> Target:
-        """Return the target of one connection."""
+    def target(self) -> Target:
+        """Return the target of one connection. What its process writes to stderr is told by the tap."""
         ...
 
     async def stop(self) -> None:
@@ -64,20 +67,22 @@ class Ready:
         self,
         label: str,
         words: tuple[str, ...],
-        make: Callable[[Callable[[bytes], None]], Target],
+        make: Callable[[], Target],
         *,
         kind: str,
         transport: str,
+        logins: LoginSteps | None = None,
     ) -> None:
         self.label, self.words, self.kind, self.transport, self._make = label, words, kind, transport, make
         self.sources: SourceFiles | None = None
+        self.logins = logins or LoginSteps()
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
         """There is nothing to start."""
 
-    def target(self, stderr: Callable[[bytes], None]) -> Target:
+    def target(self) -> Target:
         """Return the target of one connection."""
-        return self._make(stderr)
+        return self._make()
 
     async def stop(self) -> None:
         """There is nothing to end."""
@@ -97,6 +102,7 @@ class Served:
         self._http = over_http
         self.transport = "http" if over_http else "stdio"
         self.sources: SourceFiles | None = SourceFiles(_first_files(name))
+        self.logins = LoginSteps()
         self._environment = {**os.environ, **environment, **self.sources.environment}
         self._command = (sys.executable, "-m", "mcprev", "serve", name)
         self._process: asyncio.subprocess.Process | None = None
@@ -148,11 +154,11 @@ class Served:
                 stderr=tail.decode(errors="replace"),
             )
 
-    def target(self, stderr: Callable[[bytes], None]) -> Target:
+    def target(self) -> Target:
         """Return the target of one connection."""
         if self._http:
             return http(f"http://{HOST}:{self._port}/mcp")
-        return stdio(*self._command, env=self._environment, stderr=stderr)
+        return stdio(*self._command, env=self._environment, stderr=ignore)
 
     async def stop(self) -> None:
         """End the server over HTTP, if it runs."""
@@ -176,6 +182,10 @@ class Served:
         """Stop to watch the source files."""
         if self.sources is not None:
             self.sources.close()
+
+
+def ignore(_: bytes) -> None:
+    """Take what a process writes to stderr, which the tap has told already."""
 
 
 def _first_files(name: str) -> list[str]:

@@ -14,6 +14,7 @@ from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext, ClientHandler
 from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection
 from mcprev.core.method_binding import Stub
+from mcprev.dev.authorization import LOGIN
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.launch import Launcher
 from mcprev.dev.questions import CURRENT
@@ -111,7 +112,7 @@ class Peers:
             return CURRENT.get() if asked is None else asked.call
 
         opening = connect(
-            launcher.target(_ignore),
+            launcher.target(),
             handler=self._new_handler(call_of),
             capabilities=_capabilities(),
             name="mcprev dev",
@@ -135,16 +136,12 @@ class Peers:
         context.run(CURRENT.set, None)
         task = asyncio.get_running_loop().create_task(opened(), context=context)
         try:
-            async with asyncio.timeout(2 * OPENING):
+            async with asyncio.timeout(2 * OPENING + LOGIN):
                 return await task
         except BaseException:
             task.cancel()
             await asyncio.wait({task})
             raise
-
-
-def _ignore(_: bytes) -> None:
-    """What a process writes to stderr is in the events."""
 
 
 def _capabilities() -> models.ClientCapabilities:

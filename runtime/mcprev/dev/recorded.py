@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target
 
 
-def _no_target(_: object) -> Target:
+def _no_target() -> Target:
     raise NotConnected(READ_ONLY)
 
 

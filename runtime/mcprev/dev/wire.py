@@ -27,7 +27,7 @@ _KINDS: Final = {
 }
 """The kind of event for each kind of report; a response only adds to its exchange."""
 _TEXTS: Final = {WireKind.ENDED: "the stream ended", WireKind.EVENT: "an event without a message"}
-Answered = Callable[[Exchange], None]
+Answered = Callable[[Exchange, bool], None]
 
 
 class WireEvents:
@@ -41,10 +41,14 @@ class WireEvents:
         answered: Answered,
         stderr: Callable[[bytes], None],
     ) -> None:
-        """`answered` is told of each response that begins, and `stderr` of what a process writes there."""
+        """`answered` is told of each response that begins, and whether it is one of a login; `stderr` of what a process
+        writes there.
+        """
         self._log, self._name, self._revision = log, name, revision
         self._answered, self._stderr = answered, stderr
         self._exchanges: dict[int, Exchange] = {}
+        self._logins: set[int] = set()
+        """The exchanges of logins, which are few."""
 
     def __call__(self, report: WireEvent) -> None:
         """Add what was reported to the session."""
@@ -53,8 +57,10 @@ class WireEvents:
         if report.kind is WireKind.RESPONSE:
             if exchange is not None and report.exchange is not None:
                 _complete(exchange, report.exchange, at)
-                self._answered(exchange)
+                self._answered(exchange, exchange.n in self._logins)
             return
+        if report.kind is WireKind.LOGIN and exchange is not None:
+            self._logins.add(exchange.n)
         if report.kind is WireKind.STDERR:
             self._stderr(report.data)
         text = report.text or _TEXTS.get(report.kind, "")
