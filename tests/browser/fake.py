@@ -65,6 +65,7 @@ class Api:
     streams: list[list[tuple[str, Any]]] = field(default_factory=list[list[tuple[str, Any]]])
     news: threading.Condition = field(default_factory=threading.Condition)
     closed: bool = False
+    made: dict[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
 
     def now(self) -> float:
         return time.monotonic() - self.began
@@ -113,11 +114,24 @@ class Api:
         self.tell("wire", {"events": [summary]})
         return n
 
+    def frames(self, since: int) -> bytes:
+        """The events of the stream from a number on, as the wire has them; made once of each length."""
+        key = (since, len(self.events))
+        if key not in self.made:
+            batches = [self.events[start : start + 200] for start in range(since - 1, len(self.events), 200)]
+            self.made[key] = b"".join(frame("wire", {"events": batch}) for batch in batches)
+        return self.made[key]
+
     def whole(self) -> Json:
         return {
             "target": self.target, "lists": self.lists, "calls": list(self.calls.values()), "questions": list(self.questions.values()),
             "tasks": list(self.tasks.values()), "logs": self.logs, "authorization": self.authorization, "next": len(self.events) + 1,
         }  # fmt: skip
+
+
+def frame(channel: str, value: Any) -> bytes:
+    """One event of the stream."""
+    return f"event: {channel}\ndata: {json.dumps(value)}\n\n".encode()
 
 
 class Refusal(Exception):
@@ -281,7 +295,7 @@ class Handler(BaseHTTPRequestHandler):
         mine: list[tuple[str, Any]] = []
         with self.api.news:
             self.api.streams.append(mine)
-            old = self.api.events[since - 1 :]
+            old = self.api.frames(since)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -290,8 +304,7 @@ class Handler(BaseHTTPRequestHandler):
         self.event_line(
             "hello", {"session": self.api.session, "next": len(self.api.events) + 1, "bounds": {}}
         )
-        for start in range(0, len(old), 200):
-            self.event_line("wire", {"events": old[start : start + 200]})
+        self.wfile.write(old)
         try:
             for channel, value in self.waiting(mine):
                 self.event_line(channel, value)
@@ -307,5 +320,5 @@ class Handler(BaseHTTPRequestHandler):
             yield from due
 
     def event_line(self, channel: str, value: Any) -> None:
-        self.wfile.write(f"event: {channel}\ndata: {json.dumps(value)}\n\n".encode())
+        self.wfile.write(frame(channel, value))
         self.wfile.flush()

@@ -99,7 +99,7 @@ def hostile() -> Iterator[Fake]:
             "changes": [{"step": text, "rule": text, "sentence": text, "path": text, "what": text, "old": text, "new": {"a": text}} for text in EVIL],
             "refusal": {"rule": EVIL[0], "sentence": EVIL[1], "path": EVIL[2], "text": EVIL[3]},
         }  # fmt: skip
-        content = [
+        content: list[Any] = [
             *({"type": "text", "text": text} for text in EVIL),
             {"type": "image", "mimeType": "image/svg+xml", "data": base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'><script>alert(1)</script></svg>").decode()},
             {"type": "image", "mimeType": "image/png", "data": base64.b64encode(b"<script>alert(1)</script>").decode()},

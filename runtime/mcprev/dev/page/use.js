@@ -231,6 +231,8 @@ class Panel {
         }
       } else this.current = { root: await store.call(this.how.method, params, { ...more, revision: chosen || undefined }) };
       this.draw();
+      const call = store.state.calls.get(this.current.root);
+      if (call && over(call)) this.told(call); // it was over before this page knew its name
     } catch (error) {
       this.fail(error.message);
     }
