@@ -155,6 +155,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         ],
         "uninstall": [Bad(("uninstall", "known.json", HUGE), (2,), "it has shop")],
         "show": [Bad(("show", REVISION, "--type", HUGE), (2,), "has no type")],
+        "hosts": [Bad(("hosts", HUGE), (2,), "the hosts are claude-code")],
         "completion": [Bad(("completion", HUGE), (2,), "is not one of 'bash', 'zsh', 'fish'")],
         "validate": [Bad(("validate", HUGE), (3,), "File name too long")],
         "generate": [Bad(("generate", HUGE, "--check"), (3,), HUGE[:100])],
@@ -187,6 +188,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
             Bad(("show", EVIL), (2,), "\\u202e"),
             Bad(("show", REVISION, "--method", EVIL), (2,), "\\u202e"),
         ],
+        "hosts": [Bad(("hosts", EVIL), (2,), "no host '\\x1b[2Jx")],
         "list": [Bad(("list", EVIL), (2,), "\\u202e")],
         "completion": [Bad(("completion", EVIL), (2,), "is not one of")],
         "validate": [Bad(("validate", EVIL), (3,), "\\x1b[2Jx")],
@@ -225,7 +227,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
     "wrong arguments": {
         name: [
             Bad((name, "--nonsense"), (2,), "No such option"),
-            *([] if name == "list" else [Bad((name,), (2,), "Usage: ")]),
+            *([] if name in {"list", "hosts"} else [Bad((name,), (2,), "Usage: ")]),
             Bad((name, "a", "b", "c", "d", "--revisionn"), (2,), "Usage: "),
         ]
         for name in _COMMANDS
@@ -235,18 +237,30 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
 TABLE["wrong arguments"]["generate"].pop(1)  # writes all packages
 TABLE["wrong arguments"]["diff"][1] = Bad(("diff",), (2,), "pass two inputs, OLD and NEW")
 NOT: Final[dict[str, frozenset[str]]] = {
-    "missing file": frozenset({"list", "show", "completion", "unpin"}),
-    "binary file": frozenset({"list", "show", "completion", "unpin"}),
-    "wrong JSON": frozenset({"list", "show", "completion", "generate", "import", "unpin", "diff"}),
-    "unknown revision": frozenset({"list", "serve", "install", "uninstall", "completion", "import"}),
+    "missing file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
+    "binary file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
+    "wrong JSON": frozenset({"list", "show", "hosts", "completion", "generate", "import", "unpin", "diff"}),
+    "unknown revision": frozenset({"list", "hosts", "serve", "install", "uninstall", "completion", "import"}),
     "dead URL": frozenset(
         # The first four take no URL of a server, `bridge` and `dev` serve and tell their clients of it.
-        {"list", "show", "completion", "uninstall", "bridge", "dev", "serve", "validate", "generate", "unpin"}
+        {
+            "list",
+            "show",
+            "hosts",
+            "completion",
+            "uninstall",
+            "bridge",
+            "dev",
+            "serve",
+            "validate",
+            "generate",
+            "unpin",
+        }
     ),
     "hung server": frozenset(set(_COMMANDS) - set(USES)),
     "huge names": frozenset({"list"}),
     "control characters": frozenset[str](),
-    "no permission": frozenset({"list", "show", "completion", "unpin"}),
+    "no permission": frozenset({"list", "show", "hosts", "completion", "unpin"}),
     "wrong arguments": frozenset[str](),
 }
 """The commands that cannot get an input of a kind: they read no such thing."""

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
+from mcprev.cli import main
 from mcprev.hosts.named_server import NamedServer, configured_servers, named_server
 from mcprev.hosts.table import HOSTS, Host
 
@@ -152,3 +154,21 @@ def test_a_broken_configuration_hides_no_other() -> None:
     assert named_server(["shop"]).name == "shop"
     with pytest.raises(ValueError, match=r"mcp_config.json: line 1, column 2"):
         named_server(["shop@windsurf"])
+
+
+def test_the_servers_of_all_hosts_are_listed_without_secrets() -> None:
+    configure(HOSTS["cursor"], {"shop": {**STDIO, "args": ["--token", "s3cret", "x\x1b[2J"]}, "odd": []})
+    configure(HOSTS["windsurf"], {"far": {"serverUrl": "https://ann:s3cret@mcp.example/mcp?key=s3cret"}})
+    done = CliRunner().invoke(main, ["hosts"])
+    assert done.exit_code == 0
+    header, *rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert header == ["NAME", "HOST", "SERVER", "FILE"]
+    assert [row[:2] for row in rows] == [["shop", "cursor"], ["odd", "cursor"], ["far", "windsurf"]]
+    assert "s3cret" not in done.stdout
+    assert "\\x1b[2J" in rows[0][2]
+    assert (
+        json.loads(CliRunner().invoke(main, ["hosts", "windsurf", "--json"]).stdout)["servers"][0]["name"]
+        == "far"
+    )
+    wrong = CliRunner().invoke(main, ["hosts", "cursr"])
+    assert (wrong.exit_code, "did you mean 'cursor'?" in wrong.stderr) == (2, True)

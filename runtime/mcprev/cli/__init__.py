@@ -38,6 +38,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "ask": ("mcprev.cli.call", _NOTHING),
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
+    "hosts": ("mcprev.cli.hosts_", _NOTHING),
     "completion": ("mcprev.cli.completion", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),

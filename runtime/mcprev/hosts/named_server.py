@@ -19,6 +19,7 @@ from mcprev.extras.host_config import ServerEntry, entry_of
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc
 from mcprev.hosts.table import ANY_FILE, HOSTS, MemberPath
 from mcprev.hosts.writing import read_text
+from mcprev.json_schema.bounds import LIST
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
@@ -153,6 +154,24 @@ def configured_servers(host: str | None = None) -> Iterator[Configured]:
                 yield from _servers(place)
             except (OSError, ValueError):
                 continue
+
+
+def entry_text(server: Configured) -> str:
+    """Return the command or URL of a server for people, with what looks like a secret masked."""
+    from mcprev.transports.http.urls import mask_url
+    from mcprev.wire.payloads import mask_arguments, mask_text
+
+    try:
+        members = _usual(server.members)
+    except TypeError as error:
+        return f"({error})"
+    url, command, given = members.get("url"), members.get("command"), members.get("args")
+    if isinstance(url, str):
+        return mask_text(mask_url(url))
+    arguments = [str(each) for each in given] if isinstance(given, LIST) else []
+    return (
+        " ".join([str(command), *(mask_arguments(arguments) or ())]) if isinstance(command, str) else "(no command)"
+    )
 
 
 def _places(name: str) -> list[_Place]:

@@ -284,7 +284,10 @@ class StreamableHttp(HttpTransport):
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
                     await follow(
-                        response, cursor, lambda found: self._connection.take(*found), self._connection.readable
+                        response,
+                        cursor,
+                        lambda found: self._connection.take(*found),
+                        self._connection.readable,
                     )
                 elif not await self._should_reopen(response, cursor, opened=opened):
                     return
