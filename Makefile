@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench browser pictures nginx chaos distributions changelog docs clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench browser pictures nginx chaos distributions changelog docs reference clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -76,6 +76,10 @@ rehearse: setup
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default.
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
+
+# The pages of docs/reference, from the code.
+reference: setup
+	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
 
 # The site of docs/ in build/site; a page, link or anchor that does not exist is an error.
 docs: setup $(VENV)/.docs

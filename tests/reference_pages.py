@@ -1,0 +1,128 @@
+"""The pages of the reference: which public name stands on which page, and what is written from the code.
+
+`python tests/reference_pages.py` writes them into docs/reference; a test fails where they are not what the code says. The site
+fills each `:::` with signature, members and docstrings.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+import mcprev
+from mcprev.cli import main as command
+from support import ROOT
+
+FOLDER: Final = ROOT / "docs" / "reference"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of names, by the modules that define them; `also` are what these take as `**options`."""
+
+    title: str
+    says: str
+    homes: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+
+PAGES: Final[Mapping[str, Page]] = {
+    "app": Page(
+        "App",
+        "A server of functions: tools, resources, prompts and completions. [The guide](../servers.md) shows it in use.",
+        (
+            "app.app", "app.dependencies", "app.routes", "app.openapi_routes", "forms.questions", "extras.content",
+        ),
+        ("app.options.EntryOptions", "app.options.ToolOptions", "app.options.ResourceOptions", "app.options.ServerOptions"),
+    ),
+    "server": Page(
+        "Server",
+        "A server of a handler, and what handlers get. [The guide](../servers.md) shows it in use.",
+        ("server.server", "server.context", "server.middleware", "server.tasks", "protocol.subscriptions", "protocol.request_state",
+         "transports.http.server.routes", "extras.cors", "extras.rate_limit"),
+        ("transports.http.server.options.HttpOptions",),
+    ),
+    "client": Page(
+        "Client",
+        "Connections to servers. [The guide](../clients.md) shows them in use.",
+        ("client.connect", "client.client", "client.options", "client.targets", "client.tasks", "client.tool_result",
+         "client.subscriptions", "client.request_handler", "core.reconnect_policy", "protocol.cache", "extras.connect_all",
+         "transports.http.client.target", "transports.stdio.client", "transports.memory"),
+    ),
+    "logins": Page(
+        "Authorization of clients",
+        "How a client gets and keeps tokens. [The guide](../clients.md) shows it in use.",
+        ("oauth.grants", "oauth.loopback", "oauth.store", "extras.token_stores", "transports.http.client.authorization"),
+        ("oauth.credentials.AuthOptions",),
+    ),
+    "tokens": Page(
+        "Authorization at servers",
+        "How a server checks tokens, or issues its own in front of a provider. [The guide](../auth.md) shows it in use.",
+        ("auth.bearer", "transports.http.server.access", "extras.static_tokens", "extras.verifiers", "extras.any_verifier",
+         "authorization_server.login", "authorization_server.grants", "authorization_server.providers"),
+        ("authorization_server.options.LoginOptions",),
+    ),
+    "bridge": Page(
+        "Bridge",
+        "A server in front of servers of any revision. [The guide](../bridge.md) shows it in use.",
+        ("bridge.bridge",),
+    ),
+    "looking": Page(
+        "Looking",
+        "What is on the wire, what is wrong with it, and what other revisions make of it. [The guide](../looking.md) shows it in use.",
+        ("recording.tap", "looking.judging", "looking.schemas", "looking.explaining", "looking.catalog", "looking.counterparts",
+         "extras.telemetry"),
+    ),
+    "stores": Page(
+        "Stores and state",
+        "What processes of one server share, and what requests of one session do. [The guide](../stores.md) shows it in use.",
+        ("stores.opening", "stores.memory", "core.store", "state.session"),
+    ),
+    "extensions": Page(
+        "Extensions",
+        "Methods and capabilities beyond the schema. [The guide](../extensions.md) shows them in use.",
+        ("extensions.extension", "wire.bounds"),
+    ),
+    "errors": Page("Errors", "Every error that mcprev raises. [What they mean](../errors.md) says what to do.", ("errors",)),
+}  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its name."""
+    homes = dict(mcprev._HOMES.items())
+    found = {}
+    for name, page in PAGES.items():
+        entries = [f"mcprev.{each}" for home in page.homes for each in homes.pop(home)]
+        entries += [f"mcprev.{each}" for each in page.also]
+        found[name] = (
+            "\n\n".join([f"# {page.title}", page.says, *(f"::: {entry}" for entry in entries)]) + "\n"
+        )
+    assert not homes, f"no page of the reference has the names of {', '.join(homes)}: add them to PAGES"
+    return {**found, "command": command_page()}
+
+
+def command_page() -> str:
+    """Every command with its arguments and options, as `--help` says them."""
+    parts = [
+        "# The command",
+        "What `--help` says of each command. [The guide](../command.md) shows them in use.",
+    ]
+    context = click.Context(command, info_name="mcprev")
+    for name in ("", *command.list_commands(context)):
+        one = command if not name else command.get_command(context, name)
+        assert one is not None
+        inner = context if not name else click.Context(one, info_name=name, parent=context)
+        inner.max_content_width = inner.terminal_width = 100
+        parts += [f"## mcprev {name}".rstrip(), f"```text\n{one.get_help(inner).rstrip()}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
