@@ -575,7 +575,7 @@ def test_an_event_of_one_session_means_nothing_in_another(row: Revision) -> None
         other = await Client(app).open(row)
         thief = Client(app)
         thief.session = {**mine.session, "who": "thief"}
-        for place in (*places, "1-0", "99-0", "0-0"):
+        for place in (*places, "1-0", "99-0"):
             assert (await other.send("GET", None, {"last-event-id": place}).done()).status == 400
             assert (await thief.send("GET", None, {"last-event-id": place}).done()).status == 404
         assert (await mine.send("GET", None, {"last-event-id": places[0]}).done()).status == 200

@@ -14,8 +14,9 @@ import os
 import shutil
 import signal
 import sys
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -1037,6 +1038,57 @@ def test_a_change_is_told_once_whenever_the_worker_that_told_it_is_killed(row: R
         await again.done()
 
     work(test, memory)
+
+
+@req("LIFE-16", at=(D, E))
+@pytest.mark.parametrize("row", [NEWEST, revision_named(E)], ids=lambda row: row.name)
+def test_each_worker_enters_its_lifespan_once_and_leaves_it_after_its_last_request(row: Revision) -> None:
+    """With an app mounted in each; whichever worker serves a request has its own values."""
+
+    async def main() -> None:
+        store, events = memory(), {number: list[str]() for number in range(3)}
+
+        def worker(number: int) -> AsgiApp:
+            noted = events[number]
+
+            @asynccontextmanager
+            async def lifespan(server: mcprev.Server) -> AsyncGenerator[list[str], None]:
+                noted.append("open")
+                yield noted
+                noted.append("closed")
+
+            @asynccontextmanager
+            async def inner(server: mcprev.Server) -> AsyncGenerator[int, None]:
+                noted.append("open inner")
+                yield number
+                noted.append("closed inner")
+
+            app, mounted = mcprev.App("a", "1", store=store, lifespan=lifespan), mcprev.App(
+                "b", "1", lifespan=inner
+            )
+
+            @app.tool
+            async def use(ctx: mcprev.Context) -> int:
+                assert ctx.lifespan(list) is noted  # pyright: ignore[reportUnknownMemberType]
+                noted.append("used")
+                return number
+
+            app.mount(mounted, "b")
+            return app.asgi()
+
+        workers = [worker(number) for number in range(3)]
+        async with aiohttp.ClientSession(connector=InProcess(Front(workers))) as http:
+            target = mcprev.http("http://127.0.0.1/mcp", session=http)
+            async with mcprev.connect(target, mode=row.name) as client:
+                used = Counter([(await client.call_tool("use")).data for _ in range(12)])
+        for each in workers:
+            await each.aclose()
+        assert sorted(used) == [0, 1, 2]
+        for number, noted in events.items():
+            assert noted == ["open", "open inner", *["used"] * used[number], "closed inner", "closed"]
+        await store.aclose()
+
+    run(main())
 
 
 @req("HTTP-22", at=D)

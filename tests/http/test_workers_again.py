@@ -42,7 +42,7 @@ run again by the tests of the API; `fuzz`, `log` and `running` are about what on
 GUARDED: Final = ("sessions", "refusals")
 """Those of `auth/test_server_*` that are run again. Of the others, `jwt` and `verifiers` are about one token, `metadata`
 about documents that are the same at every process. Of the tests of apps, those of `app/test_entries` are run again that have
-one client; `app/test_lifespan` is not, because each worker has the lifespan for itself.
+one client; `app/test_lifespan` is not, because each worker has the lifespan for itself, which `test_shared_sessions` shows.
 """
 ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
 LATE: Final = {"news_delay": 0.03}
@@ -62,17 +62,15 @@ LEAVES: Final = "a worker that stops sends its clients on to others; `test_share
 LIMIT: Final = "the limit is of one process, rightly: handlers, requests outside of sessions"
 NOT_AGAIN: Final[dict[str, str]] = {
     # app: entries
-    "test_the_lifespan_of_a_mounted_app_runs_too": "each worker has the lifespan for itself",
+    "test_the_lifespan_of_a_mounted_app_runs_too": "each worker has the lifespan for itself; `test_shared_sessions` has that",
     # auth: refusals
     "test_what_waits_for_its_token_when_the_server_stops_is_refused": "it stops the one app that it asks; no session and no "
     "store is reached before the token is checked",
     # hostile
-    "test_a_flood_of_sessions_leaves_those_that_are_there_alone": ONE_PROCESS,
     "test_a_store_that_fails_costs_the_way_back_and_nothing_else": OWN_EVENTS,
     "test_a_stream_that_has_too_much_to_say_from_the_beginning_is_begun_all_the_same": "a megabyte waits for a GET "
     "stream, and what is older is forgotten; without a store, 256 messages of any size do",
     "test_an_app_whose_server_ended_everything_begins_again": "the other workers go on with the sessions of one that ends",
-    "test_an_event_of_one_session_means_nothing_in_another": EVENT_IDS,
     "test_names_of_no_tool_are_not_remembered_whatever_their_length": ONE_PROCESS,
     "test_two_clients_of_one_session_share_it_and_get_nothing_twice": IDS,
     "test_very_many_bodies_that_never_come_are_given_up": "2,000 requests have to be there within 0.1 s of real time; the "
@@ -96,7 +94,6 @@ NOT_AGAIN: Final[dict[str, str]] = {
     "test_a_server_that_leaves_sends_clients_on_that_can_resume_elsewhere": LEAVES,
     "test_a_server_that_stops_lets_handlers_finish_and_then_ends_everything": LEAVES,
     "test_a_stream_of_its_own_is_taken_up_with_everything_or_not_at_all": COALESCED,
-    "test_nobody_gets_the_events_of_another_session": EVENT_IDS,
     "test_what_is_sent_while_a_store_looks_is_not_lost": OWN_EVENTS,
 }
 WHEN_NEWS_IS_LOST: Final[dict[str, str]] = {

@@ -44,9 +44,13 @@ class Quotas:
         limit: int,
         per_client: int,
         evict: Callable[[Sequence[str]], Awaitable[bool]] | None = None,
+        first: str = "",
     ) -> None:
-        """`ttl` is the time to live of sessions. `evict` ends the longest idle of some sessions, unless all are in use."""
-        self._store, self._ttl = store, ttl
+        """`ttl` is the time to live of sessions. `evict` ends the longest idle of some sessions, unless all are in use.
+
+        Those in the index `first` are not in that of all, and end before them.
+        """
+        self._store, self._ttl, self._first = store, ttl, first
         self.name: str = name
         self._limit, self._per_client, self._evict = limit, per_client, evict
         self._counting: asyncio.Lock = asyncio.Lock()
@@ -139,14 +143,21 @@ class Quotas:
         """Return how many sessions there are; `limit` if one of them was ended for another one, None if none can be."""
         now = asyncio.get_running_loop().time()
         recent = now - self._counted.get(index, float("-inf")) < RECOUNT
-        keys = await self._keys(index, CANDIDATES if recent else PAGE)
+        names = [self._first, index] if self._first and index == self.name else [index]
+        found = [await self._keys(name, CANDIDATES if recent else PAGE) for name in names]
         if not recent:
             if len(self._counted) >= MAX_INDEXES:
                 self._counted.clear()
             self._counted[index] = now
-            if len(keys) < limit:
-                return len(keys)
-        return limit if self._evict is not None and await self._evict(keys[:CANDIDATES]) else None
+            number = sum(map(len, found))
+            if number < limit:
+                return number
+        evict = self._evict
+        if evict is not None:
+            for keys in found:
+                if await evict(keys[:CANDIDATES]):
+                    return limit
+        return None
 
     async def _count_down(self, index: str) -> None:
         """Count one less; `_evict` calls it while a count changes."""

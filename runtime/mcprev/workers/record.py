@@ -16,7 +16,9 @@ from mcprev.stores.watching import TRIES
 FORMAT: Final = 1
 """The format of the record; a worker does not restore a session that has another one."""
 INDEX: Final = "sessions"
-"""The index of all sessions, the longest unused first."""
+"""The index of the sessions that were confirmed, the longest unused first."""
+UNCONFIRMED: Final = "sessions/unconfirmed"
+"""The index of those that were not: they end first where others need the room."""
 BLOCK: Final = 10_000
 """The number of ids that belong to one place of a session."""
 GRACE: Final = 600.0
@@ -145,7 +147,8 @@ def without_workers(record: dict[str, Json], gone: set[int]) -> None:
 async def write_record(store: Store, key: str, value: dict[str, Json], seen: int, ttl: float) -> int | None:
     """Store a record if its version is still `seen`; return its version."""
     encoded = json.dumps(value, separators=(",", ":")).encode()
-    return await store.write(f"session/{key}", encoded, seen=seen, ttl=ttl, index=INDEX)
+    index = INDEX if value["session"]["ready"] else UNCONFIRMED
+    return await store.write(f"session/{key}", encoded, seen=seen, ttl=ttl, index=index)
 
 
 class Ids:

@@ -32,6 +32,7 @@ from mcprev.workers.record import (
     FORMAT,
     INDEX,
     MAX_PLACES,
+    UNCONFIRMED,
     SharedRecord,
     decode,
     key_of,
@@ -97,7 +98,8 @@ class SharedSessions(Sessions):
         same |= {"revisions": [row.name for row in server.identity.revisions], "events": self.resumable}
         self.worker: Worker = Worker(self.store, self._take, self._lapsed, release, same)
         limits: Any = {"limit": self._limit, "per_client": self._per_client}
-        self.quotas: Quotas = Quotas(self.store, INDEX, ttl=self._idle, evict=self._end_idlest, **limits)
+        limits_of_all: Any = {"ttl": self._idle, "evict": self._end_idlest, "first": UNCONFIRMED, **limits}
+        self.quotas: Quotas = Quotas(self.store, INDEX, **limits_of_all)
         self.sse: SharedSseSessions = SharedSseSessions(
             self.store, self.worker, settings, self.start, Quotas(self.store, SSE, ttl=TTL, **limits)
         )
