@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from mcprev_codegen import ir
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Change, Report, compare_revisions
-from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts.load import load_file
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.typescript.printer import print_module
@@ -45,7 +45,7 @@ def revision_from(module: ir.Module, name: str) -> Revision:
 @cache
 def without_prose(name: str) -> View:
     """A pinned revision without its prose and without its pin."""
-    return view_of(revision_from(load(name).declared.module, name))
+    return View(revision_from(load(name).declared.module, name))
 
 
 def expanded(change: Change) -> list[str]:

@@ -14,7 +14,7 @@ from diff.mutations import Mutation, Object, Told, mutations
 from fuzz.fuzzing import sampled
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
-from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
 from support import DATED, complaints, load, validator
@@ -75,7 +75,7 @@ def _mutated(name: str, chosen: list[Mutation]) -> tuple[View, View]:
     module: ir.Module = load(name).declared.module
     for mutation in sorted(chosen, key=lambda m: m.name.startswith("rename")):
         module = mutation.apply(module)
-    return without_prose(name), view_of(revision_from(module, name))
+    return without_prose(name), View(revision_from(module, name))
 
 
 def _told(report: Report) -> list[Told]:

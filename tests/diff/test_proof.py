@@ -18,7 +18,7 @@ from corpus import Corpus
 from diff.diffing import expanded, report
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
-from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.vocabulary import LISTING_UNIONS
@@ -29,7 +29,7 @@ Refusals: TypeAlias = Callable[[str, str, object], list[str]]
 
 @cache
 def _view(name: str) -> View:
-    return view_of(load(name))
+    return View(load(name))
 
 
 @cache

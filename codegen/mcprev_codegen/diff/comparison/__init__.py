@@ -1,4 +1,4 @@
 """Finds the changes between two revisions."""
 
 from mcprev_codegen.diff.comparison.revisions import compare_revisions as compare_revisions
-from mcprev_codegen.diff.comparison.view import View as View, view_of as view_of
+from mcprev_codegen.diff.comparison.view import View as View

@@ -10,7 +10,7 @@ from mcprev_codegen.diff.comparison.areas.methods import compare_methods
 from mcprev_codegen.diff.comparison.areas.types import compare_declarations
 from mcprev_codegen.diff.comparison.context import Context
 from mcprev_codegen.diff.comparison.pairing import pair, with_inferred_results
-from mcprev_codegen.diff.comparison.view import View, view_of
+from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.facts import Revision, load_revision
 from mcprev_codegen.inputs import SchemaFolder, load_pins
@@ -26,7 +26,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     """
     if was is None:
         was = stated_renames([old, new])
-    before, after = view_of(old), view_of(new)
+    before, after = View(old), View(new)
     before, after = with_inferred_results(before, after), with_inferred_results(after, before)
     context = Context(before, after, pair(before, after, was))
     changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]

@@ -23,8 +23,11 @@ class View:
     """A revision as the comparison uses it."""
 
     revision: Revision
-    schema: Schema
-    """Hoisted: every object has a name."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in which every object has a name."""
+        return self.revision.hoisted
 
     @cached_property
     def has_prose(self) -> bool:
@@ -205,11 +208,6 @@ class View:
     def senders(self, name: str) -> frozenset[Side]:
         """Return the senders of a type."""
         return self.revision.senders.get(name, frozenset())
-
-
-def view_of(revision: Revision) -> View:
-    """Return the view of a revision."""
-    return View(revision, revision.hoisted)
 
 
 def _sorted(node: ir.Node) -> ir.Node:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from mcprev_codegen.diff.changes import Change, Level, Report
-from mcprev_codegen.diff.comparison import View, compare_revisions, view_of
+from mcprev_codegen.diff.comparison import View, compare_revisions
 from mcprev_codegen.facts import Revision, load_revision
 from mcprev_codegen.inputs import SchemaFolder, load_pins
 
@@ -51,7 +51,7 @@ def history(folder: SchemaFolder, name: str) -> History:
     reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
     if is_method:
         names = [name if name in revision.methods else None for revision in revisions]
-        parts = [_parts(view_of(revision), name) for revision in revisions]
+        parts = [_parts(View(revision), name) for revision in revisions]
     else:
         names = _names(name, revisions, reports)
         parts = [frozenset[str]() if known is None else frozenset({known}) for known in names]
