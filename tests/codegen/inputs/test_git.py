@@ -285,7 +285,7 @@ def test_a_repository_that_is_none_is_an_error(
 def test_a_file_of_any_size_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(repository, TEXT)
     monkeypatch.chdir(repository)
-    for module in ("mcprev_codegen.diff.inputs", "mcprev_codegen.inputs.files"):
+    for module in ("mcprev_codegen.inputs", "mcprev_codegen.inputs.files"):
         monkeypatch.setattr(f"{module}.LIMIT", len(TEXT.encode()) - 1)
     for named in ("HEAD:api", "api/schema.ts"):
         with pytest.raises(InputError, match="larger than"):
