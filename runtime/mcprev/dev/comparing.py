@@ -9,12 +9,12 @@ from functools import cache
 from typing import Final
 
 from mcprev.convert.sessions import request_meta
-from mcprev.dev.counterparts import counterpart, has_method
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, OUT, Event
 from mcprev.dev.verdicts import LONGEST, shown
 from mcprev.errors import ConversionError, Json, LocalProtocolError
 from mcprev.looking.catalog import catalog
+from mcprev.looking.counterparts import counterpart
 from mcprev.looking.explaining import ConversionChange, explain
 from mcprev.looking.judging import Violation, judge
 from mcprev.revisions import ALL, Revision, revision_named
@@ -95,8 +95,9 @@ def at_revision(log: EventLog, event: Event, body: bytes | None, revision: Revis
     kind, payload = _payload(message)
     if kind is None:
         return None
-    if not has_method(method, revision):
-        return Elsewhere(revision.name, "absent", counterpart=counterpart(method, revision))
+    instead = counterpart(method, revision)
+    if instead.sent_as != method:
+        return Elsewhere(revision.name, "absent", counterpart=instead.sentence)
     here = revision_named(event.revision)
     if here is revision or method not in here.methods or method not in revision.methods:
         # A method of an extension has no schema, and is not converted.

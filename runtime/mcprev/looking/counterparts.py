@@ -25,7 +25,14 @@ class Counterpart:
     sent_as: str | None
     """The method that is sent; None if nothing is."""
     text: str
-    """Why, in one or two sentences; empty if the method is sent as it is."""
+    """Why; empty if the method is sent as it is."""
+
+    @property
+    def sentence(self) -> str:
+        """What is sent instead, or that nothing is, and why; empty if the method is sent as it is."""
+        if not self.text:
+            return ""
+        return f"{'Not sent.' if self.sent_as is None else f'`{self.sent_as}` is sent instead.'} {self.text}"
 
 
 _Row: TypeAlias = tuple[tuple[str, ...], str, object, str | None, str]
@@ -43,6 +50,8 @@ ROWS: Final[tuple[_Row, ...]] = (
          "The server asks in `inputRequests` of its result, and the client calls again with the answer in `inputResponses`."),
     (("notifications/elicitation/complete",), "input_in_results", True, None,
          "The client calls again when the user is done, so the server need not say so."),
+    (("elicitation/create",), "input_in_results", False, None,
+         "A server cannot ask the user: the tool has to do without, or fail."),
     (("notifications/elicitation/complete",), "input_in_results", False, None,
          "There is no elicitation by URL, whose end could be told."),
     (("resources/subscribe",), "listens", True, "subscriptions/listen",

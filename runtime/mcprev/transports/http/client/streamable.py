@@ -225,7 +225,7 @@ class StreamableHttp(HttpTransport):
         with suppress(TimeoutError, McpError):
             async with asyncio.timeout(TAIL):
                 if response.tap is not None:
-                    await follow(response, cursor, lambda _: None)
+                    await follow(response, cursor, lambda _: None, self._connection.readable)
                 while await response.chunk():
                     pass
             response.release()
