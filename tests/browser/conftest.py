@@ -29,6 +29,7 @@ ARGUMENTS: Final = [
 AXE: Final = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 ALL: Final = bool(os.environ.get("MCPREV_BROWSER"))
 """Whether the heavier tests run too: `make browser`."""
+heavy = pytest.mark.skipif(not ALL, reason="make browser runs it")
 
 Open = Callable[..., "Page"]
 

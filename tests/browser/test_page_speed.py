@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import ALL, Open
+from browser.conftest import Open, heavy
 from browser.fake import OWN, Fake
 from browser.scenario import Scenario
 from browser.test_page_flows import call, done, field
@@ -20,7 +20,7 @@ from browser.test_page_flows import call, done, field
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(not ALL, reason="measures: make browser")
+pytestmark = heavy
 MESSAGES = 100_000
 
 

@@ -20,6 +20,7 @@ export class Detail {
       store.state.revision = revision;
       this.draw();
     });
+    this.rail.loaded = () => this.tab === "revisions" && this.loaded?.n === store.state.selected && this.draw();
     this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the message" },
       TABS.map(([name, words]) => h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "detail-panel", on: { click: () => this.turn(name) } }, words)));
     this.tabs.addEventListener("keydown", (event) => {

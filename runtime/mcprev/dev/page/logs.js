@@ -21,7 +21,7 @@ export function logs_view() {
       const log = shown[index];
       const serious = LEVELS.indexOf(log.level) >= 4;
       return h("div", { role: "row", class: `row log${serious ? " serious" : ""}` },
-        h("span", { role: "gridcell", class: "c-at" }, log.at === undefined ? "" : log.at < 10 ? (log.at * 1000).toFixed(1) : `${log.at.toFixed(3)} s`),
+        h("span", { role: "gridcell", class: "c-at" }, log.at === undefined ? "" : log.at < 1 ? `${(log.at * 1000).toFixed(1)} ms` : `${log.at.toFixed(3)} s`),
         h("span", { role: "gridcell", class: `c-level l-${LEVELS.includes(log.level) ? log.level : "stderr"}` }, `${SHAPES[log.level] ?? "·"} ${short(String(log.level), 12)}`),
         h("span", { role: "gridcell", class: "c-logger" }, short(log.logger ?? "", 30)),
         h("span", { role: "gridcell", class: "c-text" }, short(text_of(log), 300)));

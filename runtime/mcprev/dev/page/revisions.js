@@ -23,6 +23,7 @@ function words(found) {
 export class Rail {
   constructor(open) {
     this.open = open;
+    this.loaded = () => {};
     this.found = [];
     this.cache = new Map();
     this.element = h("div", { class: "rail", role: "group", "aria-label": "This message at each revision" });
@@ -40,7 +41,8 @@ export class Rail {
     const known = this.cache.get(n);
     if (known) {
       this.found = known;
-      return this.draw();
+      this.draw();
+      return this.loaded();
     }
     if (this.element.childElementCount === 0) this.waiting();
     try {
@@ -50,6 +52,7 @@ export class Rail {
       if (this.cache.size > 500) this.cache.clear();
       this.cache.set(n, found);
       this.draw();
+      this.loaded();
     } catch (error) {
       if (this.n === n) replace(this.element, h("p", { class: "hint" }, error.message));
     }
@@ -128,11 +131,6 @@ function pair(loaded, revision, found, rail) {
   const own = rail.own();
   const here = rail.found.find((each) => each.revision === revision);
   const [mine, theirs] = found.text ? json.differences(loaded.text, found.text) : [[], []];
-  const rules = new Map();
-  for (const change of found.changes) {
-    const key = `${change.rule}\u0000${change.path}`;
-    if (!rules.has(key)) rules.set(key, change);
-  }
   return [
     h("h3", { class: "verdict-line" }, h("span", { class: `o-${here?.outcome}` }, `${(OUTCOMES[here?.outcome] ?? [""])[0]} ${here ? words(here) : ""}`), ` for a peer of ${revision}`,
       h("span", { class: "label computed" }, "computed by the ladder of mcprev")),
@@ -150,27 +148,41 @@ function pair(loaded, revision, found, rail) {
 }
 
 function refusal({ rule, sentence, path, text }) {
-  return h("div", { class: "refusal" }, h("p", {}, h("b", {}, "✕ Refused"), path ? [" at ", h("code", {}, path)] : null, text ? `: ${text}` : ""), sentence ? h("p", {}, sentence) : null, rule ? h("p", {}, h("code", { class: "rule" }, rule)) : null);
+  return h("div", { class: "refusal" }, h("p", {}, h("b", {}, "✕ Refused"), path ? [" at ", h("code", {}, path)] : null, text ? `: ${text}` : ""), sentence ? h("p", {}, coded(sentence)) : null, rule ? h("p", {}, h("code", { class: "rule" }, rule)) : null);
 }
 
 /** What changes, step by step down or up the ladder. */
 function changes(found) {
   const steps = new Map();
   for (const change of found) {
-    if (!steps.has(change.step)) steps.set(change.step, []);
+    if (!steps.has(change.step)) steps.set(change.step, []); // in the order in which they are climbed
     steps.get(change.step).push(change);
   }
-  return h("ol", { class: "steps" }, [...steps].map(([step, list]) => h("li", {}, h("h4", {}, step),
+  return h("ol", { class: "steps" }, [...steps].map(([step, list]) => h("li", {}, h("h4", {}, climbed(step)),
     h("ul", {}, list.slice(0, 100).map((change) => {
       const [glyph, word] = WHAT[change.what] ?? ["·", change.what];
       return h("li", { class: `change ${word}` },
-        h("p", {}, h("span", { class: "what" }, `${glyph} ${word}`), " ", h("code", {}, short(change.path ?? "", 200))),
-        change.old !== undefined || change.new !== undefined
-          ? h("p", { class: "values" }, change.old !== undefined ? h("code", { class: "old" }, short(spelled(change.old), 160)) : null, change.old !== undefined && change.new !== undefined ? " → " : null, change.new !== undefined ? h("code", { class: "new" }, short(spelled(change.new), 160)) : null)
-          : null,
-        h("p", { class: "why" }, change.sentence ? `${change.sentence} ` : null, h("code", { class: "rule" }, change.rule)));
+        h("p", { class: "place" }, h("span", { class: "what" }, `${glyph} ${word}`), h("code", {}, short(change.path ?? "", 200)),
+          h("span", { class: "values" }, value(change.old, "old"), has(change.old) && has(change.new) ? " → " : null, value(change.new, "new")),
+          h("code", { class: "rule" }, change.rule)),
+        change.sentence ? h("p", { class: "why" }, coded(change.sentence)) : null);
     })), list.length > 100 ? h("p", { class: "hint" }, `… and ${list.length - 100} more by this step`) : null)));
 }
+
+const has = (text) => text !== undefined && text !== null;
+const value = (text, name) => (has(text) ? h("code", { class: name }, short(spelled(text), 160)) : null);
+
+/** A step of the ladder as the two revisions between which it leads. */
+function climbed(step) {
+  const [, revision, way] = /^(.+)\/(up|down)$/.exec(step) ?? [];
+  const all = store.state.target.revisions ?? [];
+  const older = all[all.indexOf(revision) - 1];
+  if (!older) return step;
+  return way === "down" ? `${revision} → ${older}` : `${older} → ${revision}`;
+}
+
+/** A sentence with what stands between backticks as code. */
+const coded = (sentence) => String(sentence).split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
 
 const spelled = (value) => (typeof value === "string" && json.parse(value) !== null ? value : JSON.stringify(value));
 

@@ -274,7 +274,7 @@ export async function ask(method, params, more) {
 }
 
 /** Choose a message, for all views. */
-export function select(n, { revision = null, show = true } = {}) {
+export function select(n, { revision = state.revision, show = true } = {}) {
   state.selected = n;
   state.revision = revision;
   tell("selected", { n, show });

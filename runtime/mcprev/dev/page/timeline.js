@@ -277,7 +277,7 @@ export class Timeline {
       if (!was && !is) continue;
       const server = slot < SLOTS;
       const x = server ? right - 3 + slot * 5 : left - 3 - (slot - SLOTS) * 5;
-      append(picture, svg("rect", { class: server ? "busy" : "busy yours", x: slot === SLOTS - 1 ? right + 16 : x, width: slot === SLOTS - 1 ? 1.5 : 6, y: was ? 0 : middle, height: (is ? ROW : middle) - (was ? 0 : middle) }));
+      append(picture, svg("rect", { class: `busy${server ? "" : " yours"}${slot === SLOTS - 1 ? " always" : ""}`, x: slot === SLOTS - 1 ? right + 16 : x, width: slot === SLOTS - 1 ? 1.5 : 6, y: was ? 0 : middle, height: (is ? ROW : middle) - (was ? 0 : middle) }));
     }
     if (event.kind === "message" || ["exchange", "invalid", "login", "lost"].includes(event.kind)) {
       const slot = this.lanes.slot[index] ?? 255;
@@ -334,7 +334,7 @@ export class Timeline {
 
 function time(at) {
   if (at === undefined) return "";
-  return at < 10 ? (at * 1000).toFixed(1) : `${at.toFixed(at < 1000 ? 3 : 1)} s`;
+  return at < 1 ? `${(at * 1000).toFixed(1)} ms` : `${at.toFixed(at < 1000 ? 3 : 1)} s`;
 }
 
 function verdict(event) {

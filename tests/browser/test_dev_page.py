@@ -1,0 +1,210 @@
+"""`mcprev dev` as a whole: the command, a server of its own, and the page in Chromium."""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser.conftest import Open, heavy
+from browser.test_page_flows import call, done, field, use
+from named import A, E
+from support import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HARBOUR = ROOT / "tests" / "browser" / "harbour.py"
+
+
+@contextmanager
+def dev(*arguments: str) -> Iterator[str]:
+    """Run the command and give the URL that it prints."""
+    command = [sys.executable, "-m", "mcprev", "dev", *arguments, "--no-browser"]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        reader = threading.Thread(
+            target=lambda: [lines.put(line) for line in process.stdout or ()], daemon=True
+        )
+        reader.start()
+        try:
+            for _ in range(20):
+                found = re.search(r"http://\S+#token=\S+", lines.get(timeout=60))
+                if found:
+                    break
+            else:
+                raise AssertionError("no URL was printed")
+            yield found.group(0)
+        finally:
+            process.terminate()
+            process.wait(20)
+            reader.join(20)
+
+
+@pytest.fixture(scope="module")
+def harbour() -> Iterator[str]:
+    with dev(f"{HARBOUR}:app") as url:
+        yield url
+
+
+def opened(open_page: Open, url: str, width: int = 1280, *, quiet: bool = True) -> Page:
+    page = open_page(url, width=width, quiet=quiet)
+    page.set_default_timeout(30_000)
+    page.wait_for_selector(".nav .item >> text=forecast", state="attached")
+    return page
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_call_is_made_and_seen_at_every_revision_computed_and_observed(
+    harbour: str, open_page: Open, width: int
+) -> None:
+    page = opened(open_page, harbour, width)
+    use(page, "forecast")
+    field(page, "city").fill("Rome")
+    field(page, "days").fill("2")
+    call(page)
+    done(page)
+    page.locator(".view-place .result").get_by_role("button", name="Data").click()
+    assert "21.0" in (page.locator(".view-place .result .json").first.text_content() or "")
+    if width < 700:
+        page.locator("#part-revisions").click()
+    page.locator(f'.stop[data-revision="{E}"]').wait_for()
+    page.locator(f'.stop[data-revision="{A}"]').click()
+    page.locator(".change.lost").first.wait_for()
+    text = page.locator(".comparison").inner_text()
+    assert "computed" in text
+    assert f"{E}/down" in text
+    page.get_by_role("button", name=f"Ask the server again at {A}").click()
+    page.locator(".observed .json").wait_for()
+    assert "structuredContent" not in (page.locator(".observed .json").text_content() or "")
+
+
+@heavy
+def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str, open_page: Open) -> None:
+    page = opened(open_page, harbour, quiet=False)  # Chromium logs that the wrong answer is refused
+    use(page, "sail")
+    field(page, "ship").fill("Aurora")
+    call(page)
+    card = page.locator(".view-place .card:not(.over)")
+    card.wait_for()
+    field(card, "sailors").fill("99")
+    card.get_by_role("button", name="Accept").click()
+    card.get_by_text("12").last.wait_for()
+    field(card, "sailors").fill("5")
+    card.get_by_role("button", name="Accept").click()
+    done(page)
+    assert "The Aurora sails with 5 sailors." in page.locator(".view-place .result").inner_text()
+    use(page, "forecast")
+    field(page, "city").fill("Oslo")
+    field(page, "days").fill("9")
+    call(page)
+    page.get_by_role("button", name="Send it anyway").wait_for()
+    assert field(page, "days").get_attribute("aria-invalid") == "true"
+
+
+@heavy
+def test_content_of_all_kinds_resources_and_prompts_are_shown(harbour: str, open_page: Open) -> None:
+    page = opened(open_page, harbour)
+    use(page, "chart")
+    call(page)
+    done(page)
+    page.wait_for_function("() => document.querySelector('.of-image img')?.naturalWidth === 320")
+    page.wait_for_function("() => document.querySelector('.of-audio audio')?.duration > 0.4")
+    assert page.locator(".of-text table").count() == 1
+    page.get_by_role("button", name="Read it").click()
+    call(page, "Read")
+    done(page)
+    assert page.locator(".markdown .heading").inner_text() == "Rome"
+    use(page, "review")
+    field(page, "topic").fill("the sea")
+    field(page, "tone").fill("po")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('datalist option')].some((each) => each.value === 'poetic')"
+    )
+    call(page, "Get")
+    done(page)
+    assert "Review the sea in a po tone." in page.locator(".messages").inner_text()
+    use(page, "storm")
+    call(page)
+    page.locator(".result.failed").wait_for()
+
+
+@heavy
+def test_a_session_is_saved_and_opened_again(harbour: str, open_page: Open, tmp_path: Path) -> None:
+    page = opened(open_page, harbour)
+    field(page, "city").fill("Lima")
+    call(page)
+    done(page)
+    number = page.locator(".timeline .bar .number").inner_text()
+    page.get_by_text("Session", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save, secrets masked").click()
+    saved = tmp_path / "saved.jsonl"
+    shutil.copy(download.value.path(), saved)
+    assert all(isinstance(json.loads(line), dict) for line in saved.read_text(encoding="utf-8").splitlines())
+    page.locator("input[type=file]").set_input_files(saved)
+    page.get_by_text("Nothing is sent.").wait_for()
+    page.wait_for_function(
+        "(number) => document.querySelector('.timeline .bar .number').textContent === number", arg=number
+    )
+    page.locator(".timeline .row", has_text="forecast").last.click()
+    page.locator(".panel .json").wait_for()
+    assert page.locator("button.go").is_disabled()
+    page.get_by_role("button", name="Back to the server").click()
+    page.get_by_text("Nothing is sent.").wait_for(state="hidden")
+
+
+@heavy
+def test_the_server_starts_again_when_its_source_changes_and_the_page_goes_on(
+    open_page: Open, tmp_path: Path
+) -> None:
+    source = tmp_path / "changing.py"
+    text = HARBOUR.read_text(encoding="utf-8")
+    source.write_text(text, encoding="utf-8")
+
+    def changed(new: str, seen: Callable[[], None]) -> None:
+        source.write_text(new, encoding="utf-8")
+        seen()
+
+    with dev(f"{source}:app") as url:
+        page = opened(open_page, url)
+        field(page, "city").fill("Rome")
+        changed(text + "\n\n1 / 0\n", page.get_by_text("ZeroDivisionError").first.wait_for)
+        changed(text.replace("def storm", "def calm"), page.locator(".nav .item", has_text="calm").wait_for)
+        assert page.locator(".banner").is_hidden()
+        assert field(page, "city").input_value() == "Rome"
+        call(page)
+        done(page)
+        page.close()
+
+
+@heavy
+def test_the_revision_in_use_is_switched(harbour: str, open_page: Open) -> None:
+    page = opened(open_page, harbour)
+    page.get_by_label("Revision in use").select_option(A)
+    page.wait_for_function(
+        "(revision) => document.querySelector('.calling select').options[0].textContent.startsWith(revision)",
+        arg=A,
+    )
+    field(page, "city").fill("Rome")
+    call(page)
+    done(page)
+    assert A in page.locator(".live .state").inner_text()
+    page.get_by_label("Revision in use").select_option("")
+    page.wait_for_function(
+        "(revision) => document.querySelector('.calling select').options[0].textContent.startsWith(revision)",
+        arg=E,
+    )
