@@ -34,7 +34,7 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.server import Server
 from mcprev.server.tasks import Tasks
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.member import ServerSpec
     from mcprev.bridge.several.names import Prefixes
     from mcprev.bridge.several.servers import ConfigFile, Servers
+    from mcprev.core.store import Records, Store
+    from mcprev.stores.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.memory import PipeServer
@@ -72,6 +74,7 @@ class Bridge(Server):
         prefixes: Prefixes = "always",
         logins: Logins | None = None,
         states: RequestStateSealer | None = None,
+        store: Records | None = None,
         auth: Bearer | None = None,
         http: HttpOptions | None = None,
     ) -> None:
@@ -95,7 +98,8 @@ class Bridge(Server):
           servers list.
         - `logins` lets users log in at those of several servers that have a `login`; it needs `auth`, or another way in
           which `http` tells principals apart.
-        - `states`, `auth` and `http` are those of `mcprev.Server`.
+        - `states`, `auth` and `http` are those of `mcprev.Server`, and so is `store`: processes that share one continue each
+          other's calls that wait for a user, and have the same tasks.
 
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
         type, and `OSError` for a file that cannot be read.
@@ -106,11 +110,18 @@ class Bridge(Server):
             version,
             revisions=None if revisions is None else tuple(revisions),
             states=states,
+            store=store,
             lifespan=_run,
             tasks=Tasks({}),
             auth=auth,
             http=http,
         )
+        self._keys: SharedKeys | None = None
+        if self.store is not None and states is None:
+            from mcprev.stores.keys import SharedKeys
+
+            self._keys = SharedKeys(self.store, LIFETIME)
+            self._states = RequestStateSealer(self._keys, audience=name)
         known = self.identity
         self.identity: ServerCapabilities = RelayCapabilities(
             handler=known.handler,
@@ -170,6 +181,7 @@ class Bridge(Server):
             "revisions": self.identity.revisions,
             "shared": self._shared,
             "record": record,
+            "prepare": None if self._keys is None else self._keys.refresh,
         }
         if self._specs is not None:
             from mcprev.bridge.several.hub import Hub
@@ -239,6 +251,14 @@ class Bridge(Server):
             raise TypeError("this bridge has one server: pass a mapping of servers to `Bridge`")
         self._configure(specs_of(servers, self._logins))
 
+    def shared_store(self) -> Store | None:
+        """Return what the workers of the bridge share, apart from what its clients do; None if they share no whole store."""
+        if self.records is None or not hasattr(self.records, "append"):
+            return None
+        from mcprev.stores.prefixed import of_service
+
+        return cast("Store", of_service(self.records, f"{self.identity.info['name']}/bridge"))
+
     def finish(self) -> None:
         """Take note that the bridge does not run any more."""
         self._hub = None
@@ -259,7 +279,7 @@ async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
         try:
             yield running
         finally:
-            clients.end()
+            await clients.end()
             bridge.finish()
             await running.aclose()
 
@@ -268,6 +288,7 @@ class _Clients:
     """Serves the requests of every client: the request handler of a bridge."""
 
     def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
@@ -275,11 +296,14 @@ class _Clients:
 
     def begin(self, relay: Relay) -> None:
         """Serve from now on."""
-        self._relay, self._stateless = relay, StatelessClients(relay, self._tasks)
+        self._relay = relay
+        self._stateless = StatelessClients(relay, self._tasks, self._bridge.shared_store())
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Serve nothing any more."""
-        self._relay = self._stateless = None
+        stateless, self._relay, self._stateless = self._stateless, None, None
+        if stateless is not None and stateless.peers is not None:
+            await stateless.peers.aclose()
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of a client."""
@@ -289,6 +313,8 @@ class _Clients:
             return
         exchange: Exchange | None = None
         try:
+            if relay.prepare is not None:
+                await relay.prepare()
             if incoming.revision.handshake:
                 peer = self._peer(relay, incoming, connection)
                 exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)

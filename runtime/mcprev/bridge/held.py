@@ -13,6 +13,7 @@ from secrets import token_urlsafe
 from typing import Final, Protocol, cast
 
 from mcprev.bridge.pair import Pair
+from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
@@ -43,11 +44,17 @@ HELD: Final = "bridge"
 """The member of a sealed state that names a held call."""
 
 
+WORKER: Final = "worker"
+"""The member that names the process which holds it; 0 where there is only one."""
+
+
 class Keeper(Protocol):
     """Keeps the calls that wait for a user, and answers for those that are over."""
 
     relay: Relay
     held: dict[str, HeldCall]
+    peers: Peers | None
+    """The processes that serve the same clients; None if there is only this one."""
 
     def owner_of(self, exchange: Exchange) -> Hashable:
         """Return whom a request is from, where nothing authenticates clients."""
@@ -227,7 +234,11 @@ class HeldCall:
         clients.held[self.id] = self
         incoming = exchange.incoming
         state = self._relay.states.seal(
-            {HELD: self.id, "round": self._count},
+            {
+                HELD: self.id,
+                "round": self._count,
+                WORKER: 0 if clients.peers is None else clients.peers.number,
+            },
             method=incoming.method,
             params=incoming.params,
             principal=principal_of(incoming),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -62,6 +62,8 @@ class BridgeState:
     shared: bool
     """Whether clients over HTTP without authentication share connections to a server with sessions."""
     record: Record | None = None
+    prepare: Callable[[], Awaitable[None]] | None = None
+    """Reads what processes share before a request is served; None if they share nothing."""
     shows_tasks: ClassVar[bool] = True
     """Whether clients see tasks of the bridge."""
     _pairs: dict[tuple[str, str], Pair] = field(default_factory=dict[tuple[str, str], Pair])

@@ -13,22 +13,25 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Final, cast
 
-from mcprev.bridge.held import HELD, HeldCall
+from mcprev.bridge.held import HELD, WORKER, HeldCall
 from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair, Rule
+from mcprev.bridge.peers import GONE, ForwardedExchange, Peers
 from mcprev.bridge.pooled import Pooled, pass_stream, serve_listen
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
 )
 from mcprev.bridge.sessions import SET_LEVEL
+from mcprev.bridge.states import unwrapped, wrapped
 from mcprev.bridge.tasks import as_task
 from mcprev.bridge.upstream import Caller, Upstream, logger
 from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
+from mcprev.core.store import Store
 from mcprev.errors import (
     INTERNAL_ERROR,
     URL_ELICITATION_REQUIRED,
@@ -43,7 +46,7 @@ from mcprev.errors import (
     one_line,
 )
 from mcprev.protocol.engine import declares
-from mcprev.protocol.mrtr import RESPONSES, STATE, input_required, is_input_required
+from mcprev.protocol.mrtr import RESPONSES, STATE, input_required
 from mcprev.protocol.subscriptions import (
     LISTEN,
 )
@@ -53,14 +56,11 @@ from mcprev.wire.meta_keys import SERVER_INFO
 
 _ANSWERERS: Final = ("elicitation", "sampling", "roots")
 _ALTERNATE: Final = "InputRequiredResult"
-_WRAPPED: Final = "server"
-"""The member of a sealed state that holds the state of the server."""
 _STATELESS: Final = "stateless"
 """The key of upstreams of a server without sessions, which all clients of a revision share."""
 PING: Final = "ping"
 _SETTLE: Final = 5.0
 """Seconds that a server has to answer a ping after a call that was cancelled."""
-_GONE: Final = "the call that this request continues is over; make the call again from its beginning"
 
 
 def _first(key: Hashable) -> object:
@@ -75,8 +75,11 @@ def _is_for_one_call(key: Hashable) -> bool:
 class StatelessClients:
     """Serves the requests of stateless clients."""
 
-    def __init__(self, relay: Relay, tasks: BridgedTasks) -> None:
+    def __init__(self, relay: Relay, tasks: BridgedTasks, store: Store | None = None) -> None:
+        """`store` is what the processes share that serve the same clients; None if there is only this one."""
         self.relay = relay
+        self.peers: Peers | None = None if store is None else Peers(store, relay, self._continue_for_peer)
+        """The processes that serve the same clients."""
         self._tasks = tasks
         self.held: dict[str, HeldCall] = {}
         """The calls that wait for a user, by id."""
@@ -154,10 +157,9 @@ class StatelessClients:
         if self._tasks.serves(incoming, pair, upstreams.introduction):
             await self._tasks.answer(exchange, self._context(exchange))
         elif upstreams.introduction.revision.handshake:
-            held = self._held_by(exchange)
-            if held is not None:
-                await held.serve(exchange, as_object((incoming.params or {}).get(RESPONSES)))
-            elif incoming.method == LISTEN:
+            if await self._continues(exchange):
+                return
+            if incoming.method == LISTEN:
                 await serve_listen(self, exchange, await self._take(exchange, client))
             elif self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction):
                 await self._serve_asking(exchange, client)
@@ -187,12 +189,15 @@ class StatelessClients:
 
     # -- at a server with sessions -------------------------------------------------------------------------
 
-    def _held_by(self, exchange: Exchange) -> HeldCall | None:
-        """Return the call that a request continues, or None for a first request. Raises `InvalidParams`."""
+    async def _continues(self, exchange: Exchange) -> bool:
+        """Answer a request that continues a held call, wherever that is held; return whether it does.
+
+        Raises `InvalidParams` if that call is over.
+        """
         incoming = exchange.incoming
         token = (incoming.params or {}).get(STATE)
         if token is None:
-            return None
+            return False
         payload = self.relay.states.open(
             token,
             method=incoming.method,
@@ -200,10 +205,24 @@ class StatelessClients:
             principal=principal_of(incoming),
             now=time.time(),
         )
-        held = self.held.get(str(as_object(payload).get(HELD)))
-        if held is None or held.origin != self.owner_of(exchange):
-            raise InvalidParams(_GONE)
-        return held
+        named = as_object(payload)
+        worker, peers = named.get(WORKER), self.peers
+        if peers is not None and worker and worker != peers.number:
+            await peers.forward(int(worker), str(named.get(HELD)), exchange, principal_of(incoming))
+        else:
+            await self.continue_held(exchange, str(named.get(HELD)), self.owner_of(exchange))
+        return True
+
+    async def continue_held(self, exchange: Exchange, id_: str, owner: Hashable) -> None:
+        """Answer a request with a call that is held here. Raises `InvalidParams` if it is over, or of another owner."""
+        held = self.held.get(id_)
+        if held is None or held.origin != owner:
+            raise InvalidParams(GONE)
+        await held.serve(exchange, as_object((exchange.incoming.params or {}).get(RESPONSES)))
+
+    async def _continue_for_peer(self, exchange: ForwardedExchange, id_: str) -> None:
+        principal = principal_of(exchange.incoming)
+        await self.continue_held(exchange, id_, None if principal is None else ("principal", principal))
 
     async def _read_tools(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Read the list of tools. Raises `McpError`."""
@@ -246,6 +265,8 @@ class StatelessClients:
 
     async def _serve_asking(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Serve a request that the server may answer with questions, which hold the connection for it."""
+        if self.peers is not None:
+            await self.peers.start()
         upstream = await self._take(exchange, client, exchange)
         pair, incoming = self.relay.pair(client.revision, upstream.revision), exchange.incoming
         held = HeldCall(self, upstream, exchange, pair, may_ask=self._may_be_asked(exchange))
@@ -375,7 +396,7 @@ class StatelessClients:
         pair, stray = self.relay.pair(client.revision, upstream.revision), False
         try:
             stamp = None if pair.same else client.stamp(upstream.revision)
-            params = self._unwrapped(exchange, exchange.params(pair, stamp))
+            params = unwrapped(self.relay, exchange, exchange.params(pair, stamp))
             if incoming.method == LISTEN:
                 result = await pass_stream(exchange, upstream, pair, params)
             elif self._tasks.wanted(incoming, pair, upstream.introduction):
@@ -389,7 +410,7 @@ class StatelessClients:
             else:
                 result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
             answer = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
-            exchange.answer(self._wrapped(exchange, answer))
+            exchange.answer(wrapped(self.relay, exchange, answer))
         except (McpError, ConversionError) as error:
             stray = isinstance(error, RequestTimeout)
             exchange.fail(error, pair)
@@ -405,31 +426,3 @@ class StatelessClients:
             return await own.call(self.relay, upstream, params)
         finally:
             self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
-
-    def _wrapped(self, exchange: Exchange, result: JsonObject) -> JsonObject:
-        """Return a result whose state only this principal can send back; without principals, the result itself."""
-        incoming, principal = exchange.incoming, principal_of(exchange.incoming)
-        if principal is None or not is_input_required(result) or result.get(STATE) is None:
-            return result
-        sealed = self.relay.states.seal(
-            {_WRAPPED: result[STATE]},
-            method=incoming.method,
-            params=incoming.params,
-            principal=principal,
-            now=time.time(),
-        )
-        return {**result, STATE: sealed}
-
-    def _unwrapped(self, exchange: Exchange, params: dict[str, Json] | None) -> dict[str, Json] | None:
-        """Return params with the state as the server gave it. Raises `InvalidParams` for that of another principal."""
-        incoming, principal = exchange.incoming, principal_of(exchange.incoming)
-        if principal is None or params is None or params.get(STATE) is None:
-            return params
-        payload = self.relay.states.open(
-            params[STATE],
-            method=incoming.method,
-            params=incoming.params,
-            principal=principal,
-            now=time.time(),
-        )
-        return {**params, STATE: as_object(payload).get(_WRAPPED)}

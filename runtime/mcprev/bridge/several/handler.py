@@ -39,7 +39,7 @@ class SeveralClients:
         """Serve from now on."""
         self._hub = hub
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Serve nothing any more."""
         self._hub = None
         self._views.clear()
@@ -52,6 +52,8 @@ class SeveralClients:
             return
         exchange: Exchange | None = None
         try:
+            if hub.prepare is not None:
+                await hub.prepare()
             if incoming.revision.handshake:
                 session = self._session(hub, incoming, connection)
                 exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
