@@ -78,7 +78,7 @@ def test_every_response_forbids_what_a_page_need_not_do() -> None:
     async def scenario() -> None:
         async with opened(in_memory(empty())) as page:
             for path, headers, status in (
-                ("/page/nothing.js", {}, 404), ("/api/state", page.headers, 200),
+                ("/", {}, 200), ("/page/nothing.js", {}, 404), ("/api/state", page.headers, 200),
                 ("/api/state", {}, 401), ("/api/nothing", page.headers, 404), ("/api/save", page.headers, 200),
             ):  # fmt: skip
                 async with page.session.get(f"{page.url}{path}", headers=headers) as response:

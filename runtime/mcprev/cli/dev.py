@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from mcprev.cli import completing
-from mcprev.cli.command_target import TargetCommand, read_target, token_folder
+from mcprev.cli.command_target import TargetCommand, read_target, token_folder, words_after_dashes
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target
     from mcprev.dev.app import DevApp
     from mcprev.dev.authorization import LoginSteps
+    from mcprev.dev.inspector import Inspector
     from mcprev.dev.launch import Launcher
     from mcprev.hosts.named_server import NamedServer
 
@@ -39,6 +42,13 @@ _HOST: Final = "127.0.0.1"
 @click.option(
     "--http", "over_http", is_flag=True, help="Run the server of a file or module over HTTP, not stdio."
 )
+@click.option(
+    "--open",
+    "file",
+    metavar="FILE.jsonl",
+    type=click.Path(dir_okay=False),
+    help="Show a session that the page has saved; TARGET may then be left out.",
+)
 @env_option
 @click.option(
     "--revision",
@@ -56,6 +66,7 @@ def dev_command(
     port: int,
     no_browser: bool,
     over_http: bool,
+    file: str | None,
     env: tuple[str, ...],
     name: str | None,
     headers: tuple[str, ...],
@@ -65,18 +76,21 @@ def dev_command(
     """Open a page to use a server with: its tools, resources and prompts, and every message on the wire.
 
     TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST out of the
-    configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is printed, which has a token.
+    configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is
+    printed, which has a token. The server of a file or module starts again when its source changes.
     """
     revision = None if name is None else revision_option(name).name
     log_to_stderr("warning", named=True)
     try:
-        from mcprev.dev.app import DevApp
         from mcprev.dev.inspector import Inspector
 
-        server = read_target(argv, headers=headers, env=env)
-        launcher = _launcher(server, over_http=over_http, login=login)
-        app = DevApp(Inspector(launcher, revision))
-        asyncio.run(_serve(app, port, browse=not no_browser))
+        def session() -> Inspector | None:
+            if file is not None and not (argv or words_after_dashes()):
+                return None
+            server = read_target(argv, headers=headers, env=env)
+            return Inspector(_launcher(server, over_http=over_http, login=login), revision)
+
+        asyncio.run(_serve(session, file, port, browse=not no_browser))
     except (ImportError, OSError) as error:
         raise click.ClickException(clean(str(error))) from error
 
@@ -86,14 +100,14 @@ def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> La
     from mcprev.dev.authorization import LoginSteps
     from mcprev.dev.launch import Ready, Served, ignore
 
+    if over_http and server.module is None:
+        raise click.UsageError("--http requires a file or module; name a server over HTTP by its URL")
     if server.entry.url is not None:
         logins = LoginSteps()
         target = _http_target(server, logins, login=login is not False)
         return Ready(server.label, server.given, lambda: target, kind="url", transport="http", logins=logins)
     if server.module is not None:
         return Served(server.module, dict(server.entry.env), over_http=over_http)
-    if over_http:
-        raise click.UsageError("--http requires a file or module; name a server over HTTP by its URL")
     return Ready(
         server.label,
         server.given,
@@ -117,10 +131,32 @@ def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Tar
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
 
 
-async def _serve(app: DevApp, port: int, *, browse: bool) -> None:
+async def _serve(
+    session: Callable[[], Inspector | None], file: str | None, port: int, *, browse: bool
+) -> None:
+    from mcprev.dev.app import DevApp
     from mcprev.serving.running import serve_http
 
+    live = session()
+    saved = None if file is None else _saved(file)
+    first = live or saved
+    assert first is not None
+    app = DevApp(first)
+    if saved is not None and live is not None:
+        await app.show(saved)
     await serve_http(app, _HOST, port, ready=partial(_tell, app, browse))
+
+
+def _saved(file: str) -> Inspector:
+    """Return the session of a file. Raises `click.ClickException` for another file, and `OSError`."""
+    from mcprev.dev.recorded import RecordedSession
+    from mcprev.dev.saving import Unreadable
+
+    try:
+        with Path(file).open("rb") as lines:
+            return RecordedSession(Path(file).name, lines)
+    except Unreadable as error:
+        raise click.ClickException(f"'{clean(file)}' is no saved session: {clean(str(error))}") from None
 
 
 def _tell(app: DevApp, browse: bool, port: int) -> None:  # noqa: FBT001 - a callback

@@ -112,13 +112,15 @@ class DevApp(HttpApp):
 
     @override
     async def stop(self) -> None:
-        await self._show(self._live)
+        await self.show(self._live)
         await self._live.aclose()
 
-    async def _show(self, inspector: Inspector) -> None:
+    async def show(self, inspector: Inspector) -> None:
         """Show a session; pages that see another one read everything again. A saved session that is left is dropped."""
         before = self.inspector
         self.inspector, self._api = inspector, Api(inspector)
+        if inspector is not self._live:
+            await inspector.start()
         before.channels.close()
         if before is not self._live and before is not inspector:
             await before.aclose()
@@ -166,14 +168,13 @@ class DevApp(HttpApp):
     async def _change_session(self, name: str, options: dict[str, str], body: bytes) -> None:
         """Show a saved session, or the server again."""
         if name == "live":
-            await self._show(self._live)
+            await self.show(self._live)
             return
         try:
             recorded = RecordedSession(options.get("name", "a saved session")[:200], BytesIO(body))
         except Unreadable as error:
             raise Refusal(400, str(error)) from None
-        await recorded.start()
-        await self._show(recorded)
+        await self.show(recorded)
 
     # -- who may ask ---------------------------------------------------------------------------------------
 

@@ -172,6 +172,8 @@ class EventLog:
         )
         self.next += 1
         message = self._read(event, seen) if seen.kind in _PARSED else None
+        if event.revision is None and seen.kind in _PARSED and seen.revision in _NAMED:
+            event.revision = seen.revision
         if seen.kind not in _PARSED:
             event.label = line(seen.data[: 4 * LABEL].decode(errors="replace"))
         if seen.data:

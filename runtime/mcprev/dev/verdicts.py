@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -21,6 +22,7 @@ LONGEST: Final = 1000
 """The maximum length of the text of a problem, in characters."""
 TURN: Final = 0.005
 """Seconds after which other tasks have their turn."""
+logger: Final = logging.getLogger("mcprev.dev")
 Told = Callable[[Event], None]
 
 
@@ -51,12 +53,16 @@ class Verdicts:
                 if event is None:
                     continue
                 body = self._log.body(event.n)
-                if event.size > LARGE:
-                    found = await asyncio.to_thread(violations, event, body)
+                try:
+                    if event.size > LARGE:
+                        found = await asyncio.to_thread(violations, event, body)
+                    else:
+                        found = violations(event, body)
+                except Exception:
+                    logger.exception("message %d could not be judged", event.n)
                 else:
-                    found = violations(event, body)
-                event.problems = len(found)
-                self._tell(event)
+                    event.problems = len(found)
+                    self._tell(event)
                 if loop.time() - began > TURN:
                     await asyncio.sleep(0)
                     began = loop.time()
