@@ -20,7 +20,7 @@ from mcprev.app.signatures import Function
 from mcprev.core.tool_schemas import WRAPPER, ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
-from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import Revision
 from mcprev_types.latest import models
@@ -72,7 +72,7 @@ class ToolReturns:
             hint = function.returns if len(kept) == len(members) else _UNION[tuple(kept)]
             try:
                 self._data = adapter_of(hint)
-                self.schema = schema_of(self._data, "serialization")
+                self.schema = schema_from(self._data, "serialization")
             except NO_SCHEMA as error:
                 function.refuse(
                     f"returns a type that has no JSON Schema ({first_sentence(error)}); annotate a model, dataclass, TypedDict or "

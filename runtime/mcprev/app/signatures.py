@@ -37,7 +37,7 @@ from mcprev.app.dependencies import (
 from mcprev.callbacks import finished
 from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT
-from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_from
 from mcprev.server.context import Context
 from mcprev.transports.exiting import RUNNING
 from mcprev.wire.bounds import check_values
@@ -276,7 +276,7 @@ class Function:
     def _make_schema(self) -> Schema:
         try:
             self._adapter = _arguments_of(self._arguments)
-            schema = schema_of(self._adapter, "validation")
+            schema = schema_from(self._adapter, "validation")
         except NO_SCHEMA:
             for name, hint in self._arguments.items():
                 self._try(name, hint)
@@ -288,7 +288,7 @@ class Function:
     def _try(self, name: str, hint: object) -> None:
         """Raise the error for a parameter whose annotation has no schema."""
         try:
-            schema_of(_arguments_of({name: hint}), "validation")
+            schema_from(_arguments_of({name: hint}), "validation")
         except NO_SCHEMA as error:
             self.refuse(
                 f"is of a type that has no JSON Schema ({first_sentence(error)}); use a type of JSON, a model, dataclass or "

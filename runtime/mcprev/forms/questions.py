@@ -14,7 +14,7 @@ from pydantic_core import to_json, to_jsonable_python
 from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
 from mcprev.json_schema.bounds import OBJECT
-from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
 from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Form(Generic[T]):
         """Make the form. Raises `TypeError` for a type without a JSON Schema."""
         try:
             self._adapter = adapter_of(kind)
-            schema = schema_of(self._adapter, "validation")
+            schema = schema_from(self._adapter, "validation")
         except NO_SCHEMA as error:
             raise TypeError(f"{kind!r} cannot be a form: {first_sentence(error)}") from None
         definitions: Mapping[str, Schema] = schema.pop("$defs", {})

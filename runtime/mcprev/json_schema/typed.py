@@ -19,7 +19,7 @@ NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
 """The exceptions that pydantic raises for types without a schema."""
 
 
-def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
+def schema_from(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
     """Return the schema of a type, without titles that only repeat names of the code."""
     schema = adapter.json_schema(mode=mode, schema_generator=_Generator)
     definitions = schema.get("$defs", {})
