@@ -68,7 +68,8 @@ def test_the_user_logs_in_from_the_page_and_no_secret_is_shown() -> None:
             shown = next(one["detail"] for one in steps if one["step"] == "tokens")
             assert (shown["access_token"], shown["form"]) == ("[...]", "JWT")
             assert shown["claims"]["sub"] == "alice"
-            (tokens,) = store._tokens.values()
+            key = mcprev.TokenKey(*(shown[name] for name in ("issuer", "resource", "client_id")))
+            tokens = await store.tokens(key)
             assert tokens is not None
             everything = json.dumps(steps) + await saved(page)
             for secret in (tokens.access_token, tokens.refresh_token):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,9 +19,14 @@ from mcprev.cli import main
 SERVER = "import mcprev, os\napp = mcprev.App('x', os.environ['VERSION'])\n"
 
 
-def asked(url: str, token: str | None = None) -> bytes:
+def opened(url: str, token: str | None = None) -> Any:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20) as answer:
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the page of this test
+    return urllib.request.urlopen(request, timeout=30)  # noqa: S310
+
+
+def asked(url: str, token: str | None = None) -> bytes:
+    with opened(url, token) as answer:
         found: bytes = answer.read()
         return found
 
@@ -43,10 +49,7 @@ def test_the_page_is_served_at_the_url_that_is_printed_until_the_command_is_inte
             scripts = re.findall(r'(?:src|href)="(page/[^"]+)"', asked(f"{url}/").decode())
             assert scripts
             assert all(asked(f"{url}/{script}") for script in scripts)
-            with urllib.request.urlopen(
-                urllib.request.Request(f"{url}/api/stream", headers={"Authorization": f"Bearer {token}"}),
-                timeout=30,
-            ) as stream:
+            with opened(f"{url}/api/stream", token) as stream:
                 while b'"state":"connected"' not in (line := stream.readline()):
                     assert line
             target = json.loads(asked(f"{url}/api/state", token))["target"]

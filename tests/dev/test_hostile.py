@@ -130,7 +130,7 @@ def test_a_full_disk_drops_a_message_and_goes_on(monkeypatch: pytest.MonkeyPatch
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("mcprev.dev.spool.tempfile.TemporaryFile", full)
     kept = spool.Spool(memory=10, file=100)
     kept.put(1, b"x" * 10)
     kept.put(2, b"y" * 10)
