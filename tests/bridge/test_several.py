@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+import aiohttp
 import pytest
 
+import mcprev
+from api.test_principals import sent_by
 from api.wire import LOG_LEVEL, Error, Message
-from bridge.hands import Downstream, Upstream, bridged, said
+from bridge.hands import Downstream, Upstream, bridged, said, text
 from bridge.joining import (
     MODERN,
     SESSION,
+    TOOLS,
     all_tools,
     asked,
     each_cell,
@@ -23,6 +27,8 @@ from bridge.joining import (
     resources,
     tools,
 )
+from http_in_process import InProcess
+from mcprev.bridge.several.options import BridgedServer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import DEFAULT, Revision
 from running import run, until
@@ -388,5 +394,62 @@ def test_a_stateless_list_may_be_kept_as_long_as_each_part_of_it(row: Revision) 
             last(servers, "bank").replies["tools/list"] = Error(-32603)
             found = (await client.ask("tools/list")).result
             assert (found["ttlMs"], found["cacheScope"]) == (0, "private")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("there", "per_principal", "connections"),
+    [(SESSION, False, 2), (SESSION, True, 2), (MODERN, False, 1), (MODERN, True, 2)],
+)
+def test_principals_have_connections_of_their_own_if_they_are_to(
+    there: Revision, connections: int, *, per_principal: bool
+) -> None:
+    """Over HTTP, where a stateless server could serve all of them over one."""
+    app, client = mcprev.App("bank", "1"), Downstream(MODERN)
+
+    @app.tool
+    def who() -> str:
+        return "bank"
+
+    async def main() -> None:
+        server = app.server.asgi()
+        connector = InProcess(server)
+        async with aiohttp.ClientSession(connector=connector) as session, app.server.running():
+            target = mcprev.http(f"{connector.origin}/mcp", session=session)
+            bank = BridgedServer(target=target, per_principal=per_principal)
+            bridge = mcprev.Bridge({"bank": bank}, server_revisions=[there.name])
+            async with bridged(bridge, client, opened=False):
+                with sent_by(bridge, "ann") as sender:
+                    for name in ("ann", "bob", "ann", "bob"):
+                        sender.principal = name
+                        assert (await client.call("bank__who"))["content"][0]["text"] == "bank"
+                hub = bridge._hub  # pyright: ignore[reportPrivateUsage]
+                assert hub is not None
+                assert len(hub.members["bank"].relay.upstreams) == connections
+        await server.aclose()
+
+    run(main())
+
+
+@each_cell
+def test_a_flood_of_one_server_holds_up_no_other(row: Revision, there: Revision) -> None:
+    """The client reads all the time here, but the first server sends more than may wait."""
+
+    async def floods(up: Upstream, request: Message) -> Message:
+        for number in range(500):
+            up.logs(request, "error", f"{number} " + "x" * 1_000)
+        return text(name_of(up))
+
+    client, servers = Downstream(row), ends(there, *NAMES, works={**TOOLS, "floods": floods})
+
+    async def main() -> None:
+        async with bridged(joined(servers, there), client):
+            level = {} if row.handshake else {LOG_LEVEL: "debug"}
+            flood = asyncio.ensure_future(client.ask("tools/call", {"name": "files__floods"}, meta=level))
+            meta = {"progressToken": "p", **level}
+            answer = await client.ask("tools/call", {"name": "bank__reports"}, meta=meta)
+            assert [each["progress"] for each in answer.notified("notifications/progress")] == [1, 2]
+            assert said((await flood).result) == "files"
 
     run(main())

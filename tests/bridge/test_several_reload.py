@@ -300,6 +300,25 @@ def test_a_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(
     assert all("is not used, the servers stay as they are" in record.message for record in caplog.records)
 
 
+def test_a_file_is_read_again_at_a_signal(tmp_path: Path) -> None:
+    file, seen = tmp_path / "mcp.json", list[list[str]]()
+    write(file, {"one": entry()})
+    source = ConfigFile(file, poll=10_000.0, hangup=True)
+    source.read()
+
+    async def main() -> None:
+        watching = asyncio.ensure_future(source.watch(lambda specs: seen.append(list(specs))))
+        await asyncio.sleep(0)
+        write(file, {"two": entry()})
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: seen == [["two"]])
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+    run(main())
+
+
 def test_the_command_joins_the_servers_of_a_file_and_reads_it_again(tmp_path: Path) -> None:
     file, app, heard = tmp_path / "mcp.json", tmp_path / "app.py", list[bytes]()
     app.write_text(APP, encoding="utf-8")

@@ -57,6 +57,11 @@ class SeveralClient:
         """Return whether a server has lists of a kind, as far as is known."""
         raise NotImplementedError
 
+    def send(self, member: Member, exchange: Exchange, method: str, params: JsonObject | None) -> None:
+        """Send the client a notification of a server about a request."""
+        del member
+        exchange.send(method, params)
+
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def serve(self, exchange: Exchange) -> None:
@@ -190,7 +195,7 @@ class SeveralClient:
 
         def send(name: str, given: dict[str, Json] | None) -> None:
             if name in self.revision.methods:
-                exchange.send(name, translation.to_client(name, given))
+                self.send(member, exchange, name, translation.to_client(name, given))
 
         await self.part(member, exchange, answered, params, method, send)
 
@@ -234,7 +239,7 @@ class SeveralClient:
     ) -> None:
         """Let a server serve a part of a request; its answer goes to a function."""
         part = Part(exchange.incoming, answered, params, method)
-        inner = PartExchange(member.relay, part, exchange.connection, exchange.session, send)
+        inner = PartExchange(member.relay, part, exchange, send)
         inner.server = f"the server '{member.name}'"
         with member.serving():
             try:

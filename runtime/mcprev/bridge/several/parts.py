@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import Exchange, Relay, wire_error
-from mcprev.core.connection import Connection
+from mcprev.bridge.upstream import Upstream
 from mcprev.errors import Json
-from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.connection_state import PROGRESS, IncomingRequest
 from mcprev.wire.jsonrpc import Request
 
 Answered: TypeAlias = Callable[
@@ -53,7 +53,8 @@ class Part(IncomingRequest):
 class PartExchange(Exchange):
     """The exchange of a part. Messages of it are recorded where the client's request is, and not again."""
 
-    def __init__(self, relay: Relay, part: Part, connection: Connection, session: str, send: Send) -> None:
+    def __init__(self, relay: Relay, part: Part, outer: Exchange, send: Send) -> None:
+        connection, session = outer.connection, outer.session
         self.relay = relay
         self._part = part
         self.incoming: IncomingRequest = part
@@ -63,6 +64,7 @@ class PartExchange(Exchange):
         """What errors of the bridge call the server."""
         self._original = part.original
         self._outlet = None
+        self._outer = outer
         self._send_part = send
 
     @property
@@ -72,9 +74,14 @@ class PartExchange(Exchange):
         return self._original
 
     @override
+    def reads(self, upstream: Upstream) -> None:
+        """Say which server's notifications the client is sent."""
+        self._outer.reads(upstream)
+
+    @override
     def send(self, method: str, params: dict[str, Json] | None) -> None:
-        """Send the client a notification about its request, while that is open."""
-        if self._original.open:
+        """Send the client a notification about its request, while that is open, or later about the progress of its task."""
+        if self._original.open or (self.incoming.reports_progress and method == PROGRESS):
             self._send_part(method, params)
 
     @override

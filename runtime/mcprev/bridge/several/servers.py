@@ -110,7 +110,7 @@ class ConfigFile:
         self._hangup = hangup
         self._seen: object = None
         self._logins: Logins | None = None
-        self._again = asyncio.Event()
+        self._again: asyncio.Event | None = None
 
     def read(self, logins: Logins | None = None) -> dict[str, ServerSpec]:
         """Return how the servers are configured. Raises `OSError` and `ValueError`."""
@@ -128,11 +128,13 @@ class ConfigFile:
     def reload(self) -> None:
         """Read the file again soon, also if it has not changed."""
         self._seen = object()
-        self._again.set()
+        if self._again is not None:
+            self._again.set()
 
     async def watch(self, configure: Callable[[dict[str, ServerSpec]], None]) -> None:
         """Read the file again whenever it has changed. One that is not valid is logged, and changes nothing."""
-        loop = asyncio.get_running_loop()
+        loop, again = asyncio.get_running_loop(), asyncio.Event()
+        self._again = again
         if self._hangup and hasattr(signal, "SIGHUP"):
             with suppress(RuntimeError, ValueError, NotImplementedError):  # not the main thread
                 loop.add_signal_handler(signal.SIGHUP, self.reload)
@@ -140,8 +142,8 @@ class ConfigFile:
             while True:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._poll):
-                        await self._again.wait()
-                self._again.clear()
+                        await again.wait()
+                again.clear()
                 if await asyncio.to_thread(self._stat) == self._seen:
                     continue
                 try:

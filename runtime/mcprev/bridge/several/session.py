@@ -45,7 +45,6 @@ class MemberSession(SessionPeer):
         super().__init__(member.relay, member.tasks, connection, session.introduction, session.name)
         self.member = member
         self._session = session
-        self.outlet: Outlet = session.outlet
 
     @property
     def open_upstream(self) -> Upstream | None:
@@ -192,6 +191,11 @@ class SeveralSession(SeveralClient):
     @override
     async def run(self, member: Member, exchange: PartExchange) -> None:
         await self.peer(member).serve(exchange)
+
+    @override
+    def send(self, member: Member, exchange: Exchange, method: str, params: JsonObject | None) -> None:
+        # What one server sends waits for itself, so that a flood of it holds up no other.
+        self.peer(member).outlet.send(method, params, exchange.incoming if exchange.incoming.open else None)
 
     @override
     def declares(self, member: Member, kind: str) -> bool:
