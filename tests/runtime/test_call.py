@@ -272,6 +272,26 @@ def test_data_that_is_no_base64_is_told(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "[image image/\\x1b[2J: its data is not base64]\n"
 
 
+def test_members_of_meta_are_sent() -> None:
+    done = invoke(
+        "call",
+        "shop.py",
+        "fail",
+        "--meta",
+        "x.example/a=1",
+        "--meta",
+        "x.example/b:=[1]",
+        "--save",
+        "s.jsonl",
+    )
+    assert done.exit_code == 1
+    lines = [json.loads(line)["message"] for line in Path("s.jsonl").read_text(encoding="utf-8").splitlines()]
+    [sent] = [line for line in lines if line.get("method") == "tools/call"]
+    assert sent["params"]["_meta"].items() >= {"x.example/a": "1", "x.example/b": [1]}.items()
+    done = invoke("call", "shop.py", "fail", "--meta", "io.modelcontextprotocol/x=1")
+    assert done.exit_code == 2
+
+
 def test_logs_and_the_recording() -> None:
     done = invoke("call", "shop.py", "count", "to=2", "--log-level", "warning", "--save", "saved.jsonl")
     assert (done.exit_code, done.stdout) == (0, "counted\n")

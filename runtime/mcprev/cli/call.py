@@ -50,6 +50,13 @@ def session_options(command: Command) -> Command:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format')."),
         click.option(
+            "--meta",
+            "meta",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Add a member to the _meta of the request, NAME:=JSON for another value than a text; may be repeated.",
+        ),
+        click.option(
             "--log-level",
             type=click.Choice(_LEVELS, case_sensitive=False),
             help="Ask the server for its log messages from this level on, and print them to stderr.",
@@ -104,6 +111,8 @@ class Session:
     log_level: str | None
     login: bool | None
     as_json: bool
+    meta: dict[str, Json]
+    """What is added to the `_meta` of requests."""
 
     def run(self, use: Callable[[Client], Awaitable[int]]) -> None:
         """Connect, use the client, and end the command with the exit code that `use` returns."""
@@ -167,6 +176,7 @@ def session_of(
     roots: tuple[str, ...],
     log_level: str | None,
     as_json: bool,
+    meta: tuple[str, ...],
 ) -> Session:
     """Return the connection that the words and options of a command describe. Raises `click.ClickException`."""
     return Session(
@@ -178,6 +188,7 @@ def session_of(
         log_level,
         login,
         as_json,
+        read_arguments(meta, {}),
     )
 
 
@@ -241,7 +252,7 @@ def call_command(
             schema,
             "`mcprev inspect --schemas` shows the schema of each tool",
         )
-        result = await client.call_tool(tool, arguments, progress=_show_step)
+        result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
         show_progress("")
         if session.as_json:
             echo_json(_document(client, result.to_wire()))
@@ -287,7 +298,7 @@ def read_command(
     session = session_of(target, **options)
 
     async def use(client: Client) -> int:
-        result = await client.read_resource(uri, progress=_show_step)
+        result = await client.read_resource(uri, progress=_show_step, meta=session.meta)
         show_progress("")
         if session.as_json:
             echo_json(_document(client, result.to_wire()))
@@ -330,7 +341,9 @@ def prompt_command(
             schema,
             "`mcprev inspect --schemas` shows the arguments of each prompt",
         )
-        result = await client.get_prompt(name, cast("dict[str, str]", arguments), progress=_show_step)
+        result = await client.get_prompt(
+            name, cast("dict[str, str]", arguments), progress=_show_step, meta=session.meta
+        )
         show_progress("")
         if session.as_json:
             echo_json(_document(client, result.to_wire()))
@@ -376,7 +389,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
 
     async def use(client: Client) -> int:
         others = {key: value for key, value in given.items() if key != name}
-        result = await client.complete(ref, name, given[name], others or None)
+        result = await client.complete(ref, name, given[name], others or None, meta=session.meta)
         if session.as_json:
             echo_json(_document(client, result.to_wire()))
             return ExitCode.OK

@@ -43,6 +43,8 @@ def code_of(error: BaseException) -> ExitCode:
 
     if isinstance(error, errors.RpcError | errors.ToolError | errors.InputDeclined | errors.TaskCancelled):
         return ExitCode.FAILED
+    if isinstance(error, errors.LocalProtocolError):
+        return ExitCode.USAGE  # nothing was sent
     if isinstance(error, errors.NegotiationError):
         answered = error.theirs or isinstance(error.__cause__, errors.RpcError)
         return ExitCode.PROTOCOL if answered else ExitCode.UNREACHED

@@ -165,13 +165,15 @@ def entry_text(server: Configured) -> str:
         members = _usual(server.members)
     except TypeError as error:
         return f"({error})"
-    url, command, given = members.get("url"), members.get("command"), members.get("args")
+    url: Json = members.get("url")
+    command: Json = members.get("command")
+    given: Json = members.get("args")
     if isinstance(url, str):
         return mask_text(mask_url(url))
-    arguments = [str(each) for each in given] if isinstance(given, LIST) else []
-    return (
-        " ".join([str(command), *(mask_arguments(arguments) or ())]) if isinstance(command, str) else "(no command)"
-    )
+    if not isinstance(command, str):
+        return "(no command)"
+    arguments: list[str] = [str(each) for each in given] if isinstance(given, LIST) else []
+    return " ".join([command, *mask_arguments(arguments)])
 
 
 def _places(name: str) -> list[_Place]:
