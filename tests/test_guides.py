@@ -89,6 +89,16 @@ def test_the_server_and_the_client_of_the_readme_run(tmp_path: Path, monkeypatch
     assert "day 3 in Rome: sunny" in printed[1]
 
 
+def test_the_program_of_the_first_page_runs() -> None:
+    (program,) = PYTHON.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+    module = ModuleType("first")
+    sys.modules["first"] = module  # where annotations are looked up
+    found: object = eval(  # noqa: S307 - our own page
+        compile(program, "docs/index.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), module.__dict__
+    )
+    asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
+
+
 def test_every_guide_has_programs() -> None:
     assert all(sections(page) for page in GUIDES)
 
