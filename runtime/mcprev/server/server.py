@@ -279,10 +279,7 @@ class Server:
         return made
 
     def keep(self, connection: Connection, /) -> None:
-        """Send a connection the notifications of `changed`, and pings if they are enabled, until it ends.
-
-        Transports call this for connections that `connection` has not made.
-        """
+        """Send a connection, which a transport has made, the notifications of `changed`, and pings if enabled, until it ends."""
         self._connections.add(connection)
         if self.changes is not None:
             self.changes.start()
@@ -409,10 +406,9 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        A client with a session is notified of every changed list and of the resources that it subscribed to; a listen
-        stream carries only the changes that it subscribed to. A client is not notified of a resource of an app that it
-        does not see. With a `store`, the clients of the other processes are notified too, within a second. Raises
-        `LocalProtocolError` for another value of `what`, for `resource` without `uri`, and for any other kind with a `uri`.
+        A session is notified of every changed list and of its subscribed resources; a listen stream, of what it subscribed
+        to; nobody of a resource of an app that it does not see. With a `store`, clients of other processes are too, within
+        a second. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is not one of {', '.join(CHANGES)}")
@@ -424,10 +420,7 @@ class Server:
             self.changes.publish(kind, uri)
 
     def on_change(self, callback: Callable[[Changed, str | None], object]) -> None:
-        """Call `callback(kind, uri)` for each change before clients of this process are notified of it.
-
-        With a `store`, for those of the other processes too: so that each reads anew what it lists, when one has changed it.
-        """
+        """Call `callback(kind, uri)` for the changes of all processes that share the `store`, before clients are notified."""
         self.forget.append(callback)
 
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
@@ -446,10 +439,9 @@ class Server:
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None
     ) -> bool:
-        """Send a notification to the client of a session, whichever process serves it; return False if there is none.
+        """Send a notification to the client of a session, whichever process serves it; return False if it has none or not the method.
 
-        For what completes after its request, whose `ctx.session_id` is `session_id`, such as an elicitation by URL. `params`
-        are those of the latest revision that has the method. It is False, too, if that of the session does not have it.
+        For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision.
         """
         from mcprev.workers.notifying import notify_session
 
