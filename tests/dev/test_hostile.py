@@ -100,6 +100,7 @@ def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) 
             for form in ("command", "pytest", "json"):
                 copied = await page.post("copy", call=call["call"], **{"as": form})
                 assert copied["status"] == 200
+                assert copied["text"].replace("\n", "").isprintable()
             if what == "deep":
                 assert call["state"] == "failed"
             if what == "bytes":

@@ -71,7 +71,8 @@ def _indented(body: bytes) -> str:
         found: Json = json.loads(body)
     except (ValueError, RecursionError):
         return body.decode(errors="backslashreplace")
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 # -- a command -----------------------------------------------------------------------------------------------
@@ -93,9 +94,12 @@ def _command(inspector: Inspector, method: str, params: dict[str, Json], revisio
             rest = ["read", *server, str(shown.get("uri"))]
         case _:
             raise CannotCopy(f"there is no command that calls {method}; copy it as a test")
+    subject = rest[1 + len(server)]
+    if subject.startswith("-"):
+        raise CannotCopy(f"{subject!r:.100} would be read as an option; copy it as a test")
     if revision is not None:
         rest[1:1] = ["--revision", revision]
-    return shlex.join(["mcprev", *rest, *after])
+    return _line(["mcprev", *rest, *after])
 
 
 # -- curl ----------------------------------------------------------------------------------------------------
@@ -111,7 +115,15 @@ def _curl(event: Event, body: bytes) -> str:
             words += ["-H", f"{name}: {value}"]
     if body:
         words += ["--data-raw", Redactor().message(body).decode(errors="replace")]
-    return shlex.join(words)
+    return _line(words)
+
+
+def _line(words: list[str]) -> str:
+    """Return a line for a shell. Raises `CannotCopy` for what a terminal could take for something else."""
+    line = shlex.join(words)
+    if not line.isprintable():
+        raise CannotCopy("it has characters that a terminal could act on; copy it as a test or as JSON")
+    return line
 
 
 # -- a test --------------------------------------------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""Calls and messages that are copied: as a line of `mcprev call`, as a test that runs, as JSON, and never as something else."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+import mcprev
+from dev.inspected import opened
+from mcprev.dev.launch import Ready
+from running import run
+
+NASTY = ["--save=/tmp/x", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
+
+
+def anything() -> mcprev.Server:
+    class Handler(mcprev.ServerHandler):
+        async def call_tool(self, ctx: mcprev.Context, params: Any) -> Any:
+            from mcprev_types.latest import models
+
+            return models.CallToolResult(content=[models.TextContent(text="ok")])
+
+        async def read_resource(self, ctx: mcprev.Context, params: Any) -> Any:
+            from mcprev_types.latest import models
+
+            return models.ReadResourceResult(
+                contents=[models.TextResourceContents(uri=params.uri, text="ok")]
+            )
+
+    return mcprev.Server(Handler(), "x", "1")
+
+
+def launcher(*words: str, kind: str = "app") -> Ready:
+    server = anything()
+    return Ready("x", words, lambda: mcprev.memory(server), kind=kind, transport="stdio")
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "copied"),
+    [
+        (
+            ("server.py",), ("tools/call", {"name": "add it", "arguments": {"a": 1.0, "b": "it's"}}),
+            ["mcprev", "call", "--revision", "R", "server.py", "add it", '{"a": 1.0, "b": "it\'s"}'],
+        ),
+        (
+            ("--", "node", "my server.js"), ("tools/call", {"name": "x", "arguments": {"password": "p"}}),
+            ["mcprev", "call", "--revision", "R", "x", '{"password": "[...]"}', "--", "node", "my server.js"],
+        ),
+        (
+            ("https://x.example/mcp",), ("resources/read", {"uri": "a://b c"}),
+            ["mcprev", "read", "--revision", "R", "https://x.example/mcp", "a://b c"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_call_is_copied_as_the_words_of_a_shell(
+    words: tuple[str, ...], call: tuple[str, dict[str, Any]], copied: list[str]
+) -> None:
+    async def scenario() -> None:
+        async with opened(launcher(*words)) as page:
+            made = await page.call(*call)
+            by_call = await page.post("copy", call=made["call"], **{"as": "command"})
+            by_event = await page.post("copy", event=made["first"], **{"as": "command"})
+            expected = [made["revision"] if word == "R" else word for word in copied]
+            assert shlex.split(by_call["text"]) == shlex.split(by_event["text"]) == expected
+            refused = await page.post("copy", call=made["call"], **{"as": "curl"})
+            assert (refused["status"], "HTTP" in refused["error"]) == (400, True)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_becomes_no_option_no_control_character_and_no_code(name: str) -> None:
+    async def scenario() -> None:
+        async with opened(launcher("server.py")) as page:
+            call = await page.call("tools/call", {"name": name, "arguments": {name: name}})
+            line = await page.post("copy", call=call["call"], **{"as": "command"})
+            if line["status"] == 200:
+                assert shlex.split(line["text"])[5] == name
+                assert line["text"].isprintable()
+            else:
+                assert (line["status"], name.startswith("-") or not name.isprintable()) == (400, True)
+            code = (await page.post("copy", call=call["call"], **{"as": "pytest"}))["text"]
+            assert code.replace("\n", "").isprintable()
+            constants = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
+            assert name in constants
+            text = (await page.post("copy", event=call["first"], **{"as": "json"}))["text"]
+            assert json.loads(text)["params"]["name"] == name
+            assert text.replace("\n", "").isprintable()
+
+    run(scenario())
+
+
+def test_a_copied_test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> list[str]:
+        async with opened(launcher("server.py")) as page:
+            tool = await page.call("tools/call", {"name": "x", "arguments": {"deep": [1, None, True]}})
+            read = await page.call("resources/read", {"uri": "a://b"})
+            return [
+                (await page.post("copy", call=one["call"], **{"as": "pytest"}))["text"]
+                for one in (tool, read)
+            ]
+
+    for code in run(scenario()):
+        assert "mcprev.stdio('mcprev', 'serve', 'server.py')" in code
+        space: dict[str, Any] = {}
+        monkeypatch.setattr(mcprev, "stdio", lambda *_: mcprev.memory(anything()))
+        exec(compile(code, "copied.py", "exec"), space)  # noqa: S102 - what is tested
+        space["test_call"]()
