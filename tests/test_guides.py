@@ -25,6 +25,7 @@ GUIDES: Final = (
     "auth.md",
     "bridge.md",
     "clients.md",
+    "dev.md",
     "looking.md",
     "middleware.md",
     "packages.md",

@@ -14,7 +14,7 @@ from dev.inspected import opened
 from mcprev.dev.launch import Ready
 from running import run
 
-NASTY = ["--save=/tmp/x", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
+NASTY = ["--save=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
 
 
 def anything() -> mcprev.Server:
