@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import Open
+from browser.conftest import Open, heavy
 from browser.fake import Fake
 from browser.scenario import Scenario
 from browser.test_page_flows import call, done, field, use
@@ -31,12 +31,14 @@ def fake() -> Iterator[Fake]:
 def violations(page: Page, axe: Path) -> list[str]:
     """What the checker finds; it is read as a script of the inspector, which the policy of the page lets through."""
     page.evaluate(axe.read_text(encoding="utf-8"))
-    return page.evaluate("""async () => {
+    found: list[str] = page.evaluate("""async () => {
           const found = await axe.run(document, { resultTypes: ["violations"] });
           return found.violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
         }""")
+    return found
 
 
+@heavy
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (1280, "dark"), (800, "light"), (390, "light"), (390, "dark")]
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,14 @@ def field(place: Page | Locator, name: str) -> Locator:
 
 def call(page: Page, button: str = "Call") -> None:
     page.locator(".calling").get_by_role("button", name=button, exact=True).click()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what the process was asked."""
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def bodies(api: Api, path: str) -> list[str]:
@@ -280,6 +289,7 @@ def test_a_call_goes_on_when_the_server_starts_again_with_another_schema(fake: F
     }
     fake.api.list("tools", tools)
     field(page, "country").wait_for()
+    assert page.locator(".nav .news").all_inner_texts() == ["changed"]
     assert field(page, "city").input_value() == "Rome"
     assert page.locator(".banner").is_hidden()
 
@@ -320,9 +330,10 @@ def test_a_message_is_copied_a_session_saved_and_opened(fake: Fake, open_page: O
     lines = download.value.path().read_text(encoding="utf-8").splitlines()
     assert json.loads(lines[-1])["result"] == json.loads(RESULT)
     page.locator("input[type=file]").set_input_files(
-        files=[{"name": "a.jsonl", "mimeType": "application/jsonl", "buffer": b'{"a":1}\n'}]
+        {"name": "a.jsonl", "mimeType": "application/jsonl", "buffer": b'{"a":1}\n'}
     )
-    page.wait_for_timeout(100)
+    page.wait_for_function("() => document.querySelector('input[type=file]').value === ''")
+    until(lambda: any(path == "/api/open" for path, _ in fake.api.posted))
     assert ("/api/open", '{"a":1}\n') in fake.api.posted
 
 
@@ -415,7 +426,7 @@ def test_sampling_and_roots_are_answered_by_hand(fake: Fake, open_page: Open) ->
     ask("u1", "elicitation/create", {"mode": "url", "message": "Log in", "url": "https://login.example/x"})
     page.get_by_role("button", name="I agree").wait_for()
     page.get_by_role("button", name="Decline").click()
-    page.wait_for_timeout(100)
+    until(lambda: any(path == "/api/question/u1" for path, _ in fake.api.posted))
     answers = {path: json.loads(body) for path, body in fake.api.posted if path.startswith("/api/question/")}
     assert answers == {
         "/api/question/s1": {

@@ -33,7 +33,7 @@ def fake() -> Iterator[Fake]:
 
 
 def rows_of(page: Page) -> int:
-    return page.evaluate("() => document.querySelectorAll('.timeline .row').length")
+    return page.locator(".timeline .row").count()
 
 
 def test_a_call_is_seen_within_50_ms_of_its_response(fake: Fake, open_page: Open) -> None:

@@ -72,6 +72,7 @@ export class List {
     const total = this.count();
     if (total === 0) return;
     this.active = Math.max(0, Math.min(total - 1, index));
+    this.spacer.style.height = `${total * this.height}px`; // so that a row that has just come can be scrolled to
     const top = this.active * this.height;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;

@@ -156,7 +156,7 @@ class Page {
     replace(this.state, h("span", { class: `glyph st-${STATES[target.state] ? target.state : "starting"}`, "aria-hidden": "true" }, glyph), h("span", { class: "wide" }, ` ${target.kind === "recording" ? "recording" : word}`));
     document.title = `${short(String(info.title ?? info.name ?? target.label ?? "mcprev"), 60)} – mcprev dev`;
     const options = [h("option", { value: "" }, target.revision ? `${target.revision} · negotiated` : "negotiated"), (target.revisions ?? []).map((each) => h("option", { value: each }, each))];
-    const chosen = target.chosen ?? "";
+    const chosen = target.pinned ?? "";
     replace(this.revision, options);
     this.revision.value = (target.revisions ?? []).includes(chosen) ? chosen : "";
     this.revision.disabled = target.kind === "recording";

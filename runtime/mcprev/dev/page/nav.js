@@ -27,15 +27,18 @@ export class Nav {
     this.more = new Set();
     this.unfolded = new Set(["tools"]);
     this.asked = new Set();
+    this.known = new Map();
+    this.news = new Map();
     this.element.addEventListener("keydown", (event) => this.pressed(event));
     store.on("lists", (kind) => {
+      this.compare(kind);
       this.draw();
       if (this.open_at?.kind === kind) this.open(kind, this.open_at.name, { quiet: true });
       else if (this.open_at === null) this.wanted();
     });
     store.on("target", () => this.load());
     store.on("link", () => this.load());
-    store.on("forgotten", () => this.asked.clear());
+    store.on("forgotten", () => [this.asked, this.known, this.news].forEach((each) => each.clear()));
     for (const channel of ["target", "question", "task", "log", "forgotten", "link"]) store.on(channel, () => this.soon());
     reads((uri) => this.open("resources", uri));
     this.draw();
@@ -60,6 +63,24 @@ export class Nav {
       this.asked.add(kind);
       api.post("/api/list", { kind }).catch((error) => say(error.message));
     }
+  }
+
+  /** Mark what is new or changed since a list was last complete, such as after the server started again. */
+  compare(kind) {
+    const list = store.state.lists[kind];
+    if (list.state !== "ready") return;
+    const before = this.known.get(kind);
+    const now = new Map(list.items.map((item) => [name_of(kind, item), JSON.stringify(item)]));
+    this.known.set(kind, now);
+    if (!before) return;
+    let count = 0;
+    for (const [name, text] of now) {
+      if (before.get(name) === text) continue;
+      this.news.set(`${kind}/${name}`, before.has(name) ? "changed" : "new");
+      count++;
+    }
+    const gone = [...before.keys()].filter((name) => !now.has(name)).length;
+    if (count + gone > 0) say(`${kind}: ${count} new or changed, ${gone} gone.`);
   }
 
   unfold(kind, open = true) {
@@ -107,7 +128,8 @@ export class Nav {
 
   button(kind, name, children) {
     const here = this.open_at?.kind === kind && this.open_at.name === name;
-    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children);
+    const news = this.news.get(`${kind}/${name}`);
+    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children, news ? h("span", { class: "news" }, news) : null);
   }
 
   pressed(event) {
@@ -140,6 +162,7 @@ export class Nav {
     if (this.view && this.view !== view) this.view.ends.forEach((end) => end());
     this.view = view;
     this.open_at = { kind, name };
+    if (focus) this.news.delete(`${kind}/${name}`);
     document.body.classList.add("in-view");
     if (this.place.firstChild !== view.element || this.place.childNodes.length !== 1) {
       const inside = this.place.contains(document.activeElement);

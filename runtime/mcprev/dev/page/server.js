@@ -20,15 +20,17 @@ function authorization() {
   const failed = steps[steps.length - 1]?.step === "failed";
   if (steps.length === 0) return [h("p", { class: "hint" }, store.state.target.requires_authorization ? "The server wants authorization; it has not begun." : "This server was asked without authorization.")];
   const reached = new Map();
-  for (const each of steps) reached.set(each.step, each);
+  for (const each of steps) reached.set(each.step, [...(reached.get(each.step) ?? []), each]);
   return [
     h("ol", { class: "walk" }, STEPS.map(([name, title, about]) => {
       const found = reached.get(name);
       return h("li", { class: found ? "reached" : "" }, h("h4", {}, h("span", { "aria-hidden": "true" }, found ? "● " : "○ "), title, h("span", { class: "unseen" }, found ? " reached" : " not reached")), h("p", { class: "hint" }, about),
-        found?.url ? h("p", {}, "Continue at ", link(found.url)) : null,
-        found?.detail && Object.keys(found.detail).length > 0 ? json.view(JSON.stringify(found.detail), { label: `${title} of the authorization` }) : null);
+        found?.map(({ url, detail }) => [
+          url ? h("p", {}, "Continue at ", link(url)) : null,
+          detail && Object.keys(detail).length > 0 ? json.view(JSON.stringify(detail), { label: `${title} of the authorization` }) : null,
+        ]));
     })),
-    failed ? h("div", { class: "crash" }, h("p", { class: "bad" }, "✕ Authorization failed."), json.view(JSON.stringify(reached.get("failed").detail ?? {}), { label: "Why authorization failed" })) : null,
+    failed ? h("div", { class: "crash" }, h("p", { class: "bad" }, "✕ Authorization failed."), json.view(JSON.stringify(reached.get("failed").pop().detail ?? {}), { label: "Why authorization failed" })) : null,
   ];
 }
 

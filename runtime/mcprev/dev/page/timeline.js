@@ -162,9 +162,9 @@ export class Timeline {
     });
     this.canvas.addEventListener("pointermove", jump);
     this.element = h("div", { class: "timeline" },
-      h("div", { class: "bar" }, h("h2", { class: "unseen" }, "Wire"), search, which, this.number),
+      h("div", { class: "bar" }, h("h2", { class: "unseen" }, "Wire"), search, which, this.latest, this.number),
       h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "c-n" }, "#"), h("span", { class: "c-at" }, "time"), h("span", { class: "c-lanes" }, h("span", {}, "you"), h("span", {}, "server")), h("span", { class: "c-label" }, "message"), h("span", { class: "c-took" }, "took"), h("span", { class: "c-verdict" }, "schema")),
-      this.list.box, this.latest, this.canvas);
+      this.list.box, this.canvas);
   }
 
   at(index) {
@@ -251,7 +251,7 @@ export class Timeline {
   label(event, kind) {
     const words = table({
       response: "result", reply: "your answer", error: "error", progress: "progress", question: "asks", invalid: "not a message",
-      opened: "connection opened", closed: "connection closed", stderr: "stderr", login: "login", lost: "response lost",
+      opened: "connection opened", closed: "connection closed", stderr: "stderr", exchange: "HTTP", missing: "not kept", login: "login", lost: "response lost",
     });
     const status = event.exchange?.status;
     const named = kind === "progress" || (event.label && event.answers && kind !== "error"); // the bar says what it answers
