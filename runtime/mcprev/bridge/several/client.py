@@ -46,6 +46,7 @@ class SeveralClient:
         self.places = places_of(revision)
         self.names: Names = Names(lambda: hub.namings, hub.prefixes)
         """The names that the client sees."""
+        self._translations: dict[str, Translation] = {}
         self.lists: MergedLists = MergedLists(self)
         """The lists of all servers."""
 
@@ -163,7 +164,11 @@ class SeveralClient:
 
     def translation(self, naming: Naming, principal: str | None) -> Translation:
         """Return the translation between this client and a server."""
-        return Translation(self.places, self.names, naming, self.hub.seals, principal)
+        found = self._translations.get(naming.server)
+        if found is None or found.naming is not naming or found.principal != principal:
+            found = Translation(self.places, self.names, naming, self.hub.seals, principal)
+            self._translations[naming.server] = found
+        return found
 
     async def serve_part(
         self, member: Member, exchange: Exchange, params: JsonObject | None, method: str | None = None

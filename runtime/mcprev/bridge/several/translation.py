@@ -35,9 +35,9 @@ class Translation:
     ) -> None:
         self._places = places
         self._names = names
-        self._naming = naming
+        self.naming = naming
         self._seals = seals
-        self._principal = principal
+        self.principal = principal
         self._outward = Changes(
             uri=partial(names.uri, naming),
             task=lambda id_: seals.task(naming.server, id_, principal),
@@ -50,21 +50,21 @@ class Translation:
 
     def _asked_task(self, id_: str) -> str:
         server, own = self._seals.own_task(id_, None)
-        if server != self._naming.server:
+        if server != self.naming.server:
             raise InvalidParams("Invalid params: the task belongs to another server")
         return own
 
     def _answered_task(self, id_: str) -> str:
-        return self._seals.task(self._naming.server, id_, None)
+        return self._seals.task(self.naming.server, id_, None)
 
     def _own_task(self, id_: str) -> str:
-        server, own = self._seals.own_task(id_, self._principal)
-        if server != self._naming.server:
+        server, own = self._seals.own_task(id_, self.principal)
+        if server != self.naming.server:
             raise InvalidParams("Invalid params: the task belongs to another server")
         return own
 
     def _own_visit(self, id_: str) -> str:
-        return id_.removeprefix(self._naming.name(""))
+        return id_.removeprefix(self.naming.name(""))
 
     # -- to the client -------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Translation:
 
     def entry(self, entries: Entries, entry: JsonObject) -> JsonObject | None:
         """Return an entry of a list for the client, or None for one that it is not offered."""
-        key, offer = entry.get(entries.key), self._naming.offer
+        key, offer = entry.get(entries.key), self.naming.offer
         if entries.mark is Mark.TASK:
             return entry
         if not isinstance(key, str):
@@ -117,7 +117,7 @@ class Translation:
         if text is not None:
             found["description"] = text
         if entries.mark is Mark.NAME:
-            found["name"] = self._names.name(self._naming, entries.kind, shown)
+            found["name"] = self._names.name(self.naming, entries.kind, shown)
             if entries.kind == TOOLS:
                 self._name_page(found)
         return found
