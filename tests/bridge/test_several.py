@@ -29,6 +29,7 @@ from bridge.joining import (
 )
 from http_in_process import InProcess
 from mcprev.bridge.several.options import BridgedServer
+from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import DEFAULT, Revision
 from running import run, until
@@ -451,5 +452,66 @@ def test_a_flood_of_one_server_holds_up_no_other(row: Revision, there: Revision)
             answer = await client.ask("tools/call", {"name": "bank__reports"}, meta=meta)
             assert [each["progress"] for each in answer.notified("notifications/progress")] == [1, 2]
             assert said((await flood).result) == "files"
+
+    run(main())
+
+
+@each_cell
+def test_a_notification_that_is_in_no_schema_ends_at_the_bridge(row: Revision, there: Revision) -> None:
+    async def tells(up: Upstream, _request: Message) -> Message:
+        up.tell("notifications/com.example/x", {"uri": "a:b"})
+        return text(name_of(up))
+
+    client, servers = Downstream(row), ends(there, *NAMES, works={"tells": tells})
+
+    async def main() -> None:
+        async with bridged(joined(servers, there), client):
+            assert said(await client.call("files__tells")) == "files"
+            client.tell("notifications/com.example/y")
+            heard = await client.settle()
+            assert not [each for each in heard if "com.example" in each["method"]]
+            for name in NAMES:
+                assert not asked(servers, name, "notifications/com.example/y")
+
+    run(main())
+
+
+@pytest.mark.parametrize("there", [MODERN], ids=lambda row: row.name)
+@pytest.mark.parametrize("prefixes", ["always", "needed"])
+def test_workers_with_the_same_keys_agree(there: Revision, prefixes: str) -> None:
+    """Cursors, states and names of one worker are good at another one that has seen nothing yet."""
+
+    def page(request: Message) -> Message:
+        cursor = int(request["params"].get("cursor", "0"))
+        more = {"nextCursor": str(cursor + 1)} if cursor < 2 else {}
+        return {"resourceTemplates": [{"uriTemplate": f"t{cursor}:{{x}}", "name": "t"}], **more}
+
+    lists: Any = {"files": {"resources/templates/list": page}, "bank": {"resources/templates/list": page}}
+
+    async def main() -> None:
+        states = [RequestStateSealer([b"k" * 32]) for _ in range(2)]
+        workers = [
+            joined(ends(there, *NAMES, **lists), there, prefixes=prefixes, states=state) for state in states
+        ]
+        clients = [Downstream(MODERN), Downstream(MODERN)]
+        async with bridged(workers[0], clients[0]), bridged(workers[1], clients[1]):
+            first = (await clients[0].ask("resources/templates/list")).result
+            second = (
+                await clients[1].ask("resources/templates/list", {"cursor": first["nextCursor"]})
+            ).result
+            assert [each["uriTemplate"] for each in second["resourceTemplates"]] == [
+                "files+t1:{x}",
+                "bank+t1:{x}",
+            ]
+            asking = (await clients[0].ask("tools/call", {"name": "bank__asks"})).result
+            (key,) = asking["inputRequests"]
+            answers = {key: {"action": "accept", "content": {"name": "x"}}}
+            again = {"name": "bank__asks", "requestState": asking["requestState"], "inputResponses": answers}
+            _, (answer,) = said((await clients[1].ask("tools/call", again)).result)
+            assert answer["content"] == {"name": "x"}
+            listed = [all_tools((await client.ask("tools/list")).result) for client in clients]
+            assert listed[0] == listed[1]
+            found = [(await client.ask("resources/list")).result["resources"] for client in clients]
+            assert found[0] == found[1]
 
     run(main())
