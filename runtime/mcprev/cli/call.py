@@ -100,7 +100,7 @@ _out_option: Final = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ServerUse:
     """A connection that the options of a command describe."""
 
     server: NamedServer
@@ -163,7 +163,7 @@ class Session:
         return found
 
 
-def session_of(
+def server_use_of(
     words: Sequence[str],
     *,
     names: tuple[str, ...],
@@ -177,9 +177,9 @@ def session_of(
     log_level: str | None,
     as_json: bool,
     meta: tuple[str, ...],
-) -> Session:
+) -> ServerUse:
     """Return the connection that the words and options of a command describe. Raises `click.ClickException`."""
-    return Session(
+    return ServerUse(
         read_target(words, headers=headers, env=env),
         revision_names(names),
         timeout,
@@ -240,7 +240,7 @@ def call_command(
     Exit codes: 0 ok, 1 the tool failed, 2 usage, 3 the server is not reached, 4 it breaks the protocol.
     """
     target, tool, rest = _split(words, "TOOL")
-    session = session_of(target, **options)
+    session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
         found = _entry(await session.listed(client, "tools"), tool, "tool", "name")
@@ -295,7 +295,7 @@ def read_command(
     """
     target, uri, rest = _split(words, "URI")
     _no_more(rest, "a resource has one URI")
-    session = session_of(target, **options)
+    session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
         result = await client.read_resource(uri, progress=_show_step, meta=session.meta)
@@ -329,7 +329,7 @@ def prompt_command(
     `mcprev call`.
     """
     target, name, rest = _split(words, "PROMPT")
-    session = session_of(target, **options)
+    session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
         found = _entry(await session.listed(client, "prompts"), name, "prompt", "name")
@@ -385,7 +385,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
     if wrong is not None:
         raise click.BadParameter(f"the value of '{clean(wrong)}' is not a text", param_hint=HINT)
     name = next(iter(given))
-    session = session_of(target, **options)
+    session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
         others = {key: value for key, value in given.items() if key != name}
@@ -420,7 +420,7 @@ def ask_command(
     other command that uses a server. Ctrl+C ends it. Exit codes are those of `mcprev call`.
     """
     _no_more(words[1:], "this command takes a TARGET only")
-    session = session_of(words, **options)
+    session = server_use_of(words, **options)
 
     async def use(client: Client) -> int:
         from mcprev.errors import McpError

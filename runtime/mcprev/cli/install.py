@@ -16,7 +16,7 @@ from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.options import env_option, header_option
 from mcprev.cli.table import clean, echo, echo_lines
 from mcprev.cli.terminal_input import TerminalInput
-from mcprev.hosts.installing import Change, added, check_name, entry_for, place_of, removed, usual_name
+from mcprev.hosts.installing import FileChange, added, check_name, entry_for, place_of, removed, usual_name
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -113,7 +113,7 @@ def _told() -> Iterator[None]:
         raise Failure(clean(str(error)), ExitCode.USAGE) from None
 
 
-def _make(change: Change, what: str, *, yes: bool, dry_run: bool) -> None:
+def _make(change: FileChange, what: str, *, yes: bool, dry_run: bool) -> None:
     """Show a change, and make it if the user wants that. Raises `click.exceptions.Exit` if not."""
     if change.before == change.after:
         echo(f"nothing to change in {change.place.file}")

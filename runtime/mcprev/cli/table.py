@@ -39,7 +39,7 @@ def echo_lines(text: str, *, err: bool = False) -> None:
     _print("\n".join(map(clean, text.split("\n"))), err=err)
 
 
-def prompt(text: str) -> None:
+def echo_question(text: str) -> None:
     """Print the beginning of a line to stderr, which the user ends with an answer."""
     click.echo(clean(text), err=True, nl=False)
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final
 
-from mcprev.cli.table import prompt
+from mcprev.cli.table import echo_question
 
 MAX_LINE: Final = 1024 * 1024
 """The maximum length of a line in bytes; the rest of a longer one is the next line."""
@@ -32,7 +32,7 @@ class TerminalInput:
 
     async def line(self, question: str) -> str | None:
         """Ask the user for a line; None at the end of the input (Ctrl+D)."""
-        prompt(question)
+        echo_question(question)
         while b"\n" not in self._rest and len(self._rest) < MAX_LINE and not self._ended:
             data = await self._read()
             self._rest += data

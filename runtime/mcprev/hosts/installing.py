@@ -63,7 +63,7 @@ def place_of(host: str, *, project: bool) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A change of one file, which is shown before it is made."""
 
     place: Place
@@ -88,7 +88,7 @@ class Change:
         return replace_text(self.place.file, self.before, self.after)
 
 
-def added(place: Place, name: str, entry: Mapping[str, Json], *, replace: bool) -> Change:
+def added(place: Place, name: str, entry: Mapping[str, Json], *, replace: bool) -> FileChange:
     """Return the change that adds an entry. Raises `OSError`, and `ValueError` that says what to do."""
     if not place.file.parent.is_dir() and place.below is None:
         raise ValueError(
@@ -102,18 +102,18 @@ def added(place: Place, name: str, entry: Mapping[str, Json], *, replace: bool) 
             raise ValueError(
                 f"'{place.file}' has a server '{name}' already; pass --replace, or another --name"
             )
-        return Change(place, before, with_member(before or "", path, dict(entry)))
+        return FileChange(place, before, with_member(before or "", path, dict(entry)))
     except JsoncError as error:
         raise ValueError(f"{place.file}: {error}") from None
 
 
-def removed(place: Place, name: str) -> Change:
+def removed(place: Place, name: str) -> FileChange:
     """Return the change that removes an entry. Raises `OSError`, and `ValueError` that says what to do."""
     before = read_own(place.file, below=place.below)
     if before is None:
         raise ValueError(f"there is no file '{place.file}'")
     try:
-        return Change(place, before, without_member(before, (*place.members(before), name)))
+        return FileChange(place, before, without_member(before, (*place.members(before), name)))
     except JsoncError as error:
         raise ValueError(f"{place.file}: {error}") from None
     except KeyError:

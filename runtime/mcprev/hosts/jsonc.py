@@ -40,14 +40,14 @@ class Node:
     value: Json
     start: int
     end: int = 0
-    members: list[Member] = field(default_factory=list["Member"])
+    members: list[ObjectMember] = field(default_factory=list["ObjectMember"])
     """The members of an object, in the order of the text."""
     items: list[Node] = field(default_factory=list["Node"])
     """The items of an array."""
 
 
 @dataclass(slots=True)
-class Member:
+class ObjectMember:
     """A member of an object with its place in the text."""
 
     name: str
@@ -108,7 +108,7 @@ class _Parser:
             colon = self.skip(name.end)
             if self._text[colon : colon + 1] != ":":
                 raise JsoncError(self._text, colon, f"expected a colon after {name.value[:40]!r}")
-            member = Member(name.value, here, self.value(self.skip(colon + 1), depth + 1))
+            member = ObjectMember(name.value, here, self.value(self.skip(colon + 1), depth + 1))
             node.members.append(member)
             node.value[member.name] = member.node.value
             here = self.skip(member.node.end)
@@ -216,7 +216,7 @@ def _check_object(text: str, node: Node, path: Sequence[str]) -> None:
         raise JsoncError(text, node.start, f"{where} is not an object; mend the file first")
 
 
-def _member(text: str, node: Node, name: str) -> Member | None:
+def _member(text: str, node: Node, name: str) -> ObjectMember | None:
     found = [member for member in node.members if member.name == name]
     if len(found) > 1:
         raise JsoncError(text, found[1].start, f"the member {name!r:.60} is there twice; remove one of them")
