@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
+import json
 import shutil
 import subprocess
 import tempfile
@@ -16,9 +17,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from mcprev import LogBounds, LogItem, Store, open_store
+from mcprev import App, LogBounds, LogItem, Store, open_store
 from mcprev.errors import StoreError
+from mcprev.revisions import DEFAULT
 
 VALUE = b'{"text": "' + b"x" * 500 + b'"}'
 BOUNDS = LogBounds(ttl=60)
@@ -97,12 +100,70 @@ async def figures(store: Store, other: Store, times: int) -> dict[str, tuple[flo
     return found
 
 
+async def post(
+    app: Callable[..., Any], headers: dict[str, str], message: dict[str, object]
+) -> dict[str, str]:
+    """Send a message to an ASGI app, and return the headers of its response."""
+    found: dict[str, str] = {}
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": json.dumps(message).encode(), "more_body": False}
+
+    async def send(part: dict[str, Any]) -> None:
+        if part["type"] == "http.response.start":
+            assert part["status"] in (200, 202), part
+            found.update({name.decode(): value.decode() for name, value in part["headers"]})
+
+    fields = {"accept": "application/json, text/event-stream", "content-type": "application/json", **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in fields.items()]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": pairs}
+    await app({**scope, "server": ("127.0.0.1", 80), "root_path": "", "http_version": "1.1"}, receive, send)
+    return found
+
+
+async def loading(url: str, times: int) -> dict[str, tuple[float, float]]:
+    """The figures of opening a session, and of a request to a worker that has not loaded it or has."""
+    row = next(row for row in reversed(DEFAULT) if row.handshake)
+    # A worker of its own, also where both are in this process.
+    stores = [open_store(url)] * 2 if url.startswith("memory") else [open_store(url) for _ in range(2)]
+    servers = [App("loading", "1", store=store) for store in stores]
+    one, two = (server.asgi() for server in servers)
+    ids: list[dict[str, str]] = []
+    info = {"clientInfo": {"name": "b", "version": "1"}, "capabilities": {}, "protocolVersion": row.version}
+    opening: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info}
+    ping: dict[str, object] = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+    async def open_one(_: int) -> None:
+        found = await post(one, {}, opening)
+        ids.append({"mcp-session-id": found["mcp-session-id"], "mcp-protocol-version": row.version})
+
+    async def ping_one(number: int) -> None:
+        await post(two, ids[number], ping)
+
+    await open_one(0)
+    await ping_one(0)
+    ids.clear()
+    found = {
+        "open a session": await measured(times, open_one),
+        "ping, not loaded": await measured(times, ping_one),
+        "ping, loaded": await measured(times, ping_one),
+    }
+    (cpu, done), (less, sooner) = found["ping, not loaded"], found["ping, loaded"]
+    found["so load a session"] = cpu - less, done - sooner
+    for app in (one, two):
+        await app.aclose()
+    await asyncio.sleep(0.5)  # until they have said goodbye
+    for store in stores:
+        await store.aclose()
+    return found
+
+
 async def measure(url: str, times: int) -> dict[str, tuple[float, float]]:
     """The figures of the store at a URL."""
     store = open_store(url)
     other = store if url.startswith("memory") else open_store(url)
     try:
-        return await figures(store, other, times)
+        return {**await figures(store, other, times), **await loading(url, max(1, times // 4))}
     finally:
         await store.aclose()
         await other.aclose()

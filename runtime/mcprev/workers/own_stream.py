@@ -199,10 +199,15 @@ class OwnStream(SharedCopy):
         if await self.record.change(change) and self.record.value["reader"] == me:
             await self._begin_reading(instead)
 
+    @property
+    def has_no_reader(self) -> bool:
+        """Whether the client has a GET stream here, and none of this copy reads the own stream."""
+        return bool(self._get_streams) and self._reading is None
+
     async def check_reader(self) -> None:
         """Become the reader of the own stream if the one that is is dead."""
         reader = int(self.record.value["reader"])
-        if self._get_streams and self._reading is None and not await self._worker.is_alive(reader):
+        if self.has_no_reader and not await self._worker.is_alive(reader):
             await self._claim(reader)
 
     def _stop_reading(self) -> None:

@@ -370,7 +370,8 @@ class SharedSessions(Sessions):
                 used = max(session.seen, now if session.in_use else 0.0)
                 if used > session.renewed and now - session.renewed >= self._idle / RENEWALS / 2:
                     session.renew_soon()
-                self.start(session.check_reader())
+                if session.has_no_reader:
+                    self.start(session.check_reader())
             self.expire()
 
     def _lapsed(self, lost: bool) -> None:  # noqa: FBT001 - a callback
