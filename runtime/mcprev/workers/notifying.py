@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
+from typing import Final, cast
 
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.connection import Connection
@@ -13,6 +13,9 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev.wire.jsonrpc import encode_notification
 from mcprev.workers.record import decode, key_of, log_ttl
+
+IDLE: Final = 1800.0
+"""The time to live of a session whose record does not say it, because an older release has opened it."""
 
 
 async def notify_session(
@@ -36,7 +39,9 @@ async def notify_session(
         if revision is None or method not in revision.methods:
             return False
         message = encode_notification(method, _params(method, params, revision))
-        await shared.append(f"own/{key}", [LogItem(message)], bounds=LogBounds(ttl=log_ttl(record["ttl"])))
+        await shared.append(
+            f"own/{key}", [LogItem(message)], bounds=LogBounds(ttl=log_ttl(record.get("ttl", IDLE)))
+        )
         return True
     for connection in connections:
         session = cast("ServerProtocol", connection.protocol).session
