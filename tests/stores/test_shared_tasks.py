@@ -885,7 +885,7 @@ def test_those_who_follow_a_task_ride_out_an_outage_and_say_so_once(caplog: pyte
     run(main())
     errors = [each.message for each in caplog.records if each.levelname == "ERROR"]
     assert errors.count("a task cannot be looked up; the store is asked again: the store is away") == 1
-    assert errors.count("a running task cannot be looked up") == 1
+    assert errors.count("a running task cannot be looked up: the store is away") == 1
 
 
 def test_who_waits_for_a_result_rides_out_a_short_outage_and_fails_in_a_long_one() -> None:
