@@ -15,7 +15,7 @@ import mcprev
 from mcprev.client.targets import Target
 from mcprev.dev.app import DevApp
 from mcprev.dev.inspector import Inspector
-from mcprev.dev.launch import Launcher, Ready
+from mcprev.dev.launch import DirectLauncher, Launcher
 from mcprev.serving.running import serve_http
 
 
@@ -60,6 +60,17 @@ class Page:
         )
         return found
 
+    async def verdict(self, number: int) -> int:
+        """The number of problems of an event, which is told with the event or later."""
+        while True:
+            for channel, value in self.told:
+                for one in value["events"] if channel == "wire" else [value] if channel == "verdict" else []:
+                    if one["n"] == number and one["problems"] is not None:
+                        found: int = one["problems"]
+                        return found
+            self.news.clear()
+            await asyncio.wait_for(self.news.wait(), 15)
+
     async def until(self, channel: str, fits: Callable[[Any], bool]) -> Any:
         """The first thing that a channel has told, or will tell, that fits."""
         seen = 0
@@ -89,13 +100,13 @@ class Page:
                     self.news.set()
 
 
-def in_memory(server: mcprev.App | mcprev.Server) -> Ready:
+def in_memory(server: mcprev.App | mcprev.Server) -> DirectLauncher:
     """A server of this process."""
 
     def make() -> Target:
         return mcprev.memory(server.server if isinstance(server, mcprev.App) else server)
 
-    return Ready("here", ("server.py",), make, kind="command", transport="stdio")
+    return DirectLauncher("here", ("server.py",), make, kind="command", transport="stdio")
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ import pytest
 import mcprev
 from dev.inspected import Page, opened
 from mcprev.dev.authorization import LoginSteps, claims_of
-from mcprev.dev.launch import Ready
+from mcprev.dev.launch import DirectLauncher
 from mcprev.testing.authorization_server import Browser, LocalUsers
 from running import run
 
@@ -40,7 +40,7 @@ async def guarded(*, login: bool) -> AsyncGenerator[tuple[Page, mcprev.MemoryTok
     target = mcprev.http(url, auth=auth)
     try:
         await ready.wait()
-        launcher = Ready(url, (url,), lambda: target, kind="url", transport="http", logins=logins)
+        launcher = DirectLauncher(url, (url,), lambda: target, kind="url", transport="http", logins=logins)
         async with opened(launcher, connected=False) as page:
             yield page, tokens
     finally:

@@ -11,7 +11,7 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
-from mcprev.dev.launch import Ready
+from mcprev.dev.launch import DirectLauncher
 from mcprev.looking.judging import judge
 from mcprev.revisions import ALL, revision_named
 from mcprev_types.latest import models
@@ -118,7 +118,7 @@ def test_a_result_for_an_old_client_says_what_is_lost_and_the_server_is_seen_to_
 async def over_http(revision: str) -> AsyncGenerator[Page, None]:
     async with listening(library().server) as origin:
         url = f"{origin}/mcp"
-        launcher = Ready(url, (url,), lambda: mcprev.http(url), kind="url", transport="http")
+        launcher = DirectLauncher(url, (url,), lambda: mcprev.http(url), kind="url", transport="http")
         async with opened(launcher, revision=revision) as page:
             yield page
 
@@ -141,8 +141,7 @@ def test_over_http_the_exchange_and_the_headers_at_other_revisions_are_shown(rev
                 row = revision_named(other)
                 assert ("Mcp-Method" in wanted) == row.routing_headers
                 assert wanted.get("MCP-Protocol-Version") == (row.version if row.version_header else None)
-            told = await page.until("verdict", lambda one: one["n"] == call["response"])
-            assert told["problems"] == 0
+            assert await page.verdict(call["response"]) == 0
             curl = await page.post("copy", call=call["call"], **{"as": "curl"})
             assert curl["text"].startswith("curl -N -X POST http://127.0.0.1:")
             assert (

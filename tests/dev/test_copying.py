@@ -11,7 +11,8 @@ import pytest
 
 import mcprev
 from dev.inspected import opened
-from mcprev.dev.launch import Ready
+from mcprev.client.targets import Target
+from mcprev.dev.launch import DirectLauncher
 from running import run
 
 NASTY = ["--save=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
@@ -34,9 +35,9 @@ def anything() -> mcprev.Server:
     return mcprev.Server(Handler(), "x", "1")
 
 
-def launcher(*words: str, kind: str = "app") -> Ready:
+def launcher(*words: str, kind: str = "app") -> DirectLauncher:
     server = anything()
-    return Ready("x", words, lambda: mcprev.memory(server), kind=kind, transport="stdio")
+    return DirectLauncher("x", words, lambda: mcprev.memory(server), kind=kind, transport="stdio")
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,12 @@ def test_a_copied_test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
                 for one in (tool, read)
             ]
 
+    def instead(*_: str) -> Target:
+        return mcprev.memory(anything())
+
     for code in run(scenario()):
         assert "mcprev.stdio('mcprev', 'serve', 'server.py')" in code
         space: dict[str, Any] = {}
-        monkeypatch.setattr(mcprev, "stdio", lambda *_: mcprev.memory(anything()))
+        monkeypatch.setattr(mcprev, "stdio", instead)
         exec(compile(code, "copied.py", "exec"), space)  # noqa: S102 - what is tested
         space["test_call"]()

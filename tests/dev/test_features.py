@@ -12,11 +12,13 @@ import pytest
 
 import mcprev
 from dev.inspected import in_memory, opened
-from mcprev.dev.launch import Ready, ignore
+from mcprev.dev.launch import DirectLauncher, ignore
 from mcprev.revisions import ALL
+from mcprev_types.latest import models
 from running import run
 
 REVISIONS = [revision.name for revision in ALL]
+SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}}
 TASKS = [revision.name for revision in ALL if revision.tasks.value != "none"]
 
 
@@ -197,6 +199,50 @@ def test_the_same_call_is_made_at_every_other_revision_on_connections_of_their_o
     run(scenario())
 
 
+def liar() -> mcprev.Server:
+    class Handler(mcprev.ServerHandler):
+        async def list_tools(self, ctx: mcprev.Context, params: Any) -> models.ListToolsResult:
+            output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+            tool = models.Tool.from_wire({"name": "count", "inputSchema": SCHEMA, "outputSchema": output})
+            return models.ListToolsResult(tools=[tool])
+
+        async def call_tool(
+            self, ctx: mcprev.Context, params: models.CallToolRequestParams
+        ) -> models.CallToolResult:
+            return models.CallToolResult.from_wire({"content": [], **(params.arguments or {})})
+
+    return mcprev.Server(Handler(), "liar", "1", validate=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"structuredContent": {"n": 1}}, None),
+        ({"structuredContent": {"n": "one"}}, "$.result.structuredContent.n"),
+        ({"structuredContent": {}}, "$.result.structuredContent"),
+        ({}, "$.result.structuredContent"),
+        ({"isError": True}, None),
+    ],
+)
+def test_the_result_of_a_tool_is_judged_by_its_output_schema(
+    arguments: dict[str, Any], path: str | None
+) -> None:
+    async def scenario() -> None:
+        async with opened(in_memory(liar())) as page:
+            await page.post("list", kind="tools")
+            await page.until("lists", lambda one: one["state"] == "ready")
+            assert (await page.post("check", tool="count", arguments={"x": 1}))["problems"] == [
+                {"path": "$.x", "text": "is not of type string"}
+            ]
+            call = await page.call("tools/call", {"name": "count", "arguments": arguments})
+            number = call["response"]
+            found = (await page.get(f"event/{number}"))["problems"]
+            assert [one["path"] for one in found] == ([] if path is None else [path])
+            assert await page.verdict(number) == len(found)
+
+    run(scenario())
+
+
 DIES = """
 import json, sys
 for line in sys.stdin:
@@ -213,8 +259,8 @@ for line in sys.stdin:
 """
 
 
-def command(*words: str) -> Ready:
-    return Ready(
+def command(*words: str) -> DirectLauncher:
+    return DirectLauncher(
         " ".join(words), ("--", *words), lambda: mcprev.stdio(*words, stderr=ignore), kind="command",
         transport="stdio",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from dev.inspected import Page, opened
 from mcprev.dev import spool
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import Seen
-from mcprev.dev.launch import Ready, ignore
+from mcprev.dev.launch import DirectLauncher, ignore
 from running import run
 
 SERVER = """
@@ -78,7 +78,7 @@ def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) 
     words = (sys.executable, str(file), what)
 
     async def scenario() -> None:
-        launcher = Ready(
+        launcher = DirectLauncher(
             "hostile", ("--", *words), lambda: mcprev.stdio(*words, stderr=ignore), kind="command", transport="stdio"
         )  # fmt: skip
         async with opened(launcher) as page:

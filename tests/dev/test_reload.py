@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.inspected import opened
-from mcprev.dev.launch import Served
+from mcprev.dev.launch import ChildLauncher
 from running import run
 
 SERVER = """
@@ -37,7 +37,7 @@ def test_a_changed_file_is_served_and_a_broken_one_is_told_until_it_is_mended(
         (tmp_path / "server.py").write_text(SERVER)
         (tmp_path / "words.py").write_text("HELLO = 'hi'\n")
         greet = {"name": "greet", "arguments": {"name": "Ann"}}
-        async with opened(Served("server.py", {}, over_http=over_http)) as page:
+        async with opened(ChildLauncher("server.py", {}, over_http=over_http)) as page:
             await page.post("list", kind="tools")
             await page.until("lists", lambda one: one["state"] == "ready")
             assert "hi Ann" in (await page.call("tools/call", greet))["result"]

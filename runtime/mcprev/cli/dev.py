@@ -98,17 +98,19 @@ def dev_command(
 def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> Launcher:
     """Return how the server of a command line is started or reached. Raises `click.ClickException`."""
     from mcprev.dev.authorization import LoginSteps
-    from mcprev.dev.launch import Ready, Served, ignore
+    from mcprev.dev.launch import ChildLauncher, DirectLauncher, ignore
 
     if over_http and server.module is None:
         raise click.UsageError("--http requires a file or module; name a server over HTTP by its URL")
     if server.entry.url is not None:
         logins = LoginSteps()
         target = _http_target(server, logins, login=login is not False)
-        return Ready(server.label, server.given, lambda: target, kind="url", transport="http", logins=logins)
+        return DirectLauncher(
+            server.label, server.given, lambda: target, kind="url", transport="http", logins=logins
+        )
     if server.module is not None:
-        return Served(server.module, dict(server.entry.env), over_http=over_http)
-    return Ready(
+        return ChildLauncher(server.module, dict(server.entry.env), over_http=over_http)
+    return DirectLauncher(
         server.label,
         server.given,
         lambda: server.target(stderr=ignore),

@@ -19,13 +19,13 @@ from mcprev.dev.lists import KINDS
 from mcprev.dev.questions import AnswerError
 from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
-from mcprev.dev.verdicts import LARGE, shown, violations
+from mcprev.dev.verdicts import shown
 from mcprev.errors import Json
 from mcprev.revisions import ALL, revision_named
 from mcprev.wire.bounds import check_values
 
 if TYPE_CHECKING:
-    from mcprev.dev.events import Event
+    from mcprev.dev.events import SeenEvent
     from mcprev.dev.inspector import Inspector
 
 MOST: Final = 5000
@@ -107,7 +107,7 @@ class Asked:
 Route: TypeAlias = Callable[[Asked], Awaitable[Answer]]
 
 
-class Api:
+class PageApi:
     """The requests of the page."""
 
     def __init__(self, inspector: Inspector) -> None:
@@ -185,7 +185,7 @@ class Api:
         )
         return _json(await search(self._inspector.log, wanted))
 
-    def _found(self, name: str) -> Event:
+    def _found(self, name: str) -> SeenEvent:
         event = self._inspector.log.get(int(name)) if name.isdecimal() and len(name) < 16 else None
         if event is None:
             raise Refusal(404, "there is no event of this number, or no longer")
@@ -232,13 +232,10 @@ class Api:
             raise Refusal(400, str(error)) from None
         return _json({"text": text})
 
-    async def _problems(self, event: Event) -> list[Json]:
+    async def _problems(self, event: SeenEvent) -> list[Json]:
         if event.kind not in ("message", "invalid"):
             return []
-        body = self._inspector.log.body(event.n)
-        if event.size > LARGE:
-            return shown(await asyncio.to_thread(violations, event, body))
-        return shown(violations(event, body))
+        return shown(await self._inspector.verdicts.of(event))
 
     async def _revisions(self, asked: Asked) -> Answer:
         event = self._found(asked.names[0])
@@ -290,7 +287,7 @@ class Api:
             raise Refusal(404, "there is no tool of this name in the list of tools; load it first", "$.tool")
         arguments = asked.object("arguments")
         problems = await asyncio.to_thread(argument_problems, tool.get("inputSchema"), arguments)
-        return _json({"problems": problems})
+        return _json({"problems": [{"path": path, "text": text} for path, text in problems]})
 
     # -- questions -----------------------------------------------------------------------------------------
 

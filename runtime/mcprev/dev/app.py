@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 from typing_extensions import override
 
 from mcprev.core.limits import LINGER
-from mcprev.dev.api import Answer, Api, Refusal
+from mcprev.dev.api import Answer, PageApi, Refusal
 from mcprev.dev.channels import BATCH, STREAMS, Reader, frame, to_json
 from mcprev.dev.recorded import RecordedSession
 from mcprev.dev.saving import Unreadable
@@ -97,7 +97,7 @@ class DevApp(HttpApp):
         self._live = inspector
         self.token: str = secrets.token_urlsafe(32)
         """What a page needs: 256 random bits."""
-        self._api = Api(inspector)
+        self._api = PageApi(inspector)
         self._hosts: frozenset[str] = frozenset()
         self._closed = False
 
@@ -118,7 +118,7 @@ class DevApp(HttpApp):
     async def show(self, inspector: Inspector) -> None:
         """Show a session; pages that see another one read everything again. A saved session that is left is dropped."""
         before = self.inspector
-        self.inspector, self._api = inspector, Api(inspector)
+        self.inspector, self._api = inspector, PageApi(inspector)
         if inspector is not self._live:
             await inspector.start()
         before.channels.close()

@@ -1,4 +1,4 @@
-"""Checks arguments against the schema of a tool, as servers of this project do, and names the path of each problem."""
+"""Checks arguments and results against the schemas of a tool, as this runtime does, with the path of each problem."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ LONGEST: Final = 500
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def argument_problems(schema: Json, arguments: Json) -> list[Json]:
-    """Return the problems of arguments; one at `$` if the schema itself cannot be used."""
+def argument_problems(schema: Json, arguments: Json) -> list[tuple[str, str]]:
+    """Return the paths and texts of the problems of a value; one at `$` if the schema itself cannot be used."""
     if schema is None:
         return []
     try:
         validate = compile_schema(schema, trusted=False)
         issues = validate(arguments)
     except SchemaError as error:
-        return [{"path": "$", "text": f"the schema of the tool cannot be checked: {error}"[:LONGEST]}]
-    return [
-        {"path": "$" + "".join(map(_step, path)), "text": text[:LONGEST]} for path, text in issues[:SHOWN]
-    ]
+        return [("$", f"the schema of the tool cannot be checked: {error}"[:LONGEST])]
+    return [("$" + "".join(map(_step, path)), text[:LONGEST]) for path, text in issues[:SHOWN]]
 
 
 def _step(part: object) -> str:

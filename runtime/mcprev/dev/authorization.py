@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final, cast
 
-from mcprev.dev.events import Exchange
+from mcprev.dev.events import SeenExchange
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.oauth.credentials import check_server
@@ -53,7 +53,7 @@ class LoginSteps:
         self.steps.append(found)
         self.tell(found)
 
-    def answered(self, exchange: Exchange, *, login: bool) -> None:
+    def answered(self, exchange: SeenExchange, *, login: bool) -> None:
         """Note a response of the server, or of an authorization server."""
         detail: dict[str, Json] = {"url": mask_url(exchange.url), "status": exchange.status}
         if login and _WELL_KNOWN in exchange.path:

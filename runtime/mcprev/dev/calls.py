@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from mcprev.dev.channels import Channels
 from mcprev.dev.event_log import EventLog
-from mcprev.dev.events import IN, OUT, Event
+from mcprev.dev.events import IN, OUT, SeenEvent
 from mcprev.dev.questions import CURRENT
 from mcprev.errors import Json, McpError, RpcError
 from mcprev.protocol.tasks import GET, RESULT
@@ -224,7 +224,7 @@ class Calls:
         else:
             await client.raw(call.method, call.params or None, meta=meta)
 
-    def _observe(self, event: Event, message: Message | None) -> None:
+    def _observe(self, event: SeenEvent, message: Message | None) -> None:
         """Note the events of a call, and its result."""
         call = None if event.call is None else self._calls.get(event.call)
         if call is None:

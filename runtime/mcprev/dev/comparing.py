@@ -10,7 +10,7 @@ from typing import Final
 
 from mcprev.convert.sessions import request_meta
 from mcprev.dev.event_log import EventLog
-from mcprev.dev.events import DIRECTIONS, OUT, Event
+from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.dev.verdicts import LONGEST, shown
 from mcprev.errors import ConversionError, Json, LocalProtocolError
 from mcprev.looking.catalog import catalog
@@ -81,12 +81,12 @@ class Elsewhere:
         return found
 
 
-def compare(log: EventLog, event: Event, body: bytes | None) -> list[Elsewhere]:
+def compare(log: EventLog, event: SeenEvent, body: bytes | None) -> list[Elsewhere]:
     """Return a message at all revisions, its own included; none if it is no message of a known revision."""
     return [found for revision in ALL if (found := at_revision(log, event, body, revision)) is not None]
 
 
-def at_revision(log: EventLog, event: Event, body: bytes | None, revision: Revision) -> Elsewhere | None:
+def at_revision(log: EventLog, event: SeenEvent, body: bytes | None, revision: Revision) -> Elsewhere | None:
     """Return a message at a revision; None if it is no message of a known revision."""
     if body is None or event.kind != "message" or event.revision is None or event.method is None:
         return None
@@ -115,7 +115,7 @@ def at_revision(log: EventLog, event: Event, body: bytes | None, revision: Revis
     return _judged(revision, event, other, elsewhere)
 
 
-def type_of(event: Event, revision: Revision) -> str | None:
+def type_of(event: SeenEvent, revision: Revision) -> str | None:
     """Return the name of the type of a message's params, result or error at a revision; None if it has none."""
     spec = None if event.method is None else revision.methods.get(event.method)
     if spec is None:
@@ -151,7 +151,7 @@ def _with_payload(message: object, payload: Json) -> Request | Notification | Re
             raise TypeError("it is no message")
 
 
-def _judged(revision: Revision, event: Event, message: object, found: Elsewhere) -> Elsewhere:
+def _judged(revision: Revision, event: SeenEvent, message: object, found: Elsewhere) -> Elsewhere:
     """Return what was found with the problems of the message at the revision, its headers and its type."""
     assert found.data is not None
     method = event.method if event.shape in ("result", "error") else None
@@ -175,7 +175,7 @@ def _judged(revision: Revision, event: Event, message: object, found: Elsewhere)
     )
 
 
-def _meta(log: EventLog, event: Event, kind: str) -> Mapping[str, Json]:
+def _meta(log: EventLog, event: SeenEvent, kind: str) -> Mapping[str, Json]:
     """Return what a request of a session would say of the client in `_meta`."""
     introduction = log.introduction(event.conn)
     if kind != "params" or event.dir != OUT or introduction is None or event.revision is None:

@@ -14,7 +14,7 @@ from mcprev.transports.http.urls import mask_url
 
 if TYPE_CHECKING:
     from mcprev.dev.calls import PageCall
-    from mcprev.dev.events import Event
+    from mcprev.dev.events import SeenEvent
     from mcprev.dev.inspector import Inspector
 
 FORMS: Final = ("command", "curl", "pytest", "json")
@@ -41,7 +41,7 @@ def copied_call(inspector: Inspector, call: PageCall, kind: str) -> str:
     return copied_event(inspector, event, kind)
 
 
-def copied_event(inspector: Inspector, event: Event, kind: str) -> str:
+def copied_event(inspector: Inspector, event: SeenEvent, kind: str) -> str:
     """Return a message in one of `FORMS`. Raises `CannotCopy`."""
     body = inspector.log.body(event.n)
     if body is None or len(body) > MOST:
@@ -105,7 +105,7 @@ def _command(inspector: Inspector, method: str, params: dict[str, Json], revisio
 # -- curl ----------------------------------------------------------------------------------------------------
 
 
-def _curl(event: Event, body: bytes) -> str:
+def _curl(event: SeenEvent, body: bytes) -> str:
     exchange = event.exchange
     if exchange is None or event.dir != "out":
         raise CannotCopy("this was not sent over HTTP; reach the server over HTTP to copy it for curl")

@@ -17,13 +17,13 @@ from mcprev.dev.events import (
     LABEL,
     NAME,
     OUT,
-    Event,
-    Exchange,
     Pairs,
     Seen,
+    SeenEvent,
+    SeenExchange,
     line,
     member,
-    outcome,
+    result_label,
     shortened,
     subject,
 )
@@ -65,8 +65,12 @@ class _Connection:
     """Of revisions with the same version, the one that is meant."""
     introduction: dict[str, Json] | None = None
     """The params of `initialize`."""
-    pending: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
-    tokens: dict[tuple[str, RequestId], Event] = field(default_factory=dict["tuple[str, RequestId]", Event])
+    pending: dict[tuple[str, RequestId], SeenEvent] = field(
+        default_factory=dict["tuple[str, RequestId]", SeenEvent]
+    )
+    tokens: dict[tuple[str, RequestId], SeenEvent] = field(
+        default_factory=dict["tuple[str, RequestId]", SeenEvent]
+    )
     """The requests of both directions by their progress token."""
 
     @property
@@ -82,7 +86,7 @@ class _Connection:
         return found is not None
 
 
-Observer: TypeAlias = Callable[[Event, "Message | None"], None]
+Observer: TypeAlias = Callable[[SeenEvent, "Message | None"], None]
 """Is told of each new event, and the message in it."""
 Owner: TypeAlias = Callable[[str, RequestId], "str | None"]
 """Returns the call that sent a request, by its connection and id; None for traffic of this program itself."""
@@ -93,7 +97,7 @@ class EventLog:
 
     def __init__(self, spool: Spool | None = None, most: int = EVENTS) -> None:
         self._spool = spool or Spool()
-        self._events: deque[Event] = deque(maxlen=most)
+        self._events: deque[SeenEvent] = deque(maxlen=most)
         self._connections: dict[str, _Connection] = {}
         self._began = time.monotonic()
         self.began: float = time.time()
@@ -113,10 +117,10 @@ class EventLog:
         """The number of the oldest event that is kept; `next` if there is none."""
         return self.next - len(self._events)
 
-    def exchange(self, verb: str, url: str, sent: Pairs) -> Exchange:
+    def exchange(self, verb: str, url: str, sent: Pairs) -> SeenExchange:
         """Return a new HTTP exchange."""
         self._exchanges += 1
-        return Exchange(self._exchanges, verb, url, sent)
+        return SeenExchange(self._exchanges, verb, url, sent)
 
     def begin(self, number: int) -> None:
         """Number the events of an empty log from a number on."""
@@ -127,18 +131,18 @@ class EventLog:
         """Return the seconds since the session began."""
         return time.monotonic() - self._began
 
-    def get(self, number: int) -> Event | None:
+    def get(self, number: int) -> SeenEvent | None:
         """Return an event; None if there is none, or no longer."""
         at = number - self.first
         return self._events[at] if 0 <= at < len(self._events) else None
 
-    def since(self, number: int, most: int) -> list[Event]:
+    def since(self, number: int, most: int) -> list[SeenEvent]:
         """Return at most that many events from a number on."""
         start = max(number - self.first, 0)
         stop = min(start + most, len(self._events))
         return [self._events[at] for at in range(start, stop)]
 
-    def all(self) -> Iterator[Event]:
+    def all(self) -> Iterator[SeenEvent]:
         """Iterate over the events, oldest first; events that come meanwhile are left out."""
         number, end = self.first, self.next
         while number < end:
@@ -155,9 +159,9 @@ class EventLog:
         """Drop the bytes."""
         self._spool.close()
 
-    def add(self, seen: Seen) -> Event:
+    def add(self, seen: Seen) -> SeenEvent:
         """Add an event."""
-        event = Event(
+        event = SeenEvent(
             self.next,
             self.now() if seen.at is None else seen.at,
             seen.kind,
@@ -190,7 +194,7 @@ class EventLog:
         found = self._connections.get(conn)
         return None if found is None else found.introduction
 
-    def asked(self, client: str, request_id: RequestId | None) -> Event | None:
+    def asked(self, client: str, request_id: RequestId | None) -> SeenEvent | None:
         """Return the request of the server that a client is answering."""
         if request_id is None:
             return None
@@ -202,7 +206,7 @@ class EventLog:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _read(self, event: Event, seen: Seen) -> Message | None:
+    def _read(self, event: SeenEvent, seen: Seen) -> Message | None:
         found = parse(seen.data.strip(), batch=True)
         connection = self._connection(event.conn)
         if seen.revision is not None:
@@ -210,7 +214,7 @@ class EventLog:
         if isinstance(found, Batch):
             event.shape, event.label = "batch", f"a batch of {len(found.messages)} messages"
             for one in found.messages:
-                self._link(Event(event.n, event.at, "message", event.dir, event.conn), one, connection)
+                self._link(SeenEvent(event.n, event.at, "message", event.dir, event.conn), one, connection)
             event.revision = connection.name
             return None
         if isinstance(found, Malformed):
@@ -230,7 +234,7 @@ class EventLog:
             found = self._connections[name] = _Connection()
         return found
 
-    def _link(self, event: Event, message: Message, connection: _Connection) -> None:
+    def _link(self, event: SeenEvent, message: Message, connection: _Connection) -> None:
         """Set what a message is, and which request it belongs to."""
         match message:
             case Request():
@@ -263,7 +267,7 @@ class EventLog:
             case Malformed():
                 event.label = line(message.message)
 
-    def _belongs(self, event: Event) -> None:
+    def _belongs(self, event: SeenEvent) -> None:
         """Set the call that a message without a request of its own belongs to."""
         exchange = event.exchange
         if event.dir == OUT:
@@ -272,10 +276,10 @@ class EventLog:
         elif event.call is None:
             event.call = self.only_call() if exchange is None else exchange.call
 
-    def _about(self, event: Event, message: Notification, connection: _Connection) -> None:
+    def _about(self, event: SeenEvent, message: Notification, connection: _Connection) -> None:
         """Link a notification with the request that it is about."""
         other = OUT if event.dir == IN else IN
-        request: Event | None = None
+        request: SeenEvent | None = None
         if message.method == PROGRESS:
             token = member(message.params, "progressToken")
             if isinstance(token, str | int | float):
@@ -288,7 +292,7 @@ class EventLog:
             event.answers, event.own = request.n, request.own
             event.call = event.call or request.call
 
-    def _answer(self, event: Event, message: Response | ErrorResponse, connection: _Connection) -> None:
+    def _answer(self, event: SeenEvent, message: Response | ErrorResponse, connection: _Connection) -> None:
         """Link a response with its request."""
         other = OUT if event.dir == IN else IN
         request = None if message.id is None else connection.pending.pop((other, message.id), None)
@@ -300,14 +304,16 @@ class EventLog:
             code, text = message.error.get("code"), message.error.get("message")
             event.label = line(f"error {code}: {text}")
         else:
-            event.label = outcome(message.result)
+            event.label = result_label(message.result)
             if event.method == INITIALIZE:
                 version = member(message.result, "protocolVersion")
                 if isinstance(version, str) and connection.learn(version):
                     event.revision = connection.name
 
 
-def _keep(found: dict[tuple[str, RequestId], Event], key: tuple[str, RequestId], event: Event) -> None:
+def _keep(
+    found: dict[tuple[str, RequestId], SeenEvent], key: tuple[str, RequestId], event: SeenEvent
+) -> None:
     if len(found) >= PENDING:
         del found[next(iter(found))]
     found[key] = event

@@ -32,7 +32,7 @@ Pairs: TypeAlias = "Sequence[tuple[str, str]]"
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class SeenExchange:
     """One HTTP request with its response, shared by the events that it carries."""
 
     n: int
@@ -62,7 +62,7 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class Event:
+class SeenEvent:
     """One event; the body of a message is in the spool, under the same number."""
 
     n: int
@@ -72,7 +72,7 @@ class Event:
     dir: str
     conn: str
     size: int = 0
-    exchange: Exchange | None = None
+    exchange: SeenExchange | None = None
     event_id: str | None = None
     event_name: str | None = None
     method: str | None = None
@@ -116,7 +116,7 @@ class Seen:
     dir: str
     conn: str
     data: bytes = b""
-    exchange: Exchange | None = None
+    exchange: SeenExchange | None = None
     event_id: str | None = None
     event_name: str | None = None
     at: float | None = None
@@ -142,7 +142,7 @@ def subject(message: Request | Notification) -> str:
     return line(str(member(member(message.params, "ref"), "name") or ""))
 
 
-def outcome(result: Json) -> str:
+def result_label(result: Json) -> str:
     """Return a few words on a result."""
     if member(result, "isError") is True:
         return "the tool failed"

@@ -16,10 +16,10 @@ from mcprev.client.request_handler import ClientContext
 from mcprev.dev.calls import SHOWN, Calls
 from mcprev.dev.channels import Channels
 from mcprev.dev.event_log import EVENTS, EventLog
-from mcprev.dev.events import Event, Exchange, Seen
+from mcprev.dev.events import Seen, SeenEvent, SeenExchange
 from mcprev.dev.launch import Launcher
 from mcprev.dev.lists import Lists
-from mcprev.dev.peer import Peers
+from mcprev.dev.peer import ClientOpener
 from mcprev.dev.questions import PageHandler, Questions
 from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
@@ -84,8 +84,8 @@ class Inspector:
         self.log.observers += [self.tasks.observe, self._observe]
         self.log.changed.append(self.channels.wake)
         launcher.logins.tell = partial(self.channels.line, "authorization")
-        self._peers = Peers(self.log, self._new_handler, self._tell_answered)
-        self._verdicts = Verdicts(self.log, self._tell_verdict)
+        self._peers = ClientOpener(self.log, self._new_handler, self._tell_answered)
+        self.verdicts = Verdicts(self.log, self._tell_verdict, self._output_schema)
         self._client: Client | None = None
         self._others: dict[str, Client] = {}
         self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
@@ -101,7 +101,7 @@ class Inspector:
 
     async def start(self) -> None:
         """Begin to connect; `target` tells when the server is there."""
-        self._spawn(self._verdicts.run())
+        self._spawn(self.verdicts.run())
         self._spawn(self.connect())
         self._spawn(self._watch())
         if self.launcher.sources is not None:
@@ -121,9 +121,11 @@ class Inspector:
         self.channels.close()
         self.log.close()
 
-    async def connect(self, state: str = "starting") -> None:
-        """Start the server and connect to it, in place of the present connections."""
+    async def connect(self, state: str = "starting", *, anew: bool = True) -> None:
+        """Start the server and connect to it, in place of the present connections; not `anew` if it is connected."""
         async with self._opening:
+            if not anew and self._client is not None and self._client.connection.error is None:
+                return
             self._set(state)
             await self._disconnect()
             try:
@@ -157,7 +159,7 @@ class Inspector:
     async def client_at(self, revision: str | None) -> Client:
         """Return the client at a revision; None: that of the page, which is connected again if it was lost."""
         if self._client is None or self._client.connection.error is not None:
-            await self.connect("restarting")
+            await self.connect("restarting", anew=False)
         client = self.client
         if revision is None or revision == client.revision:
             return client
@@ -255,11 +257,17 @@ class Inspector:
     def _new_handler(self, call_of: Callable[[ClientContext], str | None]) -> PageHandler:
         return PageHandler(self.questions, call_of, self.calls.asking)
 
-    def _tell_verdict(self, event: Event) -> None:
+    def _output_schema(self, name: str, revision: str | None) -> Json:
+        """Return the output schema of a tool, if its list was read at that revision."""
+        shown = self.target().get("revision")
+        tool = self.lists.find("tools", "name", name) if revision == shown else None
+        return None if tool is None else tool.get("outputSchema")
+
+    def _tell_verdict(self, event: SeenEvent) -> None:
         value: Json = {"n": event.n, "problems": event.problems}
         self.channels.state("verdict", str(event.n), value, of_event=event.n)
 
-    def _tell_answered(self, exchange: Exchange, login: bool) -> None:  # noqa: FBT001 - a callback
+    def _tell_answered(self, exchange: SeenExchange, login: bool) -> None:  # noqa: FBT001 - a callback
         self.launcher.logins.answered(exchange, login=login)
         self.channels.state("status", str(exchange.n), as_json(exchange))
 
@@ -287,7 +295,7 @@ class Inspector:
             call.task = task_id
             self.calls.tell(call)
 
-    def _observe(self, event: Event, message: Message | None) -> None:
+    def _observe(self, event: SeenEvent, message: Message | None) -> None:
         """Tell of log messages and of resources that have changed."""
         if not isinstance(message, Notification) or event.dir != "in":
             return

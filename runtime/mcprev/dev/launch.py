@@ -60,7 +60,7 @@ class Launcher(Protocol):
         ...
 
 
-class Ready:
+class DirectLauncher:
     """A target that is there already, such as a URL or a command."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Ready:
         """There is nothing to release."""
 
 
-class Served:
+class ChildLauncher:
     """A server out of a file or module, which `mcprev serve` runs in a child process."""
 
     kind = "app"

@@ -52,7 +52,7 @@ class _Session(ClientSession):
         return call
 
 
-class Sender:
+class CallNotes:
     """Knows the calls of the page that the requests of one client belong to."""
 
     def __init__(self) -> None:
@@ -81,13 +81,13 @@ class Sender:
         return self._calls.get(request_id)
 
 
-class Peers:
+class ClientOpener:
     """Opens clients and shows their messages to the log."""
 
     def __init__(self, log: EventLog, new_handler: NewHandler, answered: Answered) -> None:
         """`answered` is told of each HTTP response that begins."""
         self._log, self._new_handler, self._answered = log, new_handler, answered
-        self._senders: dict[str, Sender] = {}
+        self._senders: dict[str, CallNotes] = {}
         self._count = 0
         log.owner = self._owner
 
@@ -104,7 +104,7 @@ class Peers:
     ) -> Client:
         """Open a client, at one revision if it is named. Raises what `connect` raises, and `TimeoutError`."""
         self._count += 1
-        name, sender = f"c{self._count}", Sender()
+        name, sender = f"c{self._count}", CallNotes()
         self._senders[name] = sender
 
         def call_of(ctx: ClientContext) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from mcprev.dev.inspector import READ_ONLY, Inspector, NotConnected
-from mcprev.dev.launch import Ready
+from mcprev.dev.launch import DirectLauncher
 from mcprev.dev.saving import Unreadable, read_session
 from mcprev.errors import Json
 
@@ -27,7 +27,7 @@ class RecordedSession(Inspector):
 
     def __init__(self, name: str, lines: Iterable[bytes]) -> None:
         """Raises `Unreadable` for lines that are no session."""
-        super().__init__(Ready(name, (), _no_target, kind="recording", transport="file"))
+        super().__init__(DirectLauncher(name, (), _no_target, kind="recording", transport="file"))
         found = read_session(lines, self.log)
         self._saved = found.target
         try:
@@ -39,7 +39,7 @@ class RecordedSession(Inspector):
 
     @override
     async def start(self) -> None:
-        self._spawn(self._verdicts.run())
+        self._spawn(self.verdicts.run())
 
     @override
     def target(self) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.dev.channels import to_json
 from mcprev.dev.event_log import EventLog
-from mcprev.dev.events import DIRECTIONS, Event, Exchange, Seen
+from mcprev.dev.events import DIRECTIONS, Seen, SeenEvent, SeenExchange
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http.urls import mask_url
@@ -85,7 +85,7 @@ class _Writer:
             for document in documents:
                 yield _line({kind: self._masked(document)})
 
-    def _event(self, event: Event) -> bytes:
+    def _event(self, event: SeenEvent) -> bytes:
         body = self._log.body(event.n)
         head: dict[str, Json] = {
             "n": event.n, "at": round(event.at, 6), "kind": event.kind, "session": event.conn,
@@ -117,7 +117,7 @@ class _Writer:
             return {"base64": base64.b64encode(body).decode()}
         return text if self._redactor is None else mask_text(text)
 
-    def _exchange(self, exchange: Exchange) -> dict[str, Json]:
+    def _exchange(self, exchange: SeenExchange) -> dict[str, Json]:
         hidden = self._redactor is not None
         return {
             "http": exchange.n, "verb": exchange.verb, "url": mask_url(exchange.url) if hidden else exchange.url,
@@ -161,7 +161,7 @@ def read_session(lines: Iterable[bytes], log: EventLog) -> SavedSession:
 
     Raises `Unreadable` with the number of the line.
     """
-    found, exchanges = SavedSession(log), dict[int, Exchange]()
+    found, exchanges = SavedSession(log), dict[int, SeenExchange]()
     first = True
     for number, line in enumerate(lines, 1):
         if number > LINES or len(line) > LINE:
@@ -219,7 +219,9 @@ def _begin(found: SavedSession, head: dict[str, Any]) -> None:
         found.log.begin(head["first"])
 
 
-def _add(log: EventLog, head: dict[str, Any], message: bytes | None, exchanges: dict[int, Exchange]) -> None:
+def _add(
+    log: EventLog, head: dict[str, Any], message: bytes | None, exchanges: dict[int, SeenExchange]
+) -> None:
     raw: Any = head.get("raw")
     data = message
     if data is None:
@@ -244,9 +246,9 @@ def _add(log: EventLog, head: dict[str, Any], message: bytes | None, exchanges: 
     )
 
 
-def _read_exchange(head: dict[str, Any], exchanges: dict[int, Exchange]) -> None:
+def _read_exchange(head: dict[str, Any], exchanges: dict[int, SeenExchange]) -> None:
     status, answered = head.get("status"), head.get("answered")
-    exchanges[head["http"]] = Exchange(
+    exchanges[head["http"]] = SeenExchange(
         head["http"],
         str(head.get("verb", "")),
         str(head.get("url", "")),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from mcprev.dev.channels import Channels
-from mcprev.dev.events import IN, Event
+from mcprev.dev.events import IN, SeenEvent
 from mcprev.errors import Json
 from mcprev.protocol.tasks import CANCEL, GET, LIST, RESULT, STATUS, TASK, TASK_NOTIFICATION
 from mcprev.wire.jsonrpc import Message, Notification, Response
@@ -54,7 +54,7 @@ class TaskBoard:
         """Return all tasks that are kept."""
         return [task.document() for task in self._tasks.values()]
 
-    def observe(self, event: Event, message: Message | None) -> None:
+    def observe(self, event: SeenEvent, message: Message | None) -> None:
         """Note the tasks in a message of the server."""
         if event.dir != IN:
             return
@@ -77,7 +77,7 @@ class TaskBoard:
                 if TASK in members or members.get("resultType") == TASK:
                     self._note(event, inner, event.call)
 
-    def _note(self, event: Event, value: Json, call: str | None) -> None:
+    def _note(self, event: SeenEvent, value: Json, call: str | None) -> None:
         members = _members(value)
         id_, status = members.get("taskId"), members.get("status")
         if not isinstance(id_, str) or not isinstance(status, str):
@@ -98,7 +98,7 @@ class TaskBoard:
             task.result = event.n
         self._tell(task)
 
-    def _note_result(self, event: Event, id_: Json) -> None:
+    def _note_result(self, event: SeenEvent, id_: Json) -> None:
         task = self._tasks.get(id_) if isinstance(id_, str) else None
         if task is not None:
             task.result = task.last = event.n

@@ -6,13 +6,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
+from mcprev.dev.argument_check import argument_problems
 from mcprev.dev.event_log import EventLog
-from mcprev.dev.events import DIRECTIONS, OUT, Event
+from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.errors import Json
 from mcprev.looking.judging import Violation, judge, judge_headers
-from mcprev.wire.jsonrpc import Message
+from mcprev.protocol.stateless import COMPLETE
+from mcprev.protocol.tasks import TASK
+from mcprev.wire.jsonrpc import Message, Request, Response, parse
 
 LARGE: Final = 100_000
 """The size from which a message is judged in a thread, in bytes."""
@@ -23,20 +26,24 @@ LONGEST: Final = 1000
 TURN: Final = 0.005
 """Seconds after which other tasks have their turn."""
 logger: Final = logging.getLogger("mcprev.dev")
-Told = Callable[[Event], None]
+Told = Callable[[SeenEvent], None]
+OutputSchema = Callable[[str, "str | None"], Json]
+"""Returns the output schema of a tool at a revision; None if there is none, or it is not known."""
+CALL: Final = "tools/call"
+CONTENT: Final = "structuredContent"
 
 
 class Verdicts:
     """Judges messages in their order."""
 
-    def __init__(self, log: EventLog, tell: Told) -> None:
-        """`tell` is called with each event that has a verdict."""
-        self._log, self._tell = log, tell
+    def __init__(self, log: EventLog, tell: Told, schema_of: OutputSchema) -> None:
+        """`tell` is called with each event that has a verdict; `schema_of` returns the output schema of a tool."""
+        self._log, self._tell, self._schema_of = log, tell, schema_of
         self._waiting: deque[int] = deque()
         self._news = asyncio.Event()
         log.observers.append(self._observe)
 
-    def _observe(self, event: Event, message: Message | None) -> None:
+    def _observe(self, event: SeenEvent, message: Message | None) -> None:
         del message
         if event.kind in ("message", "invalid") and event.problems is None:
             self._waiting.append(event.n)
@@ -52,12 +59,8 @@ class Verdicts:
                 event = self._log.get(self._waiting.popleft())
                 if event is None:
                     continue
-                body = self._log.body(event.n)
                 try:
-                    if event.size > LARGE:
-                        found = await asyncio.to_thread(violations, event, body)
-                    else:
-                        found = violations(event, body)
+                    found = await self.of(event)
                 except Exception:
                     logger.exception("message %d could not be judged", event.n)
                 else:
@@ -68,8 +71,25 @@ class Verdicts:
                     began = loop.time()
             await self._news.wait()
 
+    async def of(self, event: SeenEvent) -> list[Violation]:
+        """Return the violations of a message, and those of the result of a tool against its output schema."""
+        body, schema = self._log.body(event.n), self._output_schema(event)
+        if event.size > LARGE:
+            return await asyncio.to_thread(violations, event, body, schema)
+        return violations(event, body, schema)
 
-def violations(event: Event, body: bytes | None) -> list[Violation]:
+    def _output_schema(self, event: SeenEvent) -> Json:
+        """Return the output schema of the tool whose result this is; None if there is none, or it is not known."""
+        asked = None if event.answers is None else self._log.get(event.answers)
+        body = None if asked is None else self._log.body(asked.n)
+        if event.method != CALL or event.shape != "result" or asked is None or body is None:
+            return None
+        message = parse(body.strip(), batch=False)
+        name: Json = (message.params or {}).get("name") if isinstance(message, Request) else None
+        return self._schema_of(name, event.revision) if isinstance(name, str) else None
+
+
+def violations(event: SeenEvent, body: bytes | None, output_schema: Json = None) -> list[Violation]:
     """Return the violations of a message at its revision; none if its bytes or revision are not known."""
     if event.kind == "invalid":
         return [Violation("$", event.label)]
@@ -81,7 +101,25 @@ def violations(event: Event, body: bytes | None) -> list[Violation]:
     exchange = event.exchange
     if exchange is not None and event.dir == OUT and event.shape != "batch":
         found += judge_headers(exchange.sent, body, row)
+    if output_schema is not None:
+        found += _output_violations(body, output_schema)
     return found
+
+
+def _output_violations(body: bytes, schema: Json) -> list[Violation]:
+    """Return what is wrong with the structured content of a tool's result, by the schema of the tool."""
+    message = parse(body.strip(), batch=False)
+    found: object = message.result if isinstance(message, Response) else None
+    if not isinstance(found, dict):
+        return []
+    result = cast("dict[str, Json]", found)
+    if result.get("isError") is True or TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
+        return []
+    path = f"$.result.{CONTENT}"
+    if CONTENT not in result:
+        return [Violation(path, "Field required, because the tool has an output schema", CALL)]
+    problems = argument_problems(schema, result[CONTENT])
+    return [Violation(path + at[1:], f"by the tool's output schema: {text}", CALL) for at, text in problems]
 
 
 def shown(found: list[Violation]) -> list[Json]:

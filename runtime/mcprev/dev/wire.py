@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcprev.dev.event_log import EventLog
-from mcprev.dev.events import IN, OUT, Exchange, Seen
+from mcprev.dev.events import IN, OUT, Seen, SeenExchange
 from mcprev.errors import Json
 from mcprev.recording.tap import HttpExchange, WireEvent, WireKind
 from mcprev_types import Direction
@@ -27,7 +27,7 @@ _KINDS: Final = {
 }
 """The kind of event for each kind of report; a response only adds to its exchange."""
 _TEXTS: Final = {WireKind.ENDED: "the stream ended", WireKind.EVENT: "an event without a message"}
-Answered = Callable[[Exchange, bool], None]
+Answered = Callable[[SeenExchange, bool], None]
 
 
 class WireEvents:
@@ -46,7 +46,7 @@ class WireEvents:
         """
         self._log, self._name, self._revision = log, name, revision
         self._answered, self._stderr = answered, stderr
-        self._exchanges: dict[int, Exchange] = {}
+        self._exchanges: dict[int, SeenExchange] = {}
         self._logins: set[int] = set()
         """The exchanges of logins, which are few."""
 
@@ -79,7 +79,7 @@ class WireEvents:
             )
         )
 
-    def _exchange(self, found: HttpExchange) -> Exchange:
+    def _exchange(self, found: HttpExchange) -> SeenExchange:
         exchange = self._exchanges.get(found.number)
         if exchange is None:
             if len(self._exchanges) >= EXCHANGES:
@@ -89,11 +89,11 @@ class WireEvents:
         return exchange
 
 
-def _complete(exchange: Exchange, found: HttpExchange, at: float) -> None:
+def _complete(exchange: SeenExchange, found: HttpExchange, at: float) -> None:
     exchange.status, exchange.reason, exchange.answered = found.status, found.reason, round(at, 6)
     exchange.sent, exchange.received = tuple(found.sent), tuple(found.received)
 
 
-def as_json(exchange: Exchange) -> Json:
+def as_json(exchange: SeenExchange) -> Json:
     """Return what the page is told when a response begins."""
     return {"exchange": exchange.n, "status": exchange.status, "answered": exchange.answered}
