@@ -36,9 +36,12 @@ def dev(*arguments: str) -> Iterator[str]:
     ) as process:
         assert process.stdout
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        reader = threading.Thread(
-            target=lambda: [lines.put(line) for line in process.stdout or ()], daemon=True
-        )
+
+        def read() -> None:
+            for line in process.stdout or ():
+                lines.put(line)
+
+        reader = threading.Thread(target=read, daemon=True)
         reader.start()
         try:
             for _ in range(20):

@@ -355,7 +355,7 @@ class Members extends Field {
     if (names.length > MOST) append(this.body, h("p", { class: "hint" }, `${names.length - MOST} more members: use JSON.`));
     this.rest = h("div", { class: "members others" });
     const open = schema.additionalProperties;
-    const pairs = names.length === 0 ? open !== false : open && typeof open === "object";
+    const pairs = schema.properties === undefined ? open !== false : open === true || (open && typeof open === "object");
     this.element = h("div", { class: options?.top ? "form-top" : "nested", role: "group", "aria-labelledby": `${this.id}-label` }, this.body, this.rest,
       pairs ? this.adding(open && typeof open === "object" ? open : {}) : null);
     this.other_schema = open && typeof open === "object" ? open : {};
@@ -598,7 +598,7 @@ export class Form {
     this.place = h("div", {});
     this.element = h("div", { class: "form" },
       h("div", { class: "form-head" }, h("h3", { id: `${this.top.id}-label` }, label), h("span", { class: "segments buttons" }, this.switches)), this.place, this.extra);
-    if (this.top.parts.length === 0 && this.top.element.childElementCount <= 2) append(this.top.element, h("p", { class: "hint" }, "It takes no arguments."));
+    if (this.top.parts.length === 0 && !this.top.element.querySelector(".adding")) append(this.top.element, h("p", { class: "hint" }, "It takes no arguments."));
     this.draw();
   }
 

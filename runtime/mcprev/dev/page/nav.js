@@ -129,7 +129,7 @@ export class Nav {
   button(kind, name, children) {
     const here = this.open_at?.kind === kind && this.open_at.name === name;
     const news = this.news.get(`${kind}/${name}`);
-    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children, news ? h("span", { class: "news" }, news) : null);
+    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, title: name.length > 18 ? short(name, 300) : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children, news ? h("span", { class: "news" }, news) : null);
   }
 
   pressed(event) {

@@ -60,9 +60,11 @@ class Card {
       await api.post(`/api/question/${encodeURIComponent(this.question.question)}`, text.replace(/\}$/, `${remember}}`));
       say("Answered.");
     } catch (error) {
-      replace(this.problem, error.message);
-      this.problem.hidden = false;
-      this.form?.show([{ path: error.path ?? "$", text: error.message }]);
+      const [, inside, text] = /^content([.[]\S*) (.*)$/s.exec(error.message) ?? [];
+      if (this.form && inside) {
+        this.form.show([{ path: `$${inside}`, text }]);
+        this.form.element.querySelector("[aria-invalid=true]")?.focus();
+      } else this.show(error.message);
     }
   }
 

@@ -250,14 +250,14 @@ export class Timeline {
 
   label(event, kind) {
     const words = table({
-      response: "result", reply: "your answer", error: "error", progress: "progress", question: "asks", invalid: "not a message",
+      notification: "notifies", response: "result", reply: "your answer", error: "error", progress: "progress", question: "asks", invalid: "not a message",
       opened: "connection opened", closed: "connection closed", stderr: "stderr", exchange: "HTTP", missing: "not kept", login: "login", lost: "response lost",
     });
     const status = event.exchange?.status;
     const named = kind === "progress" || (event.label && event.answers && kind !== "error"); // the bar says what it answers
     return [
-      kind === "request" || kind === "notification" ? null : h("span", { class: "what" }, words[kind] ?? kind),
-      event.method && !named ? h("b", {}, short(event.method, 60)) : null,
+      kind === "request" ? null : h("span", { class: "what" }, words[kind] ?? kind),
+      event.method && !named ? h("b", {}, short(event.method.replace(/^notifications\//, ""), 60)) : null,
       event.label && event.label !== event.method && !asks(event) ? h("span", { class: "about" }, short(event.label, 100)) : null,
       status >= 400 ? h("span", { class: "status" }, `HTTP ${status}`) : null,
     ];

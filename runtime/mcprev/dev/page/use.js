@@ -272,7 +272,8 @@ class Panel {
     if (!call) return replace(this.live);
     const stamp = JSON.stringify([call.state, call.progress, call.revision, call.last]);
     const others = [...store.state.calls.values()].filter((each) => each.again_of === call.call);
-    const questions = [...store.state.questions.values()].filter((each) => each.state === "open" && (each.call === call.call || others.some((other) => other.call === each.call)));
+    // A question of no call may be one of this one: a server need not say what it asks for.
+    const questions = [...store.state.questions.values()].filter((each) => each.state === "open" && (each.call === call.call || (!each.call && !over(call)) || others.some((other) => other.call === each.call)));
     const all = stamp + questions.map((each) => each.question).join() + others.map((each) => each.call + each.state).join();
     if (all === this.stamp && this.live.childElementCount > 0) return;
     this.stamp = all;
