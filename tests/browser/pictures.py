@@ -29,6 +29,9 @@ def opened(browser: Browser, url: str, width: int, height: int, scheme: str) -> 
         reduced_motion="reduce",
     )
     page = context.new_page()
+    page.add_init_script(
+        "localStorage.setItem('mcprev-divider', '32')"
+    )  # more of the message, less of the wire
     page.goto(url)
     page.wait_for_selector(".nav .item >> text=forecast", state="attached")
     return page
@@ -61,7 +64,7 @@ def sail(page: Page, *, answered: bool) -> None:
 
 
 def make(browser: Browser, url: str) -> None:
-    wide = opened(browser, url, 1280, 800, "light")
+    wide = opened(browser, url, 1280, 960, "light")
     forecast(wide)
     wide.locator(f'.stop[data-revision="{B}"]').click()
     wide.locator(".change").first.wait_for()

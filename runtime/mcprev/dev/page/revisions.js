@@ -69,6 +69,7 @@ export class Rail {
 
   draw() {
     const own = this.own();
+    if (this.found.length === 0) return replace(this.element, h("p", { class: "hint" }, "It is not known at which revision this was sent, so it has no others."));
     replace(this.element, this.found.map((each) => {
       const [glyph] = OUTCOMES[each.outcome] ?? ["·"];
       const here = each.revision === own;
