@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -342,6 +343,12 @@ def test_the_command_joins_the_servers_of_a_file_and_reads_it_again(tmp_path: Pa
                 names = [tool.name async for tool in client.tools()]
             assert names == ["one__pid", "one__parent", "three__echo", "three__pid", "three__parent"]
             assert (await client.call_tool("one__pid", {})).text == pid
+            os.kill(int(pid or "0"), signal.SIGKILL)
+            again = pid
+            while again == pid:
+                with suppress(mcprev.InternalError):  # the call that finds out
+                    again = (await client.call_tool("one__pid", {})).text
+            assert (await client.call_tool("three__echo", {"text": "here"})).text == "here"
             with pytest.raises(mcprev.InvalidParams):
                 await client.call_tool("one__echo", {"text": "hello"})
 

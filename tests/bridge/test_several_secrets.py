@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 import pytest
+from hypothesis import given, strategies as st
 
 from api.wire import Answer, Message
 from bridge.hands import Downstream, Upstream, bridged, question, said, text
@@ -23,7 +24,7 @@ from bridge.joining import (
     resources,
     tools,
 )
-from mcprev.bridge.several.names import Naming, Namings
+from mcprev.bridge.several.names import Names, Naming, Namings
 from mcprev.bridge.several.options import BridgedServer, Offer
 from mcprev.bridge.several.places import Changes, places_of
 from mcprev.bridge.several.seals import Seals
@@ -283,6 +284,55 @@ def test_prefixes_are_valid_in_names_and_schemes(name: str, tool: str, uri: str)
 
 def test_servers_of_one_name_are_one_option() -> None:
     assert BridgedServer(target="https://a.example/mcp").offer == Offer()
+
+
+@pytest.mark.parametrize("there", [SESSION], ids=lambda row: row.name)
+def test_no_change_is_told_of_what_is_not_offered(there: Revision) -> None:
+    async def changes(up: Upstream, _request: Message) -> Message:
+        for uri in ("a:/pub/private/x", "a:/pub/x"):
+            up.tell("notifications/resources/updated", {"uri": uri})
+        return text("told")
+
+    client, servers = Downstream(SESSION), ends(there, "files", works={"write": changes})
+
+    async def main() -> None:
+        async with bridged(joined(servers, there, OPTIONS), client):
+            await client.call("fs__write")
+            told = [each["params"] for each in await client.settle() if each["method"].endswith("/updated")]
+            assert told == [{"uri": "fs+a:/pub/x"}]
+
+    run(main())
+
+
+TEXTS: Final = st.text("abAB_+-.:/ ~1{", max_size=12)
+
+
+@given(
+    prefixes=st.lists(
+        st.sampled_from(["a", "b", "a.b", "ab", "a-b", "b_a"]), min_size=1, max_size=4, unique=True
+    ),
+    listed=st.lists(st.tuples(st.integers(0, 3), TEXTS), max_size=8),
+    mode=st.sampled_from(["always", "needed"]),
+    key=TEXTS,
+    at=st.integers(0, 3),
+    kind=st.sampled_from(["tools", "resources"]),
+)
+def test_whatever_is_listed_a_name_leads_back_to_its_server(
+    prefixes: list[str], listed: list[tuple[int, str]], mode: Any, key: str, at: int, kind: str
+) -> None:
+    try:
+        namings = Namings(Naming.of(prefix, None, Offer()) for prefix in prefixes)
+    except ValueError:
+        return  # two have one prefix, as a scheme
+    names, servers = Names(lambda: namings, mode), list(namings.servers.values())
+    lists: dict[str, list[str]] = {each.server: [] for each in servers}
+    for number, name in listed:
+        lists[servers[number % len(servers)].server].append(name)
+    names.listed.replace(kind, lists, 0.0)
+    naming = servers[at % len(servers)]
+    for own in (key, *lists[naming.server]):
+        shown = names.uri(naming, own) if kind == "resources" else names.name(naming, kind, own)
+        assert names.find(kind, shown) == (naming, own)
 
 
 # -- seals and places ----------------------------------------------------------------------------------------

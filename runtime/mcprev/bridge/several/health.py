@@ -35,7 +35,9 @@ class Turned(Protocol):
 class Health:
     """Whether one server can be reached."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_users: bool = False) -> None:
+        """`of_users` is for a server at which users log in: one who lacks an authorization does not make it down."""
+        self._of_users = of_users
         self.turned: Turned | None = None
         """Called when the server goes and when it is back."""
         self._failures = 0
@@ -64,8 +66,8 @@ class Health:
             self._turn(up=True)
 
     def failed(self, error: Exception) -> None:
-        """Take note of an attempt that failed. Whoever lacks an authorization is refused without it being down."""
-        if isinstance(error, AuthError | ServerDown | RpcError):
+        """Take note of an attempt that failed."""
+        if isinstance(error, ServerDown | RpcError) or (self._of_users and isinstance(error, AuthError)):
             return
         was_down = self.down
         self._count()

@@ -108,7 +108,7 @@ class Hub(BridgeState):
             client.replaced(gone)
 
     def _new(self, spec: ServerSpec) -> Member:
-        health = Health()
+        health = Health(of_users=spec.logs_in)
         upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.new_protocol)
         relay = MemberRelay(
             upstreams=upstreams,
@@ -121,7 +121,7 @@ class Hub(BridgeState):
             record=self.record,
             per_principal=spec.per_principal,
         )
-        member = Member(spec, relay, health)
+        member = Member(spec, relay, upstreams, health)
         health.turned, upstreams.lost = partial(self._turned, member), partial(self._lost, member)
         return member
 
@@ -134,22 +134,24 @@ class Hub(BridgeState):
     @override
     async def aclose(self) -> None:
         """Close every connection to every server."""
-        await super().aclose()
         if self._logins is not None:
+            self._logins.ended = lambda _server: None
             await self._logins.aclose()
+        await super().aclose()
         await asyncio.gather(
             *(member.relay.aclose() for member in (*self.members.values(), *self.retired.values()))
         )
 
     def use(self, logins: Logins) -> None:
-        """Tell clients when one of their users has logged in at a server."""
+        """Tell clients when the login of a user at a server has ended."""
 
-        def done(server: str) -> None:
+        def ended(server: str) -> None:
             member = self.members.get(server)
             if member is not None:
+                member.upstreams.forget_refusals()
                 self.tell_changed(member)
 
-        logins.done, self._logins = done, logins
+        logins.ended, self._logins = ended, logins
 
     # -- clients -------------------------------------------------------------------------------------------------
 

@@ -135,8 +135,8 @@ class Logins:
         """The tokens of all users."""
         self.redirect_uri: str = f"{self._base}callback"
         """Where authorization servers send browsers back to."""
-        self.done: Callable[[str], None] = lambda _server: None
-        """Called with the name of a server at which a user has logged in."""
+        self.ended: Callable[[str], None] = lambda _server: None
+        """Called with the name of a server at which the login of a user has ended, well or not."""
         self._offered: dict[str, LoginAttempt] = {}
         self._by_state: dict[str, LoginAttempt] = {}
 
@@ -181,8 +181,10 @@ class Logins:
 
     def _forget(self, ticket: str) -> None:
         attempt = self._offered.pop(ticket, None)
-        if attempt is not None and attempt.task is not None:
-            attempt.task.cancel()
+        if attempt is not None:
+            if attempt.task is not None:
+                attempt.task.cancel()
+            self.ended(attempt.server)
 
     async def aclose(self) -> None:
         """End every login."""
@@ -325,7 +327,6 @@ class Logins:
         except McpError as error:
             _log.debug("the connection of a login was not closed: %s", error)
         _log.info("a user has logged in at the server '%s'", one_line(attempt.server))
-        self.done(attempt.server)
 
     async def _connected(self, target: Target) -> Client:
         """Connect; a call that has asked for a token at the same time may have got in the way."""

@@ -15,18 +15,22 @@ from typing_extensions import override
 from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.relay import BridgeState, Exchange, Relay
-from mcprev.bridge.several.health import Health, ServerDown
+from mcprev.bridge.several.health import Health
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.upstreams import NewProtocol, Upstreams
 from mcprev.client.targets import Target
-from mcprev.errors import Json, one_line
+from mcprev.errors import Json, McpError, one_line
 from mcprev.revisions import Revision
 from mcprev_types import Direction
 
 SENDERS: Final = 1_000
 """The senders whose targets one server keeps."""
+REFUSED: Final = 10.0
+"""Seconds for which a sender who has to log in first is refused without asking the server again."""
+_NOBODY: Final[Sender] = ("", None)
 _LOOK: Final = 0.05
 """Seconds between two looks whether a call that waits for its user is over, at a server that is to be closed."""
 
@@ -86,6 +90,8 @@ class MemberUpstreams(Upstreams):
         self.lost: Callable[[Upstream], None] | None = None
         """Called with a connection that was lost."""
         self._targets: OrderedDict[Sender, Target] = OrderedDict()
+        self._refused: OrderedDict[Sender, tuple[float, LoginRequired]] = OrderedDict()
+        """The senders who have to log in first, and until when the server is not asked again for them."""
 
     @override
     def _target_for(self, client: ClientIntroduction) -> Target:
@@ -102,17 +108,29 @@ class MemberUpstreams(Upstreams):
 
     @override
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
+        now = asyncio.get_running_loop().time()
+        until, refusal = self._refused.get(client.sender or _NOBODY, (now, None))
         try:
             self._health.check()
-        except ServerDown:
+            if refusal is not None and now < until:
+                raise refusal
+        except McpError:
             self._drop(upstream)
             raise
         try:
             await super()._open(upstream, client)
         except Exception as error:
+            if isinstance(error, LoginRequired) and client.sender is not None:
+                self._refused[client.sender] = now + REFUSED, error
+                if len(self._refused) > SENDERS:
+                    self._refused.popitem(last=False)
             self._health.failed(error)
             raise
         self._health.opened()
+
+    def forget_refusals(self) -> None:
+        """Ask the server again for senders who had to log in first."""
+        self._refused.clear()
 
     @override
     def _lost(self, upstream: Upstream) -> None:
@@ -128,6 +146,7 @@ class Member:
 
     spec: ServerSpec
     relay: MemberRelay
+    upstreams: MemberUpstreams
     health: Health
     generation: str = field(default_factory=lambda: token_urlsafe(6))
     """Tells this server from one that had its name before or gets it later."""

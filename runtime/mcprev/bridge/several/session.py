@@ -85,7 +85,8 @@ class MemberSession(SessionPeer):
         if method in _LISTS:
             session.lists.changed(_LISTS[method])
         translation = session.translation(self.member.naming, session.principal)
-        super()._tell(method, translation.to_client(method, params))
+        if translation.tells(method, params):
+            super()._tell(method, translation.to_client(method, params))
 
     @override
     async def ask(

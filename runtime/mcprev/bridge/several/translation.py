@@ -15,7 +15,7 @@ from mcprev.bridge.several.seals import Seals
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.errors import InvalidParams, Json
 from mcprev.protocol.mrtr import RESPONSES
-from mcprev.protocol.subscriptions import TASK_IDS
+from mcprev.protocol.subscriptions import CHANGES, TASK_IDS, Changed
 from mcprev.protocol.tasks import TASK, TASK_NOTIFICATION
 from mcprev.wire.meta_keys import RELATED
 
@@ -101,6 +101,12 @@ class Translation:
         changes = self._asking if method.startswith(_TASKS) else self._outward
         found = params if rewrite is None else cast("JsonObject", rewrite(params, changes))
         return self._related(found, self._outward)
+
+    def tells(self, method: str, params: JsonObject | None) -> bool:
+        """Return whether a client may know of a notification: not of a change of what it is not offered."""
+        if method != CHANGES[Changed.RESOURCE].method:
+            return True
+        return self.naming.offer.allows(RESOURCES, str((params or {}).get("uri")))
 
     def entry(self, entries: Entries, entry: JsonObject) -> JsonObject | None:
         """Return an entry of a list for the client, or None for one that it is not offered."""

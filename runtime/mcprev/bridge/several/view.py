@@ -179,7 +179,7 @@ class Listening:
                 self._confirm(member, translation.to_client(method, params))
                 if rounds > 1:
                     self.changed(member)
-            elif not member.retired:
+            elif not member.retired and translation.tells(method, params):
                 for kind, name in _MEMBERS.items():
                     if method == CHANGES[Changed(kind)].method and self._filter.get(name) is True:
                         view.lists.changed(kind)
