@@ -1,14 +1,22 @@
-"""`mcprev` and git as tests call them: the command in this process, git with a name of its own and nothing signed."""
+"""`mcprev` and git as tests call them: the command and its server in this process, git with a name of its own."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from click.testing import CliRunner, Result
 
-from mcprev.cli import main
+from mcprev.cli import call, inspect_, main
+from mcprev.cli.command_target import target_of_server
+
+if TYPE_CHECKING:
+    from mcprev.client.targets import Target
+    from mcprev.hosts.named_server import NamedServer
 
 _SETTINGS: Final = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
@@ -25,3 +33,21 @@ def git(folder: Path, *arguments: str, text: str | None = None) -> str:
         ["git", *_SETTINGS, *arguments], cwd=folder, capture_output=True, text=True, check=True, input=text
     )
     return done.stdout.strip()
+
+
+def serve_here(file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file with a server; commands that name it use the server in this process, not in one of its own."""
+    Path(file).write_text(text, encoding="utf-8")
+    module = ModuleType(Path(file).stem)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102 - a server of the tests
+
+    def target(server: NamedServer, *, login: bool | None) -> Target:
+        if server.module != file:
+            return target_of_server(server, login=login)
+        from mcprev.transports.memory import memory
+
+        return memory(module.app.server)
+
+    for command in (call, inspect_):
+        monkeypatch.setattr(command, "target_of_server", target)

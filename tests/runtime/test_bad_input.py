@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.revisions import DEFAULT
+from shell import serve_here
 
 KINDS: Final = (
     "missing file", "binary file", "wrong JSON", "unknown revision", "dead URL", "hung server", "closed pipe",
@@ -273,7 +274,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", ["mcprev"])
-    Path("shop.py").write_text(SHOP, encoding="utf-8")
+    serve_here("shop.py", SHOP, monkeypatch)
     Path("evil.py").write_text('raise RuntimeError("\\x1b[2J")\n', encoding="utf-8")
     for name in ("binary.json", "binary.py", "binary.ts"):
         Path(name).write_bytes(b"\xff\xfe\x00\x1b[2J")

@@ -24,6 +24,7 @@ from mcprev.cli.arguments import check_arguments, read_arguments
 from mcprev.cli.known_names import recall
 from mcprev.cli.rendering import Renderer
 from mcprev.revisions import DEFAULT, Revision
+from shell import serve_here
 
 APP: Final = '''
 import base64
@@ -140,7 +141,7 @@ each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    Path("shop.py").write_text(APP, encoding="utf-8")
+    serve_here("shop.py", APP, monkeypatch)
 
 
 def invoke(*arguments: str, **options: Any) -> Result:
