@@ -254,27 +254,42 @@ def test_inspect_shows_the_server_of_a_file(target: str) -> None:
 
 
 class Nothing(BaseHTTPRequestHandler):
-    """Answers everything with 404."""
+    """Answers everything with 404, and with a page what is below /page."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
-        self.send_error(404)
+        self.do_GET()
 
     def do_GET(self) -> None:
-        self.send_error(404)
+        if not self.path.startswith("/page"):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<html>welcome</html>")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base
         pass
 
 
 @req("HTTP-3", everywhere=True)
-@pytest.mark.parametrize(("path", "hint"), [("", True), ("/", True), ("/other", True), ("/mcp", False)])
-def test_inspect_suggests_the_usual_path(path: str, hint: bool) -> None:
+@pytest.mark.parametrize(
+    ("path", "hints"),
+    [
+        ("", ("/mcp",)), ("/", ("/mcp",)), ("/other", ("/mcp", "/other/mcp")), ("/page", ("/mcp", "/page/mcp")),
+        ("/mcp", ()), ("/page/mcp", ()),
+    ],
+)  # fmt: skip
+def test_inspect_suggests_the_usual_path(path: str, hints: tuple[str, ...]) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         done = invoke("inspect", "--no-login", f"{url}{path}")
         server.shutdown()
     assert done.exit_code == 3
-    assert "404" in done.output
-    assert ("  there may be a server at " in done.output) is hint, done.output
+    assert ("HTTP 200 with text/html" if "page" in path else "404") in done.output
+    told = [
+        line.partition(" server at ")[2] for line in done.output.splitlines() if "may be a server" in line
+    ]
+    assert told == ([" or ".join(f"{url}{hint}" for hint in hints)] if hints else [])

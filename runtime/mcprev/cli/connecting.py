@@ -78,7 +78,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
 
     url = server.entry.url
     if url is not None and _is_no_endpoint(url, error):
-        yield f"there may be a server at {clean(url.rstrip('/'))}/mcp"
+        yield f"there may be a server at {' or '.join(_usual_urls(url))}"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
     if isinstance(error, errors.AuthError):
@@ -91,6 +91,16 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
     if isinstance(error, errors.MissingClientCapability):
         yield "the server asks the user: answer at a terminal, or with --answer FILE"
+
+
+def _usual_urls(url: str) -> list[str]:
+    """Return where a server usually is that is not at a URL: at /mcp of its host, or below it."""
+    parts = urlsplit(url)
+    found = [
+        f"{parts.scheme}://{parts.netloc}/mcp",
+        f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/mcp",
+    ]
+    return [clean(each) for each in dict.fromkeys(found)]
 
 
 def _is_no_endpoint(url: str, error: Exception) -> bool:
