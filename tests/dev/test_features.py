@@ -219,7 +219,7 @@ def liar() -> mcprev.Server:
     [
         ({"structuredContent": {"n": 1}}, None),
         ({"structuredContent": {"n": "one"}}, "$.result.structuredContent.n"),
-        ({"structuredContent": {}}, "$.result.structuredContent"),
+        ({"structuredContent": {}}, "$.result.structuredContent.n"),
         ({}, "$.result.structuredContent"),
         ({"isError": True}, None),
     ],
