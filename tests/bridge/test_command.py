@@ -122,7 +122,10 @@ def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
         (["--header", "A: b", "--", "true"], "headers require a server at a URL"),
         (["--revision", "nonsense", "http://127.0.0.1:1/mcp"], "unknown revision"),
         (["nothing.py"], "there is no file"),
-        ([], "name one server"),
+        ([], "name one server, or a file with --config"),
+        (["--config", "mcp.json", "http://127.0.0.1:1/mcp"], "name one server, or a file with --config"),
+        (["--config", "mcp.json", "--header", "a: b"], "write `headers` in the file"),
+        (["--config", "nothing.json"], "No such file"),
     ],
 )
 def test_what_the_command_refuses(arguments: list[str], text: str) -> None:

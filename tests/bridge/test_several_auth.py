@@ -31,6 +31,7 @@ from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryRecords
 from mcprev.wire.jsonrpc import Request
 from running import run
+from shell import invoke
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]
@@ -339,9 +340,12 @@ def test_a_command_has_no_auth(tmp_path: Path) -> None:
 
 
 def test_logins_of_a_configuration_are_refused_over_http(tmp_path: Path) -> None:
-    bridge = mcprev.Bridge(configured(tmp_path, {"type": "oauth"}))
+    source = configured(tmp_path, {"type": "oauth"})
     with pytest.raises(ValueError, match="over HTTP needs `auth` and `logins`"):
-        bridge.asgi()
+        mcprev.Bridge(source).asgi()
+    done = invoke(None, "bridge", "--http", "127.0.0.1:0", "--config", str(tmp_path / "mcp.json"))
+    assert done.exit_code == 1
+    assert "users log in at 'bank', which over HTTP needs `auth` and `logins`" in done.output
 
 
 @each_client

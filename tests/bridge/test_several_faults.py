@@ -275,3 +275,26 @@ def test_a_recording_has_each_message_once_at_each_side(tmp_path: Path) -> None:
     assert sum(b'"bank__asks"' in line for line in calls) == 3
     assert sum(b'"asks"' in line for line in calls) == 2
     assert sum(b'"elicitation/create"' in line and b'"id"' in line for line in lines) == 4
+
+
+@each_cell
+def test_whatever_goes_wrong_at_one_server_is_no_error_of_the_others(
+    row: Revision, there: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A target of a user's own raises what no target should."""
+    client, servers = Downstream(row), ends(there, *NAMES, works=WORKS)
+
+    def fail() -> HandServer:
+        raise RuntimeError("with a secret in its text")
+
+    async def main() -> None:
+        servers["bank"]._make = fail  # pyright: ignore[reportPrivateUsage]
+        async with bridged(joined(servers, there), client):
+            assert all_tools((await client.ask("tools/list")).result) == ["files__works", "files__dies"]
+            assert said(await client.call("files__works")) == "files"
+            error = (await client.ask("tools/call", {"name": "bank__works"})).error
+            assert error["code"] == -32603
+            assert "secret" not in error["message"]
+
+    run(main())
+    assert "the server 'bank' is down: it cannot be reached: RuntimeError" in caplog.text

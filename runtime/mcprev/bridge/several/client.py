@@ -21,9 +21,9 @@ from mcprev.bridge.several.options import RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
 from mcprev.bridge.several.places import Mark, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
-from mcprev.errors import ConversionError, InvalidParams, Json, McpError, MethodNotFound, RpcError
+from mcprev.errors import InvalidParams, Json, MethodNotFound, RpcError
 from mcprev.protocol.mrtr import STATE, is_input_required
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO
@@ -91,14 +91,15 @@ class SeveralClient:
             member = self.hub.retired.get(generation, member)
             params = {**params, STATE: state} if state is not None else without(params, STATE)
         if member.spec.logs_in:
-            if subject.kind == TOOLS and params.get(subject.member) == LOG_IN:
-                await self._log_in(member, exchange)
+            logs_in = subject.kind == TOOLS and params.get(subject.member) == LOG_IN
+            if logs_in and await self._log_in(member, exchange):
                 return
             params = without_login(params)
         await self.serve_part(member, exchange, params)
 
     async def _routed(self, exchange: Exchange, subject: Subject) -> tuple[Naming, JsonObject]:
         """Return the server that a request leads to, and the params for it. Raises `McpError`."""
+        await self.lists.ensure(exchange)
         incoming = exchange.incoming
         params, principal = incoming.params or {}, principal_of(incoming)
         value: Json = params.get(subject.member)
@@ -211,20 +212,23 @@ class SeveralClient:
         elif error is not None:
             exchange.refuse(error)
 
-    async def _log_in(self, member: Member, exchange: Exchange) -> None:
-        """Answer a call of the tool that leads to the login."""
+    async def _log_in(self, member: Member, exchange: Exchange) -> bool:
+        """Answer a call of the tool that leads to the login; return whether it is not one of the server itself."""
         outcome = await self.ask(member, exchange, "tools/list", None)
+        listed = as_list((outcome.result or {}).get("tools")) or ()
         if isinstance(outcome.refusal, LoginRequired):
             self._ask_to_log_in(exchange, outcome.refusal)
-            return
-        if outcome.error is not None:
+        elif outcome.error is not None:
             exchange.refuse(outcome.error)
-            return
-        text = f"You are logged in at '{member.name}'; list the tools again."
-        result: JsonObject = {"content": [{"type": "text", "text": text}]}
-        if not self.revision.handshake:
-            result |= {"resultType": "complete", "_meta": {SERVER_INFO: info_of(self.hub.own)}}
-        exchange.answer(result)
+        elif any(as_object(tool).get("name") == LOG_IN for tool in listed):
+            return False
+        else:
+            text = f"You are logged in at '{member.name}'; list the tools again."
+            result: JsonObject = {"content": [{"type": "text", "text": text}]}
+            if not self.revision.handshake:
+                result |= {"resultType": "complete", "_meta": {SERVER_INFO: info_of(self.hub.own)}}
+            exchange.answer(result)
+        return True
 
     def _located(self, error: JsonObject, exchange: Exchange, params: JsonObject | None) -> JsonObject:
         """Return an error whose data names a resource as the client does, if it is the one of the request."""
@@ -249,7 +253,7 @@ class SeveralClient:
         with member.serving():
             try:
                 await self.run(member, inner)
-            except (McpError, ConversionError) as error:
+            except Exception as error:  # noqa: BLE001 - it is no error of the other servers
                 inner.fail(error, None)
 
     async def ask(

@@ -20,6 +20,13 @@ STABLE: Final = 30.0
 _TEXT: Final = 300
 
 
+def reason_of(error: BaseException) -> str:
+    """Return why a server cannot be reached, on one line and without secrets; no texts of errors of the bridge itself."""
+    if not isinstance(error, McpError | OSError):
+        return type(error).__name__
+    return one_line(mask_text(str(error).partition("\n")[0])[:_TEXT]) or type(error).__name__
+
+
 class ServerDown(McpError):
     """One of the servers behind a bridge cannot be reached; the others can."""
 
@@ -71,8 +78,7 @@ class Health:
             return
         was_down = self.down
         self._count()
-        text = mask_text(str(error).partition("\n")[0])[:_TEXT]
-        self.reason = f"it cannot be reached: {one_line(text) or type(error).__name__}"
+        self.reason = f"it cannot be reached: {reason_of(error)}"
         if not was_down:
             self._turn(up=False)
 

@@ -11,6 +11,7 @@ from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient
+from mcprev.bridge.several.health import reason_of
 from mcprev.bridge.several.introductions import joined_initialization
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
@@ -151,11 +152,11 @@ class SeveralSession(SeveralClient):
                 task.add_done_callback(_retrieved)
                 peer.absent()
             elif (error := task.exception()) is not None:
-                if not isinstance(error, McpError):
-                    raise error
                 if not isinstance(error, LoginRequired):
-                    reasons.append(f"'{member.name}': {str(error).partition(chr(10))[0][:300]}")
-                logger.warning("a session begins without the server '%s': %s", member.name, one_line(error))
+                    reasons.append(f"'{member.name}': {reason_of(error)}")
+                logger.warning(
+                    "a session begins without the server '%s': %s", member.name, one_line(reason_of(error))
+                )
                 peer.absent()
             elif (upstream := peer.open_upstream) is not None:
                 result = upstream.introduction.initialized(peer.pair(upstream), hub.own)
@@ -170,7 +171,6 @@ class SeveralSession(SeveralClient):
 
     @override
     async def serve(self, exchange: Exchange) -> None:
-        await self.lists.ensure(exchange)
         if exchange.incoming.method == SET_LEVEL:
             await self._set_level(exchange)
         else:

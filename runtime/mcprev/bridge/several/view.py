@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
@@ -65,7 +66,6 @@ class StatelessView(SeveralClient):
 
     @override
     async def serve(self, exchange: Exchange) -> None:
-        await self.lists.ensure(exchange)
         if exchange.incoming.method == LISTEN:
             await Listening(self, exchange).serve()
         else:
@@ -128,7 +128,9 @@ class Listening:
             for member in hub.members.values():
                 self._start(member)
             if self._waiting:
-                await asyncio.wait({asyncio.ensure_future(self._confirmed.wait())}, timeout=OPENING)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(OPENING):
+                        await self._confirmed.wait()
             accepted: JsonObject = {
                 member: True for member in _MEMBERS.values() if self._filter.get(member) is True
             }
@@ -148,6 +150,7 @@ class Listening:
     async def _find_resources(self) -> None:
         """Find out which server each resource of the filter is of; others are left out."""
         view = self._view
+        await view.lists.ensure(self._exchange)
         uris = [uri for uri in as_list(self._filter.get(_RESOURCES)) or () if isinstance(uri, str)][
             :MAX_RESOURCES
         ]
