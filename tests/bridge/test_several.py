@@ -11,7 +11,7 @@ import pytest
 import mcprev
 from api.test_principals import sent_by
 from api.wire import LOG_LEVEL, Error, Message
-from bridge.hands import Downstream, Upstream, bridged, said, text
+from bridge.hands import Downstream, Upstream, bridged, question, said, text
 from bridge.joining import (
     MODERN,
     SESSION,
@@ -513,5 +513,42 @@ def test_workers_with_the_same_keys_agree(there: Revision, prefixes: str) -> Non
             assert listed[0] == listed[1]
             found = [(await client.ask("resources/list")).result["resources"] for client in clients]
             assert found[0] == found[1]
+
+    run(main())
+
+
+@each_pair
+def test_roots_sampling_progress_and_logs_at_every_pair(row: Revision, there: Revision) -> None:
+    """Roots are the client's own: their URIs stay as they are on the way to each server."""
+
+    async def asks_twice(up: Upstream, request: Message) -> Message:
+        found = await up.asks(
+            request, question(there, "roots"), question(there, "sampling", f" {name_of(up)}")
+        )
+        if isinstance(found, dict):
+            return found
+        up.progresses(request, 1)
+        up.logs(request, "error", name_of(up))
+        roots, sampled = found
+        return text([[each["uri"] for each in roots["roots"]], sampled["content"]["text"]])
+
+    client, servers = Downstream(row), ends(there, *NAMES, works={"asks": asks_twice})
+
+    async def main() -> None:
+        async with bridged(joined(servers, there), client):
+            level = {} if row.handshake else {LOG_LEVEL: "debug"}
+            for name in NAMES:
+                before = len(client.got)
+                result = await client.call(f"{name}__asks", progressToken=f"for {name}", **level)
+                assert said(result) == [["file:///x"], f"hi {name}"]
+                told = [each for each in client.got[before:] if "method" in each and "id" not in each]
+                progress = [each["params"] for each in told if each["method"] == "notifications/progress"]
+                assert [(each["progressToken"], each["progress"]) for each in progress] == [
+                    (f"for {name}", 1)
+                ]
+                logs = [each["params"]["data"] for each in told if each["method"] == "notifications/message"]
+                assert logs == [name]
+            for name in NAMES:
+                servers[name].check()
 
     run(main())
