@@ -71,11 +71,12 @@ TITLES: Final = {
     "test_in_memory": "a test in memory",
 }
 """The lines of the table, by the folders of their programs."""
-HEAD: Final = """# Compared
+SOURCE: Final = "https://github.com/mcprev/mcprev/tree/main/examples/compared"
+HEAD: Final = f"""# Compared
 
 Each row is a small program, written with mcprev, with the official Python SDK (mcp 2.3.0) and with FastMCP 4.1.2. The
 numbers are lines of code, without blank lines, comments and docstrings. The programs are in
-[examples/compared](../examples/compared). `make interop` runs all of them and checks their behaviour; `make test` runs
+[examples/compared]({SOURCE}). `make interop` runs all of them and checks their behaviour; `make test` runs
 those with mcprev. A dash means that the library has no public API for the task.
 
 | program | mcprev | mcp 2.3.0 | FastMCP 4.1.2 |
@@ -99,7 +100,7 @@ def page() -> str:
     rows = [[lines_of_code(line, library) for library in LIBRARIES] for line in TITLES]
     whole = [row for row in rows if None not in row]
     texts = [
-        f"| [{title}](../examples/compared/{line}) | {' | '.join('–' if n is None else str(n) for n in row)} |"
+        f"| [{title}]({SOURCE}/{line}) | {' | '.join('–' if n is None else str(n) for n in row)} |"
         for (line, title), row in zip(TITLES.items(), rows, strict=True)
     ]
     sums = [sum(column) for column in zip(*whole, strict=True)]
