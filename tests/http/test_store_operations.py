@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,10 +17,15 @@ import pytest
 
 import mcprev
 from asgi_bridge import Client, initialize, notification
+from mcprev.errors import StoreError
 from mcprev.revisions import DEFAULT
+from mcprev.stores.leases import is_alive
 from mcprev.workers.quotas import SHARE, Quotas
+from mcprev.workers.sessions import SharedSessions
+from mcprev.workers.streams import BACKLOG, PACE
+from mcprev.workers.worker import COMPLAIN, WRITERS, Worker
 from redis_server import RedisServer
-from running import run
+from running import run, until
 from served import QUICK, Served
 from several_workers import Front, work
 
@@ -153,6 +159,100 @@ def test_a_request_without_a_session_costs_the_store_nothing() -> None:
         assert store.taken() == NOTHING
 
     work(test, partial(counted, stores := list[Counted]()))
+
+
+class Busy(Counted):
+    """A store that takes its time for each append to a stream."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.now, self.most, self.away = seconds, 0, 0, False
+
+    async def append(self, log: str, items: Any, /, **options: Any) -> Any:
+        if "/stream/" not in log:
+            return await super().append(log, items, **options)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        if self.away:
+            raise StoreError("the store is away")
+        return await super().append(log, items, **options)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_store_that_is_slower_than_its_clients_slows_them_down_and_starves_nothing(
+    away: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else what is not stored yet would become more and more, and leases would end behind it. It is said now and then."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(json_response=False)
+        store, loop = stores[-1], asyncio.get_running_loop()
+        client = await Client(front.apps[0]).open(NEWEST)
+        sessions = front.apps[0].dispatcher.sessions
+        assert isinstance(sessions, SharedSessions)
+        worker = sessions.worker
+        number, most, begun = worker.number, 0, loop.time()
+        store.away = away
+
+        async def calls(lane: int) -> None:
+            nonlocal most
+            for each in range(20):
+                assert (await client.call("whose", id_=100 * lane + each).done()).status == 200
+                most = max(most, worker.unstored)
+
+        await asyncio.gather(*(calls(lane) for lane in range(1, 33)))
+        assert store.most <= WRITERS
+        assert most <= BACKLOG + 32 if not away else loop.time() - begun < 20 * PACE + 5
+        assert worker.number == number
+        said = [text for text in caplog.messages if "cannot be stored now" in text]
+        assert len(said) <= (2 + (loop.time() - begun) / COMPLAIN if away else 0)
+        store.away = False
+        await until(lambda: not worker.unstored)
+
+    stores: list[Busy] = []
+
+    def make_store() -> Busy:
+        stores.append(Busy(0.5))
+        return stores[-1]
+
+    work(test, make_store, partial(run, limit=1000))
+
+
+def test_a_lease_that_the_event_loop_cannot_renew_is_renewed_by_its_thread(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loop has its connections busy; the thread has one of its own."""
+    monkeypatch.setattr("mcprev.workers.worker.RENEW", 0.05)
+    monkeypatch.setattr("mcprev.workers.worker.LEASE", 0.4)
+
+    class Crowded(mcprev.MemoryStore):
+        crowded = False
+
+        async def write(self, key: str, value: bytes, /, **options: Any) -> Any:
+            if self.crowded and threading.current_thread() is threading.main_thread():
+                raise StoreError("no connection is free")
+            return await super().write(key, value, **options)
+
+    async def main() -> None:
+        store, lapsed = Crowded(), list[bool]()
+
+        async def handle(message: dict[str, Any]) -> None:
+            del message
+
+        worker = Worker(store, handle, lapsed.append, store.aclose)
+        number = await worker.start()
+        store.crowded = True
+        await asyncio.sleep(1.5)
+        assert (worker.number, lapsed) == (number, [])
+        assert await is_alive(store, number)
+        assert "cannot be renewed: no connection is free" in caplog.text
+        store.crowded = False
+        await worker.aclose()
+        await store.aclose()
+
+    run(main())
 
 
 # -- many at once ------------------------------------------------------------------------------------------

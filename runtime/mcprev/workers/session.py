@@ -21,7 +21,7 @@ from mcprev.transports.http.server.sessions import EVENT_ID
 from mcprev.workers.copied import SessionOwner
 from mcprev.workers.own_stream import OwnStream
 from mcprev.workers.record import BLOCK, log_ttl, without_workers
-from mcprev.workers.streams import AHEAD, SharedStream, StreamReader
+from mcprev.workers.streams import AHEAD, BACKLOG, SharedStream, StreamReader
 from mcprev.workers.worker import LOOK
 
 
@@ -74,6 +74,8 @@ class SharedSession(OwnStream):
         stream.reader, response_stream.replay = response_stream, stream
         self._running_streams[number] = stream
         stream.start()
+        if self._worker.unstored > BACKLOG and response_stream.hold is None:
+            response_stream.hold = self._sessions.start(stream.keep_pace())
         return b"id: %d-0\ndata: \n\n" % number if self.revision.sse_priming else b""
 
     @override

@@ -12,6 +12,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from mcprev.core.store import LogBounds, LogItem, LogTail, Store
@@ -30,6 +31,10 @@ QUEUED: Final = 64
 """The number of events that are not stored yet, or not read elsewhere, above which a handler that sends more waits."""
 MAX_QUEUED: Final = 512
 """The number of events that wait for a store that is away; beyond it, the stream cannot be resumed."""
+BACKLOG: Final = 64
+"""The number of streams that are not stored above which a response waits until its own is."""
+PACE: Final = 1.0
+"""Seconds for which it waits at most."""
 RETRY: Final = 0.25
 """Seconds between two attempts to store events while the store is away."""
 AHEAD: Final = 1_000
@@ -176,27 +181,43 @@ class SharedStream:
         self._over(self.number)
 
     async def _write(self) -> None:
-        while self._queue and not self.fenced:
-            items = list(self._queue)
-            if not self._stored:
-                head = {"ids": list(self._ids()), "worker": self._worker.number}
-                items[0] = LogItem(json.dumps(head).encode())
-            try:
-                if not await self._append(items):
-                    _logger.warning("a stream was ended by another worker, because this one seemed dead")
-                    self.fence()
-                    return
-            except StoreError as error:
-                _logger.warning("the events of a stream cannot be stored now: %s", error)
-                self._moved.set()
-                await asyncio.sleep(RETRY)
-                continue
-            self._stored += len(items)
-            for _ in items[: len(self._queue)]:
-                self._queue.popleft()
-            self._moved.set()
+        self._worker.unstored += 1
+        try:
+            while self._queue and not self.fenced:
+                try:
+                    async with self._worker.writing:
+                        await self._write_queue()
+                except StoreError as error:
+                    self._worker.complain("the events of a stream cannot be stored now", error)
+                    self._moved.set()
+                    await asyncio.sleep(RETRY)
+        finally:
+            self._worker.unstored -= 1
         if self.done and not self.fenced:
             self._over(self.number)
+
+    async def _write_queue(self) -> None:
+        """Store what waits. Raises `StoreError`."""
+        if self.fenced:
+            return
+        items = list(self._queue)
+        if not self._stored:
+            head = {"ids": list(self._ids()), "worker": self._worker.number}
+            items[0] = LogItem(json.dumps(head).encode())
+        if not await self._append(items):
+            _logger.warning("a stream was ended by another worker, because this one seemed dead")
+            self.fence()
+            return
+        self._stored += len(items)
+        for _ in items[: len(self._queue)]:
+            self._queue.popleft()
+        self._moved.set()
+
+    async def keep_pace(self) -> None:
+        """Wait until the events are stored, or for a moment: a client that gets its response calls again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PACE):
+                await self.flushed()
 
     async def _append(self, items: list[LogItem]) -> bool:
         """Append items; return False if others have ended the stream."""

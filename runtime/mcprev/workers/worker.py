@@ -35,6 +35,10 @@ LARGE: Final = 32 * 1024
 """The bytes of a message above which it is a record of its own, and the inbox only names it."""
 MAIL: Final = 60.0
 """Seconds for which such a record is kept."""
+WRITERS: Final = 16
+"""The number of streams that are stored at a time, so that what cannot wait finds a connection to the store."""
+COMPLAIN: Final = 10.0
+"""Seconds for which a warning that every stream may have a reason for is not repeated."""
 INBOX: Final = LogBounds(ttl=3600.0, items=10_000, size=16 * 1024 * 1024)
 _logger: Final = logging.getLogger("mcprev.workers")
 
@@ -70,6 +74,11 @@ class Worker:
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._alive: dict[int, tuple[float, bool]] = {}
+        self.writing: asyncio.Semaphore = asyncio.Semaphore(WRITERS)
+        """Held while a stream is stored."""
+        self.unstored: int = 0
+        """The number of streams that have something to store."""
+        self._complained = float("-inf")
 
     async def start(self) -> int:
         """Return the number; take one, and begin to read the inbox, if there is none. Raises `StoreError`."""
@@ -153,6 +162,13 @@ class Worker:
                 del self._asked[ask]
         return {other: answer.result() for other, answer in answers.items() if answer.done()}
 
+    def complain(self, what: str, error: object) -> None:
+        """Log a warning, unless this was done a short time ago."""
+        now = asyncio.get_running_loop().time()
+        if now - self._complained >= COMPLAIN:
+            self._complained = now
+            _logger.warning("%s: %s", what, error)
+
     async def aclose(self) -> None:
         """End the lease and the inbox; may be called again."""
         self._closed = True
@@ -182,19 +198,26 @@ class Worker:
 
     async def _renew(self, lease: Lease) -> None:
         loop = asyncio.get_running_loop()
-        thread = LeaseThread(lease.renew, self._release, lambda: self._renewed, RENEW)
+
+        async def renew() -> bool:
+            found = await lease.renew()
+            self._renewed = time.monotonic()
+            return found
+
+        thread = LeaseThread(renew, self._release, lambda: self._renewed, RENEW)
         renewed, alive = loop.time(), True
+        self._renewed = time.monotonic()
         try:
             while alive:
-                self._renewed = time.monotonic()
                 thread.keep()
                 await asyncio.sleep(RENEW)
                 try:
-                    alive = await lease.renew()
+                    alive = await renew()
                     renewed = loop.time()
                 except StoreError as error:
                     _logger.warning("the lease of a worker cannot be renewed: %s", error)
-                    alive = loop.time() - renewed < LEASE
+                    by_thread = self._release is not None and time.monotonic() - self._renewed < LEASE
+                    alive = by_thread or loop.time() - renewed < LEASE
         finally:
             thread.end()
         lost = False
