@@ -89,7 +89,8 @@ def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) 
                 assert len(shown["text"] or "") <= 10 * 1024 * 1024
                 assert event["label"].isprintable()
                 assert len(event["label"]) <= 120
-                assert (await page.get(f"event/{event['n']}/revisions"))["status"] == 200
+                if event["size"] < 1_000_000 or event["n"] == call["response"]:
+                    assert (await page.get(f"event/{event['n']}/revisions"))["status"] == 200
             state = await page.get("state")
             assert (state["status"], state["target"]["state"]) == (200, "connected")
             assert (await page.get("search?text=onerror"))["status"] == 200

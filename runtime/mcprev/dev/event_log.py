@@ -41,7 +41,7 @@ from mcprev.wire.jsonrpc import (
     Response,
     parse,
 )
-from mcprev.wire.meta_keys import VERSION
+from mcprev.wire.meta_keys import SUBSCRIPTION_ID, VERSION
 
 EVENTS: Final = 200_000
 """How many events are kept; the oldest are dropped."""
@@ -284,13 +284,18 @@ class EventLog:
             token = member(message.params, "progressToken")
             if isinstance(token, str | int | float):
                 request = connection.tokens.get((other, token))
-        elif message.method == CANCELLED:
+        elif message.method != CANCELLED:
+            found = member(member(message.params, "_meta"), SUBSCRIPTION_ID)
+            if isinstance(found, str | int | float):
+                request = connection.pending.get((other, found))
+        else:
             found = member(message.params, "requestId")
             if isinstance(found, str | int | float):
                 request = connection.pending.get((event.dir, found))
         if request is not None:
-            event.answers, event.own = request.n, request.own
-            event.call = event.call or request.call
+            event.answers, event.call = request.n, event.call or request.call
+            # What a subscription tells is for the user, although it was opened for the page.
+            event.own = request.own and message.method in (PROGRESS, CANCELLED)
 
     def _answer(self, event: SeenEvent, message: Response | ErrorResponse, connection: _Connection) -> None:
         """Link a response with its request."""

@@ -118,6 +118,8 @@ class ChildLauncher:
             *self._command,
             "--http",
             f"{HOST}:{port}",
+            "--log-level",
+            "warning",  # each request is in the events
             env=self._environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
