@@ -39,18 +39,21 @@ export class Nav {
     store.on("target", () => this.load());
     store.on("link", () => this.load());
     store.on("forgotten", () => [this.asked, this.known, this.news].forEach((each) => each.clear()));
-    for (const channel of ["target", "question", "task", "log", "forgotten", "link"]) store.on(channel, () => this.soon());
+    for (const channel of ["target", "forgotten", "link"]) store.on(channel, () => this.soon());
+    for (const channel of ["question", "task", "log"]) store.on(channel, () => this.soon({ lists: false }));
     reads((uri) => this.open("resources", uri));
     this.draw();
     this.begin();
   }
 
-  soon() {
+  /** Draw with the next frame; a log line is no reason to draw ten thousand tools again. */
+  soon({ lists = true } = {}) {
+    this.stale ||= lists;
     if (this.waiting) return;
     this.waiting = true;
     requestAnimationFrame(() => {
       this.waiting = false;
-      this.draw();
+      this.draw({ lists: this.stale });
     });
   }
 
@@ -89,10 +92,11 @@ export class Nav {
     this.draw();
   }
 
-  draw() {
+  draw({ lists = true } = {}) {
+    if (lists) this.stale = false;
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const wanted = this.filter.value.trim().toLowerCase();
-    replace(this.lists, LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)));
+    if (lists) replace(this.lists, LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)));
     const open = [...store.state.questions.values()].filter((each) => each.state === "open").length;
     const running = [...store.state.tasks.values()].filter((each) => ["working", "input_required"].includes(each.status)).length;
     const serious = store.state.logs.filter((each) => ["error", "critical", "alert", "emergency"].includes(each.level)).length;
@@ -103,7 +107,7 @@ export class Nav {
       server: store.state.target.state === "failed" ? h("span", { class: "count fails" }, "failed") : null,
     };
     replace(this.views, Object.entries(VIEWS).map(([kind, [words]]) => this.button(kind, "", [h("span", { class: "name" }, words), counts[kind]])));
-    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (focused && !this.element.contains(document.activeElement)) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   section(kind, words, capability, wanted) {

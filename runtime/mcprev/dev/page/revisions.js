@@ -86,6 +86,7 @@ export class Rail {
     for (const stop of this.element.querySelectorAll(".stop")) {
       if (stop.dataset.revision === revision) stop.setAttribute("aria-current", "true");
       else stop.removeAttribute("aria-current");
+      if (stop.dataset.revision === (revision ?? this.own())) this.element.scrollLeft = stop.offsetLeft - (this.element.clientWidth - stop.offsetWidth) / 2;
     }
   }
 

@@ -178,7 +178,7 @@ class Panel {
   changed() {
     this.anyway.hidden = true;
     const text = this.form?.get();
-    if (text && text.length < 100_000) {
+    if (text && text.length < 100_000 && !this.form.element.querySelector("input[type=password]")) {
       try {
         sessionStorage.setItem(TYPED + this.key(), text);
       } catch { /* it is full: what is typed is kept as long as the page is open */ }
