@@ -483,6 +483,26 @@ def test_ask_stays_until_its_time_is_over() -> None:
     assert done.stderr.startswith("connected at ")
 
 
+@pytest.mark.parametrize("row", [DEFAULT[0], DEFAULT[-1]], ids=lambda row: row.name)
+def test_ask_ends_with_its_server(row: Revision) -> None:
+    text = APP + """
+import asyncio, os
+from contextlib import asynccontextmanager
+
+@asynccontextmanager
+async def lifespan(server):
+    asyncio.get_running_loop().call_later(0.3, os._exit, 7)
+    yield
+
+app = mcprev.App("short", "1.0", lifespan=lifespan)
+"""
+    Path("short.py").write_text(text, encoding="utf-8")
+    done = invoke("ask", "short.py:app", "--for", "20", "--as", row.name)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # -- names for the completion of a shell -------------------------------------------------------------------
 
 

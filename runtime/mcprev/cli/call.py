@@ -142,6 +142,7 @@ class ServerUse:
             probe_timeout=min(PROBE, self.timeout),
             open_timeout=self.timeout,
             record=self.save,
+            restart=self.server.entry.url is not None,
             logging=_show_log,
             **options,
         )
@@ -423,19 +424,23 @@ def ask_command(
     session = server_use_of(words, **options)
 
     async def use(client: Client) -> int:
-        from mcprev.errors import McpError
+        from mcprev.errors import McpError, TransportError
 
         echo(f"connected at {client.revision}; Ctrl+C ends", err=True)
         changes = client.listen(tools=True, prompts=True, resources=True)
         try:
-            async with asyncio.timeout(seconds), changes:
-                async for change in changes:
-                    echo(f"changed: {change.what}{'' if change.uri is None else f' {change.uri}'}")
+            async with asyncio.timeout(seconds):
+                try:
+                    async with changes:
+                        async for change in changes:
+                            echo(f"changed: {change.what}{'' if change.uri is None else f' {change.uri}'}")
+                except TransportError:
+                    raise
+                except McpError as error:
+                    echo(f"the server does not report changes: {clean(str(error))}", err=True)
+                await asyncio.shield(client.connection.closed)
         except TimeoutError:
             return ExitCode.OK
-        except McpError as error:
-            echo(f"the server does not report changes: {clean(str(error))}", err=True)
-            await asyncio.sleep(3600 * 24 if seconds is None else seconds)
-        return ExitCode.OK
+        raise Failure("the server has ended the connection", ExitCode.UNREACHED)
 
     session.run(use)
