@@ -15,13 +15,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.build.output_folder import Tree, apply_plans, planned_changes
 from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
 from mcprev_codegen.checkout import Decision, decision_status, missing_steps
 from mcprev_codegen.emit import TARGETS, RevisionChain, project_file
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, dated, load_custom, load_pinned
 from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, resolved, write_new
+from mcprev_codegen.output_folder import Tree, apply_plans, planned_changes
 from mcprev_codegen.python import is_identifier
 
 PACKAGE: Final = "mcprev_types"

@@ -21,7 +21,7 @@ from mcprev_codegen.diff.comparison.revisions import (
     compare_revisions as compare_revisions,
 )
 from mcprev_codegen.diff.inputs import UnknownRevisionError as UnknownRevisionError, load_input as load_input
-from mcprev_codegen.diff.report.histories import history as history
+from mcprev_codegen.diff.report.histories import history as history, history_of as history_of
 from mcprev_codegen.diff.report.ignoring import ignore as ignore, read_ignores as read_ignores
 from mcprev_codegen.diff.report.selection import (
     Selection as Selection,

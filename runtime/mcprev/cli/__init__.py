@@ -45,6 +45,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
     "unpin": ("mcprev_codegen.commands.unpin", _CODEGEN),
     "diff": ("mcprev_codegen.commands.diff", _DIFF),
+    "explore": ("mcprev.cli.explore", _DIFF),
 }
 """The module of each subcommand, with a function `<name>_command`; its extra, and the packages that it installs."""
 

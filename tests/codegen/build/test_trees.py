@@ -15,13 +15,14 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen.build import output_folder as trees, packages as pipeline
-from mcprev_codegen.build.output_folder import Tree
+from mcprev_codegen import output_folder as trees
+from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit.provenance import GENERATOR_VERSION, SHARED
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
+from mcprev_codegen.output_folder import Tree
 from mcprev_codegen.python import module_name
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from shell import invoke
@@ -163,8 +164,7 @@ def test_a_folder_of_that_name_beside_it_is_refused_unless_a_killed_run_has_left
 
 KILLED: Final = """
 import json, os, pathlib, sys
-from mcprev_codegen import emit
-from mcprev_codegen.build import output_folder as trees
+from mcprev_codegen import emit, output_folder as trees
 
 def counted(name):
     real = getattr(pathlib.Path, name)

@@ -45,10 +45,15 @@ class History:
 def history(folder: SchemaFolder, name: str) -> History:
     """Return the history of a type or method. Raises `LookupError` if no revision has one of that name."""
     revisions = [load_revision(folder, revision) for revision in load_pins(folder)]
+    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
+    return history_of(name, revisions, reports)
+
+
+def history_of(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> History:
+    """Return the history over given revisions, with the reports of each two neighbours. Raises as `history` does."""
     is_method = any(name in revision.methods for revision in revisions)
     if not is_method and all(name not in revision.declared.types for revision in revisions):
         raise LookupError(f"no pinned revision has a type or method '{name}'")
-    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
     if is_method:
         names = [name if name in revision.methods else None for revision in revisions]
         parts = [_parts(View(revision), name) for revision in revisions]

@@ -37,6 +37,8 @@ class Tree:
     """Files at the top of every such folder, any of which identifies it as generated; the first is written first."""
     purpose: str = ""
     """What such a folder is written for, in errors."""
+    command: str = "mcprev generate"
+    """The command that writes such a folder, in errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def planned_changes(tree: Tree) -> Plan:
         present = sorted(_files(tree.target))
     elif (other := next(_files(tree.target), None)) is not None:
         raise InputError(
-            f"{tree.target}: this folder is neither empty nor written by `mcprev generate`{tree.purpose} "
+            f"{tree.target}: this folder is neither empty nor written by `{tree.command}`{tree.purpose} "
             f"(it holds {other}); nothing was changed; pass another folder"
         )
     written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
@@ -118,7 +120,9 @@ def _files(target: Path) -> Iterator[str]:
     for found, folders, files in os.walk(target):
         folders[:] = sorted(name for name in folders if name != _CACHE)
         paths = sorted(Path(found, name) for name in (*files, *folders))
-        yield from (path.relative_to(target).as_posix() for path in paths if path.is_symlink() or not path.is_dir())
+        yield from (
+            path.relative_to(target).as_posix() for path in paths if path.is_symlink() or not path.is_dir()
+        )
 
 
 def _is_generated(tree: Tree, name: str) -> bool:
@@ -149,7 +153,7 @@ def _check_place(tree: Tree, name: str) -> None:
     known = not folder or _is_generated(tree, f"{folder}/__init__.py")
     if path.is_dir() or path.is_symlink() or not (known or _is_generated(tree, name)):
         raise InputError(
-            f"{path}: this is in the way, but not written by this version of `mcprev generate`; move it away"
+            f"{path}: this is in the way, but not written by this version of `{tree.command}`; move it away"
         )
 
 
