@@ -50,6 +50,12 @@ for line in sys.stdin.buffer:
             say(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"\\xff\\xfe"}]}}' % i)
         elif WHAT == "long":
             answer(message, {"content": [{"type": "text", "text": "y" * 12_000_000}]})
+        elif WHAT == "loud":
+            note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": ["z" * 100] * 3000}}
+            for _ in range(20):
+                say(json.dumps(note).encode())
+            error = {"code": 1, "message": "m" * 3_000_000, "data": {"d": "d" * 3_000_000}}
+            say(json.dumps({"jsonrpc": "2.0", "id": i, "error": error}).encode())
         elif WHAT == "many":
             note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": NASTY}})
             out.write((note.encode() + b"\\n") * 5000)
@@ -61,7 +67,7 @@ for line in sys.stdin.buffer:
     elif "id" in message:
         say(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": NASTY}}).encode())
 """
-KINDS = ["nasty", "deep", "bytes", "long", "many"]
+KINDS = ["nasty", "deep", "bytes", "long", "loud", "many"]
 
 
 async def use(page: Page) -> dict[str, Any]:
@@ -106,6 +112,10 @@ def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) 
                 assert call["state"] == "failed"
             if what == "bytes":
                 assert [one["kind"] for one in page.events].count("invalid") >= 1
+            if what == "loud":
+                assert len(json.dumps(state)) < 1_000_000
+                assert len(json.dumps(call)) < 100_000
+                assert (len(state["logs"]), call["error"]["code"]) == (20, 1)
             if what == "long":
                 assert (await page.get(f"event/{call['response']}"))["cut"] is True
 

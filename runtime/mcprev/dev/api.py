@@ -225,9 +225,9 @@ class PageApi:
             raise Refusal(400, "name a `call` or the number of an `event`")
         try:
             if call is not None:
-                text = copied_call(self._inspector, self._found_call(call), kind)
+                text = await asyncio.to_thread(copied_call, self._inspector, self._found_call(call), kind)
             else:
-                text = copied_event(self._inspector, self._found(str(number)), kind)
+                text = await asyncio.to_thread(copied_event, self._inspector, self._found(str(number)), kind)
         except CannotCopy as error:
             raise Refusal(400, str(error)) from None
         return _json({"text": text})

@@ -225,10 +225,9 @@ class DevApp(HttpApp):
             await http_request.answer(200, tuple(fields), answer.body)
             return
         await http_request.begin(200, tuple(fields), b"")
-        for part in answer.parts:
-            if part:
-                await http_request.write(part)
-                await asyncio.sleep(0)
+        parts = iter(answer.parts)
+        while part := await asyncio.to_thread(next, parts, b""):
+            await http_request.write(part)
         await http_request.end()
 
     async def _serve_file(self, http_request: HttpRequest, path: str) -> None:

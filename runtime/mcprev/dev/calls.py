@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from mcprev.dev.channels import Channels
+from mcprev.dev.channels import Channels, within
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import IN, OUT, SeenEvent
 from mcprev.dev.questions import CURRENT
@@ -34,6 +34,10 @@ SHOWN: Final = 10 * 1024 * 1024
 LISTED: Final = 64 * 1024
 """The maximum length of a result in a list of all calls."""
 TOOL: Final = "tools/call"
+ALL: Final = 8 * 1024 * 1024
+"""The maximum length of all results in a list of all calls; the newest are in it."""
+SAID: Final = 16 * 1024
+"""The maximum length of a text or of data in the progress or error of a call; the event has all of it."""
 _RESTORED: Final = (
     "again_of", "state", "progress", "error", "ended", "first", "last", "response", "task",
 )  # fmt: skip
@@ -85,9 +89,14 @@ class Calls:
         """Return a call; None if there is none, or no longer."""
         return self._calls.get(id_)
 
-    def documents(self, most: int = LISTED) -> list[Json]:
-        """Return all calls that are kept; results of more than `most` bytes are left out."""
-        return [self.document(call, most) for call in self._calls.values()]
+    def documents(self, most: int = LISTED, together: int = ALL) -> list[Json]:
+        """Return all calls that are kept; results of more than `most` bytes are left out, and the oldest beyond `together`."""
+        found: list[Json] = []
+        for call in reversed(self._calls.values()):
+            document = self.document(call, min(most, together))
+            together -= len(document.get("result") or "")
+            found.append(document)
+        return found[::-1]
 
     def document(self, call: PageCall, most: int = SHOWN) -> dict[str, Json]:
         """Return a call as the page shows it; a result of more than `most` bytes is left out."""
@@ -195,17 +204,17 @@ class Calls:
         except asyncio.CancelledError:
             state = "cancelled"
         except RpcError as failure:
-            state, error = "failed", failure.to_wire()
+            state, error = "failed", {name: within(value, SAID) for name, value in failure.to_wire().items()}
         except (McpError, OSError, TimeoutError, ValueError, ValidationError, TypeError) as failure:
             # A result that is not valid has come nevertheless, and the page shows it.
             state = "failed" if call.response is None else "done"
-            error = {"code": None, "message": str(failure) or type(failure).__name__}
+            error = {"code": None, "message": within(str(failure), SAID) or type(failure).__name__}
         call.state, call.error, call.ended = state, error, round(self._log.now(), 6)
         self.tell(call)
 
     async def _send(self, client: Client, call: PageCall, meta: dict[str, Json], *, as_task: bool) -> None:
         def report(progress: float, total: float | None, message: str | None) -> None:
-            call.progress = {"progress": progress, "total": total, "message": message}
+            call.progress = {"progress": progress, "total": total, "message": within(message, SAID)}
             self.tell(call)
 
         if as_task and call.method == TOOL:

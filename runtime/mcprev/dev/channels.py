@@ -34,6 +34,14 @@ def _finite(value: Json) -> Json:
     return None if isinstance(found, float) and (found != found or abs(found) == float("inf")) else value
 
 
+def within(value: Json, most: int) -> Json:
+    """Return a value whose JSON text has at most that many characters, or else the beginning of its text."""
+    text = to_json(value)
+    if len(text) <= most:
+        return value
+    return f"{value[:most] if isinstance(value, str) else text[:most]}… ({len(text)} characters)"
+
+
 class Reader:
     """One stream to a page."""
 

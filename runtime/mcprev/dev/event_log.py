@@ -6,6 +6,7 @@ revision.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -102,6 +103,7 @@ class EventLog:
         self._began = time.monotonic()
         self.began: float = time.time()
         """When the session began, in seconds since 1970."""
+        self._lock = threading.Lock()
         self._exchanges = 0
         self.next: int = 1
         """The number of the next event."""
@@ -115,7 +117,7 @@ class EventLog:
     @property
     def first(self) -> int:
         """The number of the oldest event that is kept; `next` if there is none."""
-        return self.next - len(self._events)
+        return self._events[0].n if self._events else self.next
 
     def exchange(self, verb: str, url: str, sent: Pairs) -> SeenExchange:
         """Return a new HTTP exchange."""
@@ -132,9 +134,10 @@ class EventLog:
         return time.monotonic() - self._began
 
     def get(self, number: int) -> SeenEvent | None:
-        """Return an event; None if there is none, or no longer."""
-        at = number - self.first
-        return self._events[at] if 0 <= at < len(self._events) else None
+        """Return an event; None if there is none, or no longer. May be called in a thread."""
+        with self._lock:
+            at = number - self.first
+            return self._events[at] if 0 <= at < len(self._events) else None
 
     def since(self, number: int, most: int) -> list[SeenEvent]:
         """Return at most that many events from a number on."""
@@ -182,7 +185,8 @@ class EventLog:
             event.label = line(seen.data[: 4 * LABEL].decode(errors="replace"))
         if seen.data:
             self._spool.put(event.n, seen.data)
-        self._events.append(event)
+        with self._lock:
+            self._events.append(event)
         for observer in self.observers:
             observer(event, message)
         for each in self.changed:
@@ -238,7 +242,7 @@ class EventLog:
         """Set what a message is, and which request it belongs to."""
         match message:
             case Request():
-                if message.method == INITIALIZE and message.params is not None:
+                if message.method == INITIALIZE and event.dir == OUT and message.params is not None:
                     connection.introduction = message.params
                 event.shape, event.method, event.id = "request", message.method[:NAME], message.id
                 event.revision = _revision_of(message, connection)

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from mcprev.client.request_handler import ClientContext
 from mcprev.dev.calls import SHOWN, Calls
-from mcprev.dev.channels import Channels
+from mcprev.dev.channels import Channels, within
 from mcprev.dev.event_log import EVENTS, EventLog
-from mcprev.dev.events import Seen, SeenEvent, SeenExchange
+from mcprev.dev.events import NAME, Seen, SeenEvent, SeenExchange
 from mcprev.dev.launch import Launcher
 from mcprev.dev.lists import Lists
 from mcprev.dev.peer import ClientOpener
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOGS: Final = 2000
 """How many log messages and pieces of stderr are kept for a page that is opened late."""
 STDERR: Final = 16 * 1024
-"""How many bytes of one piece of stderr are shown among the log messages."""
+"""How many bytes of one piece of stderr, or of the data of a log message, are shown."""
 SUBSCRIPTIONS: Final = 200
 _CHECK: Final = 0.25
 """Seconds between two looks at whether the connection is lost."""
@@ -302,13 +302,13 @@ class Inspector:
         params = message.params or {}
         if message.method == _LOG:
             line: dict[str, Json] = {
-                "at": round(event.at, 6), "n": event.n, "call": event.call, "level": params.get("level"),
-                "logger": params.get("logger"), "data": params.get("data"),
+                "at": round(event.at, 6), "n": event.n, "call": event.call, "level": within(params.get("level"), NAME),
+                "logger": within(params.get("logger"), NAME), "data": within(params.get("data"), STDERR),
             }  # fmt: skip
             self.logs.append(line)
             self.channels.line("log", line)
         elif message.method == _UPDATED:
-            self.channels.line("updated", {"uri": params.get("uri"), "n": event.n})
+            self.channels.line("updated", {"uri": within(params.get("uri"), STDERR), "n": event.n})
 
     # -- what the page asks for ----------------------------------------------------------------------------
 

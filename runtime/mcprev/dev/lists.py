@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.dev.channels import Channels
+from mcprev.dev.channels import Channels, to_json
 from mcprev.errors import Json, McpError, MethodNotFound
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ KINDS: Final = {
 """For each list: the method, the member with its items, and the capability."""
 PAGES: Final = 1000
 ITEMS: Final = 20_000
+BYTES: Final = 64 * 1024 * 1024
+"""The maximum length of a list, in characters of JSON."""
 TIMEOUT: Final = 60.0
 """Seconds that all pages of a list may take."""
 
@@ -104,11 +106,15 @@ async def _read(client: Client, method: str, member: str, items: list[Json]) -> 
     """Read all pages; return why they are not complete, or None."""
     cursor: Json = None
     seen: set[str] = set()
+    size = 0
     for _ in range(PAGES):
         page = await client.raw(method, None if cursor is None else {"cursor": cursor})
         found: object = page.get(member)
         if not isinstance(found, list):
             return f"the result has no list `{member}`"
+        size += len(to_json(found))
+        if size > BYTES:
+            return f"the list has more than {BYTES} characters"
         items += cast("list[object]", found)
         if len(items) > ITEMS:
             del items[ITEMS:]

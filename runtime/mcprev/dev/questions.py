@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mcprev.client.request_handler import ClientContext, ClientHandler
 from mcprev.core.input_requests import response_error
-from mcprev.dev.channels import Channels
+from mcprev.dev.channels import Channels, to_json
 from mcprev.errors import Json, RpcError
 from mcprev_types import Model, with_json_paths
 from mcprev_types.latest import models
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KEPT: Final = 500
 """How many questions are kept; the oldest that are answered are dropped."""
+BYTES: Final = 32 * 1024 * 1024
+"""The maximum length of the params of all questions that are kept, in characters of JSON."""
 OPEN: Final = 100
 """How many questions may wait at once; further ones are answered with an error."""
 ELICIT: Final = "elicitation/create"
@@ -54,6 +56,8 @@ class Question:
     action: str | None = None
     saved: bool = False
     """Whether a saved answer was given."""
+    size: int = 0
+    """The length of the params, in characters of JSON."""
     answer: asyncio.Future[dict[str, Json]] = field(default_factory=_future)
 
     def document(self) -> dict[str, Json]:
@@ -105,6 +109,7 @@ class Questions:
             raise RpcError(f"more than {OPEN} questions wait for an answer", code=_TOO_MANY)
         self._count += 1
         question = Question(f"q{self._count}", call, method, params, round(self._log.now(), 6))
+        question.size = len(to_json(params))
         self._questions[question.id] = question
         self._forget()
         ready = self._ready_answer(method, params)
@@ -179,11 +184,14 @@ class Questions:
         question.answer.set_result(answer)
 
     def _forget(self) -> None:
-        while len(self._questions) > KEPT:
+        while len(self._questions) > KEPT or self._size() > BYTES:
             old = next((q.id for q in self._questions.values() if q.state != "open"), None)
             if old is None:
                 return
             del self._questions[old]
+
+    def _size(self) -> int:
+        return sum(question.size for question in self._questions.values())
 
     def _tell(self, question: Question) -> None:
         self._channels.state("question", question.id, question.document())

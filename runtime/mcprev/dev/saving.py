@@ -47,41 +47,48 @@ class Unreadable(ValueError):
 
 
 def saved(inspector: Inspector, *, raw: bool) -> Iterator[bytes]:
-    """Yield the session in parts; `raw` leaves the secrets in it."""
-    writer = _Writer(inspector.log, None if raw else Redactor())
-    part = bytearray()
-    for line in writer.lines(inspector):
-        part += line
-        if len(part) >= _PART:
-            yield bytes(part)
-            part.clear()
-    yield bytes(part)
+    """Return the session as it is now, in parts, which may be taken in a thread; `raw` leaves the secrets in it."""
+    lines = _Writer(inspector, None if raw else Redactor()).lines()
+
+    def parts() -> Iterator[bytes]:
+        part = bytearray()
+        for line in lines:
+            part += line
+            if len(part) >= _PART:
+                yield bytes(part)
+                part.clear()
+        yield bytes(part)
+
+    return parts()
 
 
 class _Writer:
     """Writes one session."""
 
-    def __init__(self, log: EventLog, redactor: Redactor | None) -> None:
-        self._log, self._redactor = log, redactor
+    def __init__(self, inspector: Inspector, redactor: Redactor | None) -> None:
+        self._log, self._redactor = inspector.log, redactor
         self._exchanges: set[int] = set()
+        self._events = list(inspector.log.all())
+        self._head: dict[str, Json] = {
+            "format": FORMAT, "session": inspector.id, "began": self._log.began, "first": self._log.first,
+        }  # fmt: skip
+        self._target: Json = inspector.target()
+        self._documents: dict[str, list[Json]] = {
+            "call": inspector.calls.documents(0),
+            "question": inspector.questions.documents(),
+            "list": list(inspector.lists.documents().values()),
+        }
 
-    def lines(self, inspector: Inspector) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes]:
         """Yield the lines."""
-        yield _line({
-            "format": FORMAT, "session": inspector.id, "began": self._log.began,
-            "target": self._masked(inspector.target()), "first": self._log.first,
-        })  # fmt: skip
-        for event in self._log.all():
+        yield _line({**self._head, "target": self._masked(self._target)})
+        for event in self._events:
             exchange = event.exchange
             if exchange is not None and exchange.n not in self._exchanges:
                 self._exchanges.add(exchange.n)
                 yield _line(self._exchange(exchange))
             yield self._event(event)
-        for kind, documents in (
-            ("call", inspector.calls.documents(0)),
-            ("question", inspector.questions.documents()),
-            ("list", list(inspector.lists.documents().values())),
-        ):
+        for kind, documents in self._documents.items():
             for document in documents:
                 yield _line({kind: self._masked(document)})
 

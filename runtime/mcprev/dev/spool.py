@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
@@ -34,18 +35,24 @@ class Spool:
         self._size = 0
         self._halves: list[_Half] = []
         self._closed = False
+        self._lock = threading.Lock()
 
     def put(self, number: int, data: bytes) -> None:
         """Keep bytes under a number that is new."""
-        self._held[number] = data
-        self._size += len(data)
-        while self._size > self._memory:
-            oldest, moved = self._held.popitem(last=False)
-            self._size -= len(moved)
-            self._write(oldest, moved)
+        with self._lock:
+            self._held[number] = data
+            self._size += len(data)
+            while self._size > self._memory:
+                oldest, moved = self._held.popitem(last=False)
+                self._size -= len(moved)
+                self._write(oldest, moved)
 
     def get(self, number: int) -> bytes | None:
-        """Return the bytes of a number; None if they were dropped."""
+        """Return the bytes of a number; None if they were dropped. May be called in a thread."""
+        with self._lock:
+            return self._get(number)
+
+    def _get(self, number: int) -> bytes | None:
         held = self._held.get(number)
         if held is not None:
             return held
@@ -62,12 +69,13 @@ class Spool:
 
     def close(self) -> None:
         """Drop everything and remove the temporary files."""
-        self._closed = True
-        self._held.clear()
-        self._size = 0
-        for half in self._halves:
-            half.file.close()
-        self._halves.clear()
+        with self._lock:
+            self._closed = True
+            self._held.clear()
+            self._size = 0
+            for half in self._halves:
+                half.file.close()
+            self._halves.clear()
 
     def _write(self, number: int, data: bytes) -> None:
         if len(data) > self._half or self._closed:

@@ -82,9 +82,10 @@ class TaskBoard:
         id_, status = members.get("taskId"), members.get("status")
         if not isinstance(id_, str) or not isinstance(status, str):
             return
+        id_ = id_[:NAME]
         task = self._tasks.get(id_)
         if task is None:
-            task = self._tasks[id_] = SeenTask(id_[:NAME], status[:NAME], first=event.n)
+            task = self._tasks[id_] = SeenTask(id_, status[:NAME], first=event.n)
             if len(self._tasks) > KEPT:
                 self._tasks.popitem(last=False)
         if call is not None:
