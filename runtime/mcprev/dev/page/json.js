@@ -245,7 +245,7 @@ let ids = 0;
  * A value as a tree of lines that fold. `marks` are `{path | key, kind, text}`; `label` names the tree for those who listen.
  * One tab stop: arrows move, left and right fold, Enter copies nothing and opens what is cut.
  */
-export function view(text, { marks = [], label = "JSON", folded = 60 } = {}) {
+export function view(text, { marks = [], label = "JSON", folded = 60, longest = LONGEST } = {}) {
   const root = parse(text);
   if (root === null) return h("div", { class: "json raw" }, cut(text));
   const all = lines(root, 200_000);
@@ -282,7 +282,7 @@ export function view(text, { marks = [], label = "JSON", folded = 60 } = {}) {
   };
   const draw = () => {
     const found = visible_lines();
-    const rows = found.slice(0, shown).map((index) => row(all, index, closed.has(index), marked.get(index), prefix));
+    const rows = found.slice(0, shown).map((index) => row(all, index, closed.has(index), marked.get(index), prefix, longest));
     const blocks = [];
     for (let start = 0; start < rows.length; start += 200) blocks.push(h("div", { class: "block", role: "none" }, rows.slice(start, start + 200)));
     replace(tree, blocks);
@@ -345,7 +345,7 @@ export function view(text, { marks = [], label = "JSON", folded = 60 } = {}) {
   return tree;
 }
 
-function row(all, index, shut, marks, prefix) {
+function row(all, index, shut, marks, prefix, longest) {
   const line = all[index];
   const mark = marks?.[0];
   const element = h("div", {
@@ -357,7 +357,7 @@ function row(all, index, shut, marks, prefix) {
   if (line.open !== undefined) append(element, h("span", { class: `fold${shut ? " shut" : ""}`, "aria-hidden": "true" }));
   if (line.name !== null && line.name !== undefined) append(element, h("span", { class: "name" }, cut(JSON.stringify(line.name), 400)), ": ");
   if (line.close !== undefined) append(element, line.close);
-  else if (line.open === undefined) append(element, h("span", { class: line.kind }, cut(line.raw)));
+  else if (line.open === undefined) append(element, h("span", { class: line.kind }, cut(line.raw, longest)));
   else if (shut) {
     const what = line.open === "{" ? (line.count === 1 ? "member" : "members") : line.count === 1 ? "item" : "items";
     append(element, line.open, h("span", { class: "count" }, `… ${line.count} ${what}`), line.open === "{" ? "}" : "]");

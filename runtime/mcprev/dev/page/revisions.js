@@ -9,6 +9,8 @@ import * as store from "./store.js";
 export const OUTCOMES = table({
   same: ["●", "same"], changed: ["◐", "changed"], lost: ["◔", "lost"], refused: ["✕", "refused"], invalid: ["!", "invalid"], absent: ["○", "not sent"],
 });
+/** How much of a value stands beside another: what differs is to be seen, not what is the same. */
+const BRIEF = 240;
 const WHAT = table({ dropped: ["−", "lost"], added: ["+", "added"], changed: ["~", "changed"] });
 
 /** The outcome of a message at a revision, in few words. */
@@ -141,9 +143,9 @@ function pair(loaded, revision, found, rail) {
     found.changes.length > 0 ? changes(found.changes) : !found.refusal && here?.outcome === "same" ? h("p", { class: "hint" }, "Nothing changes: both peers read the same.") : null,
     found.problems?.length ? h("div", {}, h("p", { class: "bad" }, `Not valid at ${revision}:`), h("ul", { class: "problems" }, found.problems.slice(0, 50).map(({ path, text }) => h("li", {}, h("code", {}, path), " ", short(text, 400))))) : null,
     h("div", { class: "pair" },
-      h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire")), json.view(loaded.text, { marks: mine, label: `The message at ${own}` })),
+      h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire")), json.view(loaded.text, { marks: mine, label: `The message at ${own}`, longest: BRIEF })),
       h("section", { "aria-label": `At ${revision}, computed` }, h("h4", {}, `${revision} `, h("span", { class: "label computed" }, "computed")),
-        found.text ? json.view(found.text, { marks: theirs, label: `The message at ${revision}` }) : h("p", { class: "empty" }, found.refusal ? "Refused: nothing is sent." : "Not sent at this revision."))),
+        found.text ? json.view(found.text, { marks: theirs, label: `The message at ${revision}`, longest: BRIEF }) : h("p", { class: "empty" }, found.refusal ? "Refused: nothing is sent." : "Not sent at this revision."))),
     found.headers?.length ? h("table", { class: "headers" }, h("caption", {}, `HTTP headers at ${revision}`), h("tbody", {}, found.headers.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))) : null,
     observed(loaded, revision, found),
   ];
@@ -161,14 +163,28 @@ function changes(found) {
     steps.get(change.step).push(change);
   }
   return h("ol", { class: "steps" }, [...steps].map(([step, list]) => h("li", {}, h("h4", {}, climbed(step)),
-    h("ul", {}, list.slice(0, 100).map((change) => {
-      const [glyph, word] = WHAT[change.what] ?? ["·", change.what];
-      return h("li", { class: `change ${word}` },
-        h("p", { class: "place" }, h("span", { class: "what" }, `${glyph} ${word}`), h("code", {}, short(change.path ?? "", 200)),
-          h("span", { class: "values" }, value(change.old, "old"), has(change.old) && has(change.new) ? " → " : null, value(change.new, "new")),
-          h("code", { class: "rule" }, change.rule)),
-        change.sentence ? h("p", { class: "why" }, coded(change.sentence)) : null);
+    h("ul", {}, by_rule(list.slice(0, 100)).map((group) => {
+      const [{ rule, sentence, what }] = group;
+      return h("li", { class: `change ${group.every((each) => each.what === what) ? WHAT[what]?.[1] ?? "" : "changed"}` },
+        group.map((change, index) => {
+          const [glyph, word] = WHAT[change.what] ?? ["·", change.what];
+          return h("p", { class: "place" }, h("span", { class: `what w-${WHAT[change.what] ? word : ""}` }, `${glyph} ${word}`), h("code", {}, short(change.path ?? "", 200)),
+            h("span", { class: "values" }, value(change.old, "old"), has(change.old) && has(change.new) ? " → " : null, value(change.new, "new")),
+            index === 0 ? h("code", { class: "rule" }, rule) : null);
+        }),
+        sentence ? h("p", { class: "why" }, coded(sentence)) : null);
     })), list.length > 100 ? h("p", { class: "hint" }, `… and ${list.length - 100} more by this step`) : null)));
+}
+
+/** What one rule changes in one object, together. */
+function by_rule(list) {
+  const groups = [];
+  for (const change of list) {
+    const last = groups[groups.length - 1];
+    if (last?.[0].rule === change.rule) last.push(change);
+    else groups.push([change]);
+  }
+  return groups;
 }
 
 const has = (text) => text !== undefined && text !== null;
@@ -219,7 +235,7 @@ function observed(loaded, revision, computed) {
     const [, marks] = computed.text ? json.differences(without_id(computed.text), without_id(seen.text)) : [[], []];
     replace(body,
       h("p", {}, marks.length === 0 && computed.text ? "✓ As computed." : `Differs from what was computed in ${marks.length} place${marks.length === 1 ? "" : "s"}.`, " ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(answer) } }, `#${answer}`)),
-      json.view(without_id(seen.text), { marks, label: `The message observed at ${revision}` }));
+      json.view(without_id(seen.text), { marks, label: `The message observed at ${revision}`, longest: BRIEF }));
   }, (error) => replace(body, h("p", { class: "error" }, error.message)));
   return append(box, body, button);
 }
