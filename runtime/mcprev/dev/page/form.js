@@ -1,296 +1,15 @@
 // A form from a JSON Schema. Its value is JSON text, so that numbers stay as they are typed and what nobody touched stays absent.
 
 import { append, h, replace, short, table } from "./dom.js";
+import { Choice, Field, Fixed, Raw, Several, Text } from "./fields.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
+import { choice_name, choices_of, fits, hints, kind_of, list, options_of, resolved, suits, without_null } from "./schema.js";
 
 const DEEPEST = 12;
 const MOST = 200;
-let ids = 0;
 
-// -- schemas -----------------------------------------------------------------------------------------------------------
-
-/** What `$ref` points to within a document, or undefined. */
-function pointed(root, reference) {
-  if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
-  let found = root;
-  for (const part of reference.slice(1).split("/").slice(1)) {
-    let name = part;
-    try {
-      name = decodeURIComponent(part);
-    } catch { /* a name with a percent sign */ }
-    name = name.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (found === null || typeof found !== "object" || !Object.hasOwn(found, name)) return undefined;
-    found = found[name];
-  }
-  return found;
-}
-
-/** A schema with its references followed and `allOf` taken in. */
-export function resolved(schema, root, steps = 0) {
-  if (schema === true || schema === null || typeof schema !== "object") return {};
-  if (steps > 30) return {};
-  let found = schema;
-  if (found.$ref !== undefined) {
-    const { $ref, ...rest } = found;
-    const target = pointed(root, $ref);
-    found = target === undefined ? rest : { ...resolved(target, root, steps + 1), ...rest };
-  }
-  if (Array.isArray(found.allOf)) {
-    const { allOf, ...rest } = found;
-    found = [...allOf.slice(0, 50), rest].map((each) => resolved(each, root, steps + 1)).reduce(both, {});
-  }
-  return found;
-}
-
-function both(first, second) {
-  const merged = { ...first, ...second };
-  if (first.properties || second.properties) merged.properties = { ...first.properties, ...second.properties };
-  if (first.required || second.required) merged.required = [...new Set([...list(first.required), ...list(second.required)])];
-  return merged;
-}
-
-const list = (value) => (Array.isArray(value) ? value : []);
-
-/** An optional member that is null by default is left out instead, so it needs no choice between null and the other. */
-function without_null(schema, root, required) {
-  if (required || schema.default !== null || !("default" in schema)) return schema;
-  const { default: _, ...rest } = schema;
-  if (Array.isArray(rest.type) && rest.type.length === 2 && rest.type.includes("null")) return { ...rest, type: rest.type.find((each) => each !== "null") };
-  const others = list(rest.anyOf).map((each) => resolved(each, root)).filter((each) => each.type !== "null");
-  if (list(rest.anyOf).length !== 2 || others.length !== 1) return schema;
-  const { anyOf, ...shared } = rest;
-  return { ...others[0], ...shared };
-}
-
-/** Whether a field of a kind can show a value as it is; JSON shows all others. */
-function suits(kind, schema, node) {
-  const kinds = { string: "string", number: "number", integer: "number", boolean: "boolean", object: "object", array: "array", set: "array" };
-  if (kind in kinds && node.kind !== kinds[kind]) return false;
-  if (kind === "const") return json.compact(node) === JSON.stringify(schema.const ?? null);
-  const texts = kind === "enum" ? options_of(schema) : kind === "set" ? options_of(schema.items) : null;
-  return texts === null || (kind === "set" ? node.items : [node]).every((each) => texts.some(({ text }) => text === json.compact(each)));
-}
-
-/** The kind of field that a schema wants. */
-function kind_of(schema) {
-  if ("const" in schema) return "const";
-  const choices = list(schema.oneOf).length ? schema.oneOf : list(schema.anyOf);
-  if (choices.length > 0 && choices.every((each) => each && typeof each === "object" && "const" in each)) return "enum";
-  if (Array.isArray(schema.enum)) return "enum";
-  if (choices.length > 0) return "union";
-  if (Array.isArray(schema.type)) return schema.type.length === 1 ? kind_of({ ...schema, type: schema.type[0] }) : "union";
-  if (schema.type === "object" || (schema.type === undefined && schema.properties)) return "object";
-  if (schema.type === "array") {
-    const items = schema.items && typeof schema.items === "object" ? schema.items : {};
-    return Array.isArray(items.enum) || (list(items.anyOf ?? items.oneOf).length && list(items.anyOf ?? items.oneOf).every((each) => each && "const" in each)) ? "set" : "array";
-  }
-  return ["string", "number", "integer", "boolean", "null"].includes(schema.type) ? schema.type : "any";
-}
-
-function choices_of(schema) {
-  if (Array.isArray(schema.type) && !schema.anyOf && !schema.oneOf) return schema.type.map((type) => ({ ...schema, type }));
-  return list(schema.oneOf).length ? schema.oneOf : list(schema.anyOf);
-}
-
-function options_of(schema) {
-  const titled = list(schema.oneOf).length ? schema.oneOf : list(schema.anyOf);
-  if (titled.length > 0) return titled.slice(0, 1000).map((each) => ({ text: JSON.stringify(each.const), words: String(each.title ?? name_of(each.const)) }));
-  return list(schema.enum).slice(0, 1000).map((value, index) => ({ text: JSON.stringify(value), words: String(schema.enumNames?.[index] ?? name_of(value)) }));
-}
-
-const name_of = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-
-/** What to call one choice of a union. */
-function choice_name(schema, root) {
-  const whole = resolved(schema, root);
-  if (whole.title) return String(whole.title);
-  for (const [name, each] of Object.entries(whole.properties ?? {})) if (each && typeof each === "object" && "const" in each) return `${name}: ${name_of(each.const)}`;
-  if (typeof schema?.$ref === "string") return schema.$ref.split("/").pop();
-  if ("const" in whole) return name_of(whole.const);
-  return Array.isArray(whole.type) ? whole.type.join(" or ") : whole.type ?? "any JSON";
-}
-
-// -- fields ------------------------------------------------------------------------------------------------------------
-
-/** What all fields share: a text of JSON or undefined for absent, a path, and a place for problems. */
-class Field {
-  constructor(schema, context, path, { required = true, name = null } = {}) {
-    Object.assign(this, { schema, context, path, required, name });
-    this.id = `field${ids++}`;
-    this.problems = h("ul", { class: "problems", id: `${this.id}-problems`, hidden: true });
-    context.fields.push(this);
-  }
-
-  changed() {
-    this.context.changed();
-  }
-
-  show(problems) {
-    const own = problems.filter((each) => each.key === this.key());
-    own.forEach((each) => (each.taken = true));
-    replace(this.problems, own.slice(0, 5).map((each) => h("li", {}, short(each.text, 400))));
-    this.problems.hidden = own.length === 0;
-    if (this.input) this.input.setAttribute("aria-invalid", String(own.length > 0));
-  }
-
-  key() {
-    return this.path().join("\u0000");
-  }
-
-  about() {
-    const { title, description } = this.schema;
-    return [title && title !== this.name ? String(title) : null, typeof description === "string" ? description : null];
-  }
-}
-
-function hints(schema) {
-  const found = [];
-  const kind = kind_of(schema);
-  if (!["enum", "set", "boolean", "const", "any", "union"].includes(kind)) found.push(schema.format ? `${kind}, ${schema.format}` : kind);
-  if (schema.minimum !== undefined) found.push(`≥ ${schema.minimum}`);
-  if (schema.maximum !== undefined) found.push(`≤ ${schema.maximum}`);
-  if (schema.minLength !== undefined || schema.maxLength !== undefined) found.push(`${schema.minLength ?? 0}–${schema.maxLength ?? "∞"} characters`);
-  if (schema.minItems !== undefined || schema.maxItems !== undefined) found.push(`${schema.minItems ?? 0}–${schema.maxItems ?? "∞"} items`);
-  if (schema.pattern !== undefined) found.push(`matches ${short(String(schema.pattern), 60)}`);
-  if (schema.default !== undefined) found.push(`default ${short(JSON.stringify(schema.default), 60)}`);
-  return found.join(" · ");
-}
-
-class Text extends Field {
-  constructor(...all) {
-    super(...all);
-    const { schema } = this;
-    this.numeric = schema.type === "number" || schema.type === "integer";
-    this.touched = false;
-    const type = { date: "date", password: "password" }[schema.format] ?? (schema.writeOnly === true ? "password" : null);
-    const shared = { id: this.id, "aria-describedby": `${this.id}-hint ${this.id}-problems`, "aria-required": String(this.required), autocomplete: "off", spellcheck: "false" };
-    if (typeof schema.default === "string" || typeof schema.default === "number") shared.placeholder = short(String(schema.default), 80);
-    if (this.numeric) this.input = h("input", { ...shared, type: "text", inputmode: schema.type === "integer" ? "numeric" : "decimal" });
-    else if (type || this.context.oneline) this.input = h("input", { ...shared, type: type ?? "text" });
-    else this.input = h("textarea", { ...shared, rows: "1" });
-    this.clear = h("button", { type: "button", class: "clear", hidden: true, "aria-label": `Leave ${this.name ?? "it"} out`, title: "Leave it out", on: { click: () => {
-      this.set(undefined);
-      this.changed();
-      this.input.focus();
-    } } }, "×");
-    this.input.addEventListener("input", () => {
-      this.touched = !this.numeric || this.input.value !== "";
-      this.clear.hidden = this.required || !this.touched;
-      this.changed();
-    });
-    this.element = h("span", { class: "with-clear" }, this.input, this.clear);
-  }
-
-  complete(values) {
-    const name = `${this.id}-list`;
-    if (!this.options) {
-      this.options = h("datalist", { id: name });
-      this.input.setAttribute("list", name);
-      append(this.element, this.options);
-    }
-    replace(this.options, values.slice(0, 100).map((value) => h("option", { value })));
-  }
-
-  get() {
-    if (!this.touched && !(this.required && !this.numeric)) return undefined;
-    if (!this.numeric) return this.touched || this.required ? (this.touched ? JSON.stringify(this.input.value) : undefined) : undefined;
-    const typed = this.input.value.trim();
-    return json.parse(typed)?.kind === "number" ? typed : JSON.stringify(this.input.value);
-  }
-
-  set(node) {
-    this.touched = node !== undefined;
-    this.input.value = node === undefined ? "" : node.kind === "string" ? json.string(node) : json.compact(node);
-    this.clear.hidden = this.required || !this.touched;
-  }
-}
-
-class Choice extends Field {
-  constructor(...all) {
-    super(...all);
-    this.options = kind_of(this.schema) === "boolean" ? [{ text: "true", words: "true" }, { text: "false", words: "false" }] : options_of(this.schema);
-    if (this.options.length <= 3 && this.options.every(({ words }) => words.length <= 16)) {
-      const all_of = [...(this.required ? [] : [{ text: "", words: "left out" }]), ...this.options];
-      this.element = h("span", { class: "segments", role: "radiogroup", "aria-labelledby": `${this.id}-label`, "aria-describedby": `${this.id}-hint ${this.id}-problems` },
-        all_of.map(({ text, words }) => h("label", {}, h("input", { type: "radio", name: this.id, value: text, on: { change: () => this.changed() } }), h("span", {}, words))));
-      this.radios = [...this.element.querySelectorAll("input")];
-      if (!this.required) this.radios[0].checked = true;
-    } else {
-      this.input = h("select", { id: this.id, "aria-describedby": `${this.id}-hint ${this.id}-problems`, on: { change: () => this.changed() } },
-        h("option", { value: "" }, this.required ? "Choose…" : "left out"), this.options.map(({ text, words }) => h("option", { value: text }, short(words, 120))));
-      this.element = this.input;
-    }
-  }
-
-  get() {
-    const found = this.radios ? this.radios.find((radio) => radio.checked)?.value : this.input.value;
-    return found || undefined;
-  }
-
-  set(node) {
-    const text = node === undefined ? "" : json.compact(node);
-    if (this.radios) for (const radio of this.radios) radio.checked = radio.value === text;
-    else this.input.value = text;
-  }
-}
-
-class Fixed extends Field {
-  constructor(...all) {
-    super(...all);
-    this.text = JSON.stringify(this.schema.const ?? null);
-    this.element = h("code", { class: "fixed" }, this.text);
-  }
-
-  get() {
-    return this.required ? this.text : undefined;
-  }
-
-  set() {}
-}
-
-class Raw extends Field {
-  constructor(...all) {
-    super(...all);
-    this.input = h("textarea", { id: this.id, class: "code", rows: "3", spellcheck: "false", autocomplete: "off", placeholder: "JSON", "aria-describedby": `${this.id}-hint ${this.id}-problems`, on: { input: () => this.changed() } });
-    this.element = this.input;
-  }
-
-  get() {
-    const typed = this.input.value.trim();
-    if (typed === "") return undefined;
-    const node = json.parse(typed);
-    return node === null ? JSON.stringify(this.input.value) : json.compact(node);
-  }
-
-  set(node) {
-    this.input.value = node === undefined ? "" : pretty(json.compact(node));
-  }
-}
-
-class Several extends Field {
-  constructor(...all) {
-    super(...all);
-    const items = resolved(this.schema.items, this.context.root);
-    this.boxes = options_of(items).map(({ text, words }) => [text, h("input", { type: "checkbox", on: { change: () => {
-      this.touched = true;
-      this.changed();
-    } } }), words]);
-    this.touched = false;
-    this.element = h("span", { class: "checks", role: "group", "aria-labelledby": `${this.id}-label` }, this.boxes.map(([, box, words]) => h("label", {}, box, " ", words)));
-  }
-
-  get() {
-    const chosen = this.boxes.filter(([, box]) => box.checked).map(([text]) => text);
-    return chosen.length > 0 || this.touched || this.required ? `[${chosen.join(",")}]` : undefined;
-  }
-
-  set(node) {
-    this.touched = node !== undefined;
-    const texts = new Set((node?.items ?? []).map(json.compact));
-    for (const [text, box] of this.boxes) box.checked = texts.has(text);
-  }
-}
+// -- fields that hold others ------------------------------------------------------------------------------------------
 
 class Items extends Field {
   constructor(...all) {
@@ -456,21 +175,6 @@ class Union extends Field {
   }
 }
 
-/** Whether a value looks like one of a schema: its kind, and the constants of its members. */
-function fits(node, schema, root) {
-  const kinds = Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : null;
-  if ("const" in schema) return json.compact(node) === JSON.stringify(schema.const);
-  if (Array.isArray(schema.enum)) return schema.enum.some((each) => JSON.stringify(each) === json.compact(node));
-  if (kinds && !kinds.some((kind) => (kind === "integer" ? node.kind === "number" && Number.isInteger(Number(node.raw)) : kind === node.kind))) return false;
-  if (node.kind !== "object" || !schema.properties) return true;
-  if (list(schema.required).some((name) => json.member(node, name) === undefined)) return false;
-  return Object.entries(schema.properties).every(([name, each]) => {
-    const value = json.member(node, name);
-    const wanted = resolved(each, root);
-    return value === undefined || !("const" in wanted) || json.compact(value) === JSON.stringify(wanted.const);
-  });
-}
-
 const KINDS = table({ string: Text, number: Text, integer: Text, boolean: Choice, enum: Choice, const: Fixed, set: Several, array: Items, object: Members, union: Union, any: Raw });
 
 /** The field of a schema with its label, description, and a switch to JSON where it is composed. */
@@ -567,16 +271,6 @@ function made(schema, context, path, { required, name, label, bare = false }) {
   return { element, field: facade };
 }
 
-/** Text of JSON laid out in lines, every value as it is written. */
-export function pretty(text) {
-  const root = json.parse(text);
-  if (root === null) return text;
-  return json.lines(root).map((line) => {
-    const name = line.name === null || line.name === undefined ? "" : `${JSON.stringify(line.name)}: `;
-    return `${"  ".repeat(Math.min(line.depth, 40))}${name}${line.close ?? line.open ?? line.raw}${line.comma ? "," : ""}`;
-  }).join("\n");
-}
-
 // -- the form ----------------------------------------------------------------------------------------------------------
 
 export class Form {
@@ -608,7 +302,7 @@ export class Form {
 
   turn(raw) {
     if (raw === this.raw) return;
-    if (raw) this.code.value = pretty(this.top.get());
+    if (raw) this.code.value = json.pretty(this.top.get());
     else {
       const node = json.parse(this.code.value);
       if (node?.kind !== "object") return this.show([{ path: "$", text: "This is not a JSON object, so the form cannot show it." }]);
@@ -630,7 +324,7 @@ export class Form {
     const node = json.parse(text);
     if (node?.kind !== "object") return;
     this.top.set(node);
-    if (this.raw) this.code.value = pretty(text);
+    if (this.raw) this.code.value = json.pretty(text);
   }
 
   clear() {

@@ -172,6 +172,16 @@ export function lines(root, most = Infinity) {
   return out;
 }
 
+/** Text of JSON laid out in lines, every value as it is written. */
+export function pretty(text) {
+  const root = parse(text);
+  if (root === null) return text;
+  return lines(root).map((line) => {
+    const name = line.name === null || line.name === undefined ? "" : `${JSON.stringify(line.name)}: `;
+    return `${"  ".repeat(Math.min(line.depth, 40))}${name}${line.close ?? line.open ?? line.raw}${line.comma ? "," : ""}`;
+  }).join("\n");
+}
+
 /** The names and indexes that lead to a line, from the root. */
 function parts(all, index) {
   const found = [];
