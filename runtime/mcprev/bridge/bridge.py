@@ -7,7 +7,7 @@ HTTP request of a client but its JSON reaches the server: no header and no token
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mcprev.stores.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
+    from mcprev.transports.http.server.routes import Route
     from mcprev.transports.memory import PipeServer
 
 VERSION: Final = "0"
@@ -140,7 +141,7 @@ class Bridge(Server):
         if logins is not None:
             if not self.http.keys() & {"auth", "principal"}:
                 raise ValueError("`logins` need `auth`: without it, nobody knows whose login it is")
-            self.routes = lambda: logins.routes
+            self.routes: Callable[[], Mapping[str, Route]] = lambda: logins.routes
         self._over_http = False
         self._file: ConfigFile | None = None
         self._specs: dict[str, ServerSpec] | None = None

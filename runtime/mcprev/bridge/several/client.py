@@ -19,7 +19,7 @@ from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
-from mcprev.bridge.several.places import Mark, Subject, places_of
+from mcprev.bridge.several.places import Mark, Places, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
@@ -43,7 +43,7 @@ class SeveralClient:
     def __init__(self, hub: Hub, revision: Revision) -> None:
         self.hub = hub
         self.revision = revision
-        self.places = places_of(revision)
+        self.places: Places = places_of(revision)
         self.names: Names = Names(lambda: hub.namings, hub.prefixes)
         """The names that the client sees."""
         self._translations: dict[str, Translation] = {}

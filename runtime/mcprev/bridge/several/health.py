@@ -51,7 +51,7 @@ class Health:
         self._since = 0.0
         self.reason: str | None = None
         """Why it is down; None while it is up or nobody has tried."""
-        self.retry_at = 0.0
+        self.retry_at: float = 0.0
         """The time of the loop before which nobody tries again."""
 
     @property

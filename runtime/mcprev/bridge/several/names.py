@@ -125,7 +125,7 @@ class Names:
         self._before: Namings = namings()
         self.needed: bool = prefixes == "needed"
         """Whether only what several servers list gets a prefix."""
-        self.listed = Listed()
+        self.listed: Listed = Listed()
 
     @property
     def namings(self) -> Namings:
