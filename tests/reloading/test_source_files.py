@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcprev.reloading.source_files import SourceFiles
+import mcprev_types
+from mcprev.reloading.source_files import SourceFiles, is_own_source
 
 SERVER = "import mcprev\nimport helper\nserver = mcprev.App('x', '1', instructions=helper.TEXT)\n"
 
@@ -73,3 +74,9 @@ def test_without_a_report_only_the_first_files_are_watched(tmp_path: Path) -> No
         assert (sources.changed(), names(tmp_path, sources.names)) == ([], ["later.py", "server.py"])
         (tmp_path / "later.py").write_text("")
         assert names(tmp_path, sources.changed()) == ["later.py"]
+
+
+def test_generated_packages_are_no_source_of_the_author() -> None:
+    """Otherwise a server that does not exist would be waited for, because some file of it might be mended."""
+    assert not is_own_source(str(mcprev_types.__file__))
+    assert is_own_source(__file__)

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Final, Self, cast
 
+import mcprev_types
+
 REPORT: Final = "MCPREV_SOURCE_FILES"
 """The environment variable with the path of the file that the child writes."""
 MOST: Final = 20_000
@@ -30,6 +32,7 @@ AGAIN: Final = 0.5
 INSTALLED: Final = tuple(
     {
         f"{Path(__file__).parents[1]}/",
+        f"{Path(str(mcprev_types.__file__)).parent}/",
         *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     }
 )
