@@ -102,6 +102,8 @@ def test_somebody_logs_in_where_the_server_wants_that(
             assert json.loads(out)["revision"] == row.name
             code, _, said = await inspect(at.mcp.url)
             assert (code, said) == (0, "")
+            if row is not DEFAULT[-1]:
+                return  # the same at each revision, and another process
             code, _, said = await inspect("--no-login", at.mcp.url)
             assert code == 3
             assert "HTTP 401" in said
