@@ -171,7 +171,8 @@ class DevApp(HttpApp):
             await self.show(self._live)
             return
         try:
-            recorded = RecordedSession(options.get("name", "a saved session")[:200], BytesIO(body))
+            file = options.get("name", "a saved session")[:200]
+            recorded = await asyncio.to_thread(RecordedSession, file, BytesIO(body))
         except Unreadable as error:
             raise Refusal(400, str(error)) from None
         await self.show(recorded)

@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
@@ -39,10 +39,6 @@ _ANSWERS: Final[dict[str, type[Model]]] = {
 }  # fmt: skip
 
 
-def _future() -> asyncio.Future[dict[str, Json]]:
-    return asyncio.get_running_loop().create_future()
-
-
 @dataclass(slots=True)
 class Question:
     """One question of the server."""
@@ -58,7 +54,8 @@ class Question:
     """Whether a saved answer was given."""
     size: int = 0
     """The length of the params, in characters of JSON."""
-    answer: asyncio.Future[dict[str, Json]] = field(default_factory=_future)
+    answer: asyncio.Future[dict[str, Json]] | None = None
+    """The answer to come; None for a question of a saved session."""
 
     def document(self) -> dict[str, Json]:
         """Return the question as the page shows it."""
@@ -110,6 +107,8 @@ class Questions:
         self._count += 1
         question = Question(f"q{self._count}", call, method, params, round(self._log.now(), 6))
         question.size = len(to_json(params))
+        answer: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
+        question.answer = answer
         self._questions[question.id] = question
         self._forget()
         ready = self._ready_answer(method, params)
@@ -118,7 +117,7 @@ class Questions:
             self._settle(question, ready)
         self._tell(question)
         try:
-            return await question.answer
+            return await answer
         except asyncio.CancelledError:
             question.state = "cancelled"
             self._tell(question)
@@ -172,6 +171,7 @@ class Questions:
         return {"action": action} if content is None else {"action": action, "content": content}
 
     def _settle(self, question: Question, answer: dict[str, Json]) -> None:
+        assert question.answer is not None, "an open question waits for it"
         question.state = "answered"
         if "error" in answer:
             question.action = "error"
