@@ -73,8 +73,8 @@ export class Text extends Field {
   }
 
   get() {
-    if (!this.touched && !(this.required && !this.numeric)) return undefined;
-    if (!this.numeric) return this.touched || this.required ? (this.touched ? JSON.stringify(this.input.value) : undefined) : undefined;
+    if (!this.touched) return undefined;
+    if (!this.numeric) return JSON.stringify(this.input.value);
     const typed = this.input.value.trim();
     return json.parse(typed)?.kind === "number" ? typed : JSON.stringify(this.input.value);
   }

@@ -4,7 +4,7 @@ import { append, h, replace, short, table } from "./dom.js";
 import { Choice, Field, Fixed, Raw, Several, Text } from "./fields.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
-import { choice_name, choices_of, fits, hints, kind_of, list, options_of, resolved, suits, without_null } from "./schema.js";
+import { choice_name, choices_of, fits, hints, kind_of, list, resolved, suits, without_null } from "./schema.js";
 
 const DEEPEST = 12;
 const MOST = 200;
@@ -160,7 +160,7 @@ class Union extends Field {
   }
 
   get() {
-    return this.part?.field.get() ?? (this.part && this.required ? undefined : undefined);
+    return this.part?.field.get();
   }
 
   set(node) {
