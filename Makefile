@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench browser pictures nginx chaos distributions changelog docs reference clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser pictures nginx chaos distributions changelog docs reference clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -220,6 +220,23 @@ bench: setup
 	$(BIN)/python benchmarks/connections.py $(PEER)
 	$(BIN)/python benchmarks/large.py $(PEER) $(FASTMCP)
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(REDIS)
+
+# A bridge beside other proxies: FastMCP's, mcp-proxy and supergateway, which this installs.
+bench-bridge: setup .interop/fastmcp-4.1.2/.ready .interop/mcp-proxy/.ready .interop/supergateway/.ready
+	$(BIN)/python benchmarks/bridging.py $(if $(QUICK),--quick)
+
+.interop/mcp-proxy/.ready:
+	$(call pip_peer,mcp-proxy==0.13.0)
+.interop/supergateway/.ready:
+	$(call npm_peer,supergateway@4.0.0)
+
+# A bridge with 1,000 clients, SECONDS long, while servers and clients misbehave.
+soak-bridge: setup
+	MCPREV_SOAK_CLIENTS=1000 MCPREV_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/bridge/test_soak.py -q --timeout 0 -n 0
+
+# Published servers of PyPI and npm through a bridge, at every revision of clients; it goes on where it was ended.
+published: setup
+	PYTHONPATH=tests $(BIN)/python -m interop.published --table .interop/published/table.txt
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop .browser tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

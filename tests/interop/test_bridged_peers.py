@@ -1,0 +1,103 @@
+"""Clients on one SDK and servers on another one, of different revisions, with `mcprev bridge` between them.
+
+`make interop` puts each release into an environment of its own; without them these tests are skipped. Each client is run
+once against each server of the other SDK and tries what both have; the server keeps a journal, which a tool hands out.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from interop.peers import PEERS, Peer
+from interop.watching import Seen
+from requirements import C, req
+
+BRIDGE: Final = str(Path(sys.executable).with_name("mcprev"))
+CASES: Final = (
+    "who",
+    "echo",
+    "many",
+    "structured",
+    "sample",
+    "elicit",
+    "roots",
+    "resources",
+    "prompts",
+    "logs",
+)
+SECONDS: Final = 90
+_STDIO: Final = [peer for peer in PEERS if peer.transport == "stdio" and peer.mode == "auto"]
+PAIRS: Final = [
+    pytest.param(
+        client,
+        server,
+        id=f"{client.id.removesuffix('-stdio')} to {server.id.removesuffix('-stdio')}",
+        marks=[client.missing(), server.missing()],
+    )
+    for client in _STDIO
+    for server in _STDIO
+    if client.revision != server.revision and client.name != server.name
+]
+
+
+def seen(client: Peer, server: Peer) -> Seen:
+    """What a client saw of a server, through a bridge."""
+    command = (
+        *client.script("client"),
+        *client.modes,
+        "stdio",
+        BRIDGE,
+        "bridge",
+        "--",
+        *server.script("server"),
+        "stdio",
+    )
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        env={**os.environ, "CASES": ",".join(CASES)},
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return Seen(client, "\n".join(lines))
+
+
+def texts(result: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in result["content"]]
+
+
+@req("SEAM-10", "MRTR-11", "MRTR-12")
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_sdks_of_different_revisions_serve_each_other(client: Peer, server: Peer) -> None:
+    found = seen(client, server)
+    assert texts(found.of("echo").saw) == ["héllo\n"]
+    assert found.of("echo").note("call")["arguments"] == {"text": "héllo\n"}
+    assert found.of("many").saw == [str(number) for number in range(20)]
+    assert texts(found.of("structured").saw)[0] == "3.5"
+    assert found.of("resources").saw["text"]["contents"][0]["text"] == "one"
+    assert found.of("prompts").saw["prompt"]["messages"][0]["content"]["text"] == "hello ann"
+    logs = [entry[1:3] for entry in found.of("logs").heard if entry[0] == "log"]
+    assert logs == [[level, {"at": level}] for level in ("info", "error")]
+
+    sampled = found.of("sample")
+    asked = next(entry[1] for entry in sampled.heard if entry[0] == "sampling")
+    assert asked["systemPrompt"] == "be brief"
+    content: Any = sampled.note("sampled")["result"]["content"]
+    assert (content[0] if isinstance(content, list) else content)["text"] == "it"
+    roots = found.of("roots").note("roots")["result"]["roots"]
+    assert roots == [{"uri": "file:///srv/ann", "name": "home"}]
+
+    forms = [entry[1]["message"] for entry in found.of("elicit").heard if entry[0] == "elicitation"]
+    if client.since(C) and server.since(C):
+        assert forms[0] == "accept this"
+    else:
+        assert forms == []
