@@ -81,9 +81,11 @@ chaos: setup
 reference: setup
 	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
 
-# The site of docs/ in build/site; a page, link or anchor that does not exist is an error.
+# The site of docs/ in build/site, within a minute of one core; a page, link or anchor that does not exist is an error.
+# `make browser` also looks at it in Chromium.
 docs: setup $(VENV)/.docs
-	$(BIN)/zensical build --clean --strict
+	ulimit -t 60; $(BIN)/zensical build --clean --strict
+	MCPREV_SITE=1 $(BIN)/pytest tests/browser/test_site.py -q
 
 $(VENV)/.docs: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
@@ -181,7 +183,7 @@ inputs: setup .inputs/.ready
 
 # All tests in Chromium, with the accessibility checker of npm and those that measure; `make test` runs the light ones.
 # Debian has Chromium: apt-get install chromium. PICTURES are for README and docs.
-browser: setup .browser/.ready
+browser: setup .browser/.ready $(VENV)/.docs
 	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser
 
 pictures: setup
