@@ -15,6 +15,7 @@ from typing import Final
 import click
 
 import mcprev
+from limits_page import limits_page
 from mcprev.cli import main as command
 from support import ROOT
 
@@ -103,7 +104,7 @@ def pages() -> dict[str, str]:
             "\n\n".join([f"# {page.title}", page.says, *(f"::: {entry}" for entry in entries)]) + "\n"
         )
     assert not homes, f"no page of the reference has the names of {', '.join(homes)}: add them to PAGES"
-    return {**found, "command": command_page()}
+    return {**found, "command": command_page(), "limits": limits_page()}
 
 
 def command_page() -> str:

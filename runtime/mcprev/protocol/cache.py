@@ -58,7 +58,7 @@ class ResultCache:
     """A cache of results of any number of servers, for `connect(cache=...)`; it evicts the least recently used ones."""
 
     def __init__(self, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        """Set the maximum number of results (1,024 by default) and of their bytes (16 MiB by default).
+        """Set the maximum number of results, `max_entries` (1,024), and of their bytes, `max_bytes` (16 MiB).
 
         Raises `ValueError` unless both are positive.
         """

@@ -65,7 +65,7 @@ class MemoryTaskStore:
     """
 
     def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.monotonic) -> None:
-        """Set the number of tasks, and the clock, which returns seconds and is never set."""
+        """Set the number of tasks, `room` (10,000 by default), and the clock, which returns seconds and is never set."""
         self._tasks: dict[str, Task] = {}
         self._saved_at: dict[str, float] = {}
         """When each task was saved first."""

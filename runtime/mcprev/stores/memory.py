@@ -144,9 +144,9 @@ class _Log:
 class MemoryStore(MemoryRecords):
     """A store in the memory of this process, which ends with it; see `mcprev.core.store.Store`.
 
-    Several servers of one process can share it, so it is for tests. To try what a slow or unreliable network does to
-    them, news of appends can come `news_delay` seconds late, and every `lose_news`th of them is lost, or every
-    `double_news`th told twice.
+    `max_bytes` is the maximum size of all that it stores, in bytes: 64 MiB by default. Several servers of one process can
+    share it, so it is for tests. To try what a slow or unreliable network does to them, news of appends can come
+    `news_delay` seconds late, and every `lose_news`th of them is lost, or every `double_news`th told twice.
     """
 
     def __init__(
