@@ -51,7 +51,7 @@ def test_the_tutorial_happens_as_it_says(tmp_path: Path) -> None:
     finally:
         for each in running:
             each.terminate()
-            each.wait()
+            each.communicate()
     assert len(done) == PAGE.count("\n$ ") == 11
 
 
