@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from mcprev.dev.channels import Channels, within
+from mcprev.dev.channels import Channels, shortened_json
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import IN, OUT, SeenEvent
 from mcprev.dev.questions import CURRENT
@@ -204,17 +204,19 @@ class Calls:
         except asyncio.CancelledError:
             state = "cancelled"
         except RpcError as failure:
-            state, error = "failed", {name: within(value, SAID) for name, value in failure.to_wire().items()}
+            state, error = "failed", {
+                name: shortened_json(value, SAID) for name, value in failure.to_wire().items()
+            }
         except (McpError, OSError, TimeoutError, ValueError, ValidationError, TypeError) as failure:
             # A result that is not valid has come nevertheless, and the page shows it.
             state = "failed" if call.response is None else "done"
-            error = {"code": None, "message": within(str(failure), SAID) or type(failure).__name__}
+            error = {"code": None, "message": shortened_json(str(failure), SAID) or type(failure).__name__}
         call.state, call.error, call.ended = state, error, round(self._log.now(), 6)
         self.tell(call)
 
     async def _send(self, client: Client, call: PageCall, meta: dict[str, Json], *, as_task: bool) -> None:
         def report(progress: float, total: float | None, message: str | None) -> None:
-            call.progress = {"progress": progress, "total": total, "message": within(message, SAID)}
+            call.progress = {"progress": progress, "total": total, "message": shortened_json(message, SAID)}
             self.tell(call)
 
         if as_task and call.method == TOOL:

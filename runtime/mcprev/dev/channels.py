@@ -34,7 +34,7 @@ def _finite(value: Json) -> Json:
     return None if isinstance(found, float) and (found != found or abs(found) == float("inf")) else value
 
 
-def within(value: Json, most: int) -> Json:
+def shortened_json(value: Json, most: int) -> Json:
     """Return a value whose JSON text has at most that many characters, or else the beginning of its text."""
     text = to_json(value)
     if len(text) <= most:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from mcprev.client.request_handler import ClientContext
 from mcprev.dev.calls import SHOWN, Calls
-from mcprev.dev.channels import Channels, within
+from mcprev.dev.channels import Channels, shortened_json
 from mcprev.dev.event_log import EVENTS, EventLog
 from mcprev.dev.events import NAME, Seen, SeenEvent, SeenExchange
 from mcprev.dev.launch import Launcher
@@ -302,13 +302,13 @@ class Inspector:
         params = message.params or {}
         if message.method == _LOG:
             line: dict[str, Json] = {
-                "at": round(event.at, 6), "n": event.n, "call": event.call, "level": within(params.get("level"), NAME),
-                "logger": within(params.get("logger"), NAME), "data": within(params.get("data"), STDERR),
+                "at": round(event.at, 6), "n": event.n, "call": event.call, "level": shortened_json(params.get("level"), NAME),
+                "logger": shortened_json(params.get("logger"), NAME), "data": shortened_json(params.get("data"), STDERR),
             }  # fmt: skip
             self.logs.append(line)
             self.channels.line("log", line)
         elif message.method == _UPDATED:
-            self.channels.line("updated", {"uri": within(params.get("uri"), STDERR), "n": event.n})
+            self.channels.line("updated", {"uri": shortened_json(params.get("uri"), STDERR), "n": event.n})
 
     # -- what the page asks for ----------------------------------------------------------------------------
 
