@@ -176,9 +176,8 @@ def harmless(tools: list[Any]) -> tuple[str, dict[str, Any]]:
 def _value(schema: Mapping[str, Any]) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
-    return {"string": "1", "integer": 1, "number": 1, "boolean": False, "array": []}.get(
-        str(schema.get("type"))
-    )
+    values: dict[str, Any] = {"string": "1", "integer": 1, "number": 1, "boolean": False, "array": []}
+    return values.get(str(schema.get("type")))
 
 
 async def asked(
