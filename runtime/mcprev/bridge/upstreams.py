@@ -15,7 +15,7 @@ from typing import Final
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
-from mcprev.client.connect import OPEN, PROBE, Opener
+from mcprev.client.connect import OPEN, Opener
 from mcprev.client.targets import Target
 from mcprev.errors import (
     InternalError,
@@ -28,6 +28,8 @@ from mcprev.revisions import Era, Revision
 NewProtocol = Callable[..., ClientProtocol]
 
 
+ANSWER: Final = 4.0
+"""Seconds that a server has to answer what it may not know: its client waits for the bridge meanwhile, often 10 s."""
 _LOOK: Final = 1.0
 """Seconds between two looks of a call that waits for a connection."""
 
@@ -204,7 +206,7 @@ class Upstreams:
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
-        opener = Opener(self._target_for(client), info, PROBE, OPEN, ServerMessages(upstream))
+        opener = Opener(self._target_for(client), info, ANSWER, OPEN, ServerMessages(upstream))
         opener.new_protocol = self._new_protocol
         upstream.opener = opener
         try:
