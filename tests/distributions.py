@@ -138,7 +138,12 @@ def look_at(wheel: Path) -> list[str]:
     size = wheel.stat().st_size
     print(f"{wheel.name}: {size:,} bytes, {len(names)} files")
     problems = [f"the wheel has {size:,} bytes, more than {MOST:,}"] if size > MOST else []
-    for needed in ("mcprev/py.typed", "mcprev_types/py.typed", "mcprev_codegen/py.typed"):
+    for needed in (
+        "mcprev/py.typed",
+        "mcprev_types/py.typed",
+        "mcprev_codegen/py.typed",
+        "mcprev_explore/py.typed",
+    ):
         problems += [] if needed in names else [f"the wheel lacks {needed}"]
     return problems
 

@@ -96,6 +96,8 @@ class Ladder:
     rules: Sequence[Rule] = ()
     explain: Explain | None = None
     """None without rules."""
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kinds of payloads that belong to no method, each with the name of its type."""
     counterparts: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """By revision and method: a sentence on what is sent instead of a method that the revision does not send."""
     transports: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -15,6 +15,8 @@ from mcprev_explore.ladder import Explained, RuleEffect
 
 _VARIANTS: Final = 6
 """How many members of each union are tried."""
+_REMEMBERED: Final = 200
+"""How many payloads before one are compared with it, so that none is tried twice."""
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 
 
@@ -51,11 +53,16 @@ def _search(
 ) -> None:
     explain = book.ladder.explain
     assert explain is not None
-    for method, kind, payload in _payloads(book, source):
+    seen: list[tuple[str, Json]] = []
+    for method, kind, payload in _payloads(book, source, target):
         if not wanted:
             return
-        here, there = source.revision.name, target.revision.name
-        explained, refusing, why = explain(payload, method, kind, here, there)
+        if (kind, payload) in seen[-_REMEMBERED:]:
+            continue
+        seen.append((kind, payload))
+        explained, refusing, why = explain(
+            payload, method, kind, source.revision.name, target.revision.name
+        )
         if refusing in wanted:
             found[refusing] = RuleExample(method, kind, "$", payload, None, why)
             wanted.discard(refusing)
@@ -65,22 +72,28 @@ def _search(
                 wanted.discard(change.rule)
 
 
-def _payloads(book: Book, source: Column) -> Iterator[tuple[str, str, Json]]:
+def _payloads(book: Book, source: Column, target: Column) -> Iterator[tuple[str, str, Json]]:
+    """Yield payloads of a revision: full, small, and with members that only the other revision knows."""
+    known = target.revision.schema.types
     for variant in range(_VARIANTS):
-        seen: list[Json] = []
         for method in source.revision.methods.values():
             for kind, name in _types(method):
-                payload = book.example(source.label, name, variant)
-                if payload not in seen or len(seen) > 200:
-                    seen.append(payload)
-                    yield method.method, kind, payload
+                full = book.example(source.label, name, variant)
+                yield method.method, kind, full
+                small = book.example(source.label, name, variant, optional=False)
+                yield method.method, kind, small
+                if isinstance(full, dict) and isinstance(small, dict):
+                    for member in [m for m in full if m not in small]:
+                        yield method.method, kind, {**small, member: full[member]}
+                theirs = book.example(target.label, name, variant) if name in known else None
+                if isinstance(full, dict) and isinstance(theirs, dict):
+                    yield method.method, kind, {**theirs, **full}
+        for kind, name in book.ladder.kinds.items():
+            if name in source.revision.schema.types:
+                yield "initialize", kind, book.example(source.label, name, variant)
     for const in source.revision.declared.consts.values():
         if isinstance(const.value, int):
-            error: Json = {
-                "code": const.value,
-                "message": "It failed.",
-                "data": {"uri": "file:///report.txt"},
-            }
+            error: Json = {"code": const.value, "message": "It failed.", "data": {"uri": "file:///report.txt"}}
             yield "resources/read", "error", error
 
 

@@ -70,6 +70,7 @@ def explore_command(*, more: tuple[str, ...], schemas: tuple[str, ...], out: Pat
 
 def site_ladder(explore: Any) -> object:  # noqa: ANN401 - a module that is loaded by name
     """Return what the site says of conversions."""
+    from mcprev.convert import PayloadKind
     from mcprev.looking.catalog import catalog
     from mcprev.looking.counterparts import counterpart, http_headers
     from mcprev.looking.explaining import explain
@@ -85,6 +86,11 @@ def site_ladder(explore: Any) -> object:  # noqa: ANN401 - a module that is load
         order=tuple(row.name for row in ALL),
         rules=catalog(),
         explain=explained,
+        kinds={
+            PayloadKind.CLIENT_CAPABILITIES: "ClientCapabilities",
+            PayloadKind.SERVER_CAPABILITIES: "ServerCapabilities",
+            PayloadKind.IMPLEMENTATION: "Implementation",
+        },
         counterparts={
             row.name: {
                 name: counterpart(name, row).sentence for name in methods if counterpart(name, row).text
