@@ -57,10 +57,17 @@ def configuration(port: int, workers: Sequence[int]) -> str:
 @asynccontextmanager
 async def nginx(folder: Path, workers: Sequence[int]) -> AsyncGenerator[int, None]:
     """Run nginx in front of workers at these ports; its own port."""
+    port = free_port()
+    async with started(folder, configuration(port, workers)):
+        yield port
+
+
+@asynccontextmanager
+async def started(folder: Path, text: str) -> AsyncGenerator[None, None]:
+    """Run nginx with a configuration."""
     program = binary()
     assert program is not None
-    port = free_port()
-    (folder / "mcp.conf").write_text(configuration(port, workers))
+    (folder / "mcp.conf").write_text(text)
     (folder / "nginx.conf").write_text(
         MAIN.format(file=folder / "mcp.conf", user="" if os.getuid() else "user root;")
     )
@@ -76,7 +83,7 @@ async def nginx(folder: Path, workers: Sequence[int]) -> AsyncGenerator[int, Non
             assert line, said.decode()
             said += line
         reading = asyncio.create_task(process.stderr.read())
-        yield port
+        yield
     finally:
         process.send_signal(signal.SIGTERM)
         sys.stderr.buffer.write(b"" if reading is None else await reading)  # for a test that fails

@@ -1,0 +1,148 @@
+"""nginx with TLS in front of a server, with the configuration of docs/deploy.md.
+
+HTTP-3, HTTP-31.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import re
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from typing_extensions import override
+
+import mcprev
+from nginx_server import binary, started
+from requirements import req
+from running import run
+from served_workers import free_port, served
+from support import ROOT
+
+HOST = "mcp.example"
+APP = ROOT / "examples" / "deploy" / "shop.py"
+pytestmark = pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's")
+
+
+class Here(AbstractResolver):
+    """Every name is this machine."""
+
+    @override
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host="127.0.0.1", port=port, family=family, proto=0, flags=0)]
+
+    @override
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def certified(folder: Path) -> Path:
+    """A file with a certificate of the host that has signed itself, and its key beside it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / f"{HOST}.pem").write_bytes(made.public_bytes(pem))
+    plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / f"{HOST}.key").write_bytes(plain)
+    return folder / f"{HOST}.pem"
+
+
+class Deployed(NamedTuple):
+    """A server behind nginx: the ports without and with TLS, and a session of HTTP that trusts the certificate."""
+
+    plain: int
+    tls: int
+    http: aiohttp.ClientSession
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}:{self.tls}/mcp"
+
+
+@asynccontextmanager
+async def deployed(folder: Path, *options: str, target: Path = APP) -> AsyncGenerator[Deployed, None]:
+    """Serve with the configuration of the page, as it stands there but for ports and the place of the certificate."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```nginx\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    trusted = certified(folder)
+    async with served(target, None, "--health", "--host", HOST, *options) as server:
+        ports = free_port(), free_port()
+        for old, new in (
+            ("127.0.0.1:8000 ", f"127.0.0.1:{server.port} "),
+            ("listen 80;", f"listen 127.0.0.1:{ports[0]};"),
+            ("listen 443 ssl;", f"listen 127.0.0.1:{ports[1]} ssl;"),
+            (f"/etc/ssl/{HOST}.pem", str(trusted)),
+            (f"/etc/ssl/{HOST}.key", str(trusted.with_suffix(".key"))),
+        ):
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(trusted)), resolver=Here())
+        async with started(folder, text), aiohttp.ClientSession(connector=connector) as http:
+            yield Deployed(*ports, http)
+
+
+@req("HTTP-3", everywhere=True)
+def test_calls_and_their_messages_come_through_tls_at_once(tmp_path: Path) -> None:
+    app = tmp_path / "told.py"
+    app.write_text(
+        "import asyncio\nfrom pathlib import Path\nimport mcprev\n\napp = mcprev.App('told', '1.0')\n\n"
+        "@app.tool\nasync def told(file: str, ctx: mcprev.Context) -> str:\n"
+        "    await ctx.log('info', 'begun')\n"
+        "    while not Path(file).exists():\n        await asyncio.sleep(0.01)\n"
+        "    return 'done'\n"
+    )
+
+    async def main() -> None:
+        async with deployed(tmp_path, target=app) as front:
+            begun = asyncio.Event()
+            target = mcprev.http(front.url, session=front.http)
+            async with mcprev.connect(target, logging=lambda _: begun.set()) as client:
+                file = tmp_path / "go"
+                calling = asyncio.create_task(client.call_tool("told", {"file": str(file)}, log_level="info"))
+                await begun.wait()  # it comes while the tool runs: nginx holds nothing back
+                assert not calling.done()
+                file.touch()
+                assert (await calling).text == "done"
+
+    run(main(), limit=60)
+
+
+@req("HTTP-31", everywhere=True)
+def test_nginx_sends_to_tls_and_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with deployed(tmp_path) as front:
+            plain = f"http://{HOST}:{front.plain}/mcp"
+            async with front.http.post(plain, data=b"{}", allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (308, f"https://{HOST}/mcp")
+            async with front.http.get(front.url.removesuffix("/mcp") + "/ready") as answer:
+                assert answer.status == 200
+            for size, status in ((4 * 1024 * 1024, 400), (4 * 1024 * 1024 + 1, 413)):
+                body, headers = BytesIO(b" " * size), {"content-type": "application/json"}
+                async with front.http.post(front.url, data=body, headers=headers) as answer:
+                    assert answer.status == status
+
+    run(main(), limit=60)

@@ -1,0 +1,126 @@
+"""What docs/deploy.md shows: it is what examples/deploy has, each file is read, and each command in it starts a server."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+import yaml
+
+import mcprev
+from mcprev.transports.http.server.options import HttpSettings
+from redis_server import RedisServer
+from running import run
+from served_workers import served
+from support import ROOT
+
+FOLDER: Final = ROOT / "examples" / "deploy"
+PAGE: Final = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+INSTRUCTIONS: Final = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"}
+
+
+def dockerfile() -> dict[str, str]:
+    """The instructions of the Dockerfile; of those that stand there twice, the last."""
+    lines = [line for line in (FOLDER / "Dockerfile").read_text(encoding="utf-8").splitlines() if line]
+    found = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    assert set(found) <= INSTRUCTIONS
+    return found
+
+
+def unit() -> configparser.ConfigParser:
+    """The unit of systemd."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(FOLDER / "shop.service", encoding="utf-8")
+    return parser
+
+
+def compose() -> Any:
+    """The compose file."""
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("ini", "shop.service"), ("dockerfile", "Dockerfile"), ("yaml", "compose.yaml")]
+)
+def test_the_page_shows_what_the_folder_has(kind: str, name: str) -> None:
+    shown = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert shown == [(FOLDER / name).read_text(encoding="utf-8")]
+
+
+def test_the_container_and_the_unit_stop_and_wait_as_the_server_needs() -> None:
+    docker, service, shop = dockerfile(), unit()["Service"], compose()["services"]["shop"]
+    assert docker["STOPSIGNAL"] == "SIGTERM"
+    assert docker["USER"] == "10001"
+    assert "/ready" in json.loads(docker["HEALTHCHECK"].partition("CMD ")[2])[2]
+    longest = HttpSettings().drain + 10
+    assert int(service["TimeoutStopSec"]) > longest
+    assert int(shop["stop_grace_period"].removesuffix("s")) > longest
+    assert compose()["services"]["redis"]["command"][-2:] == ["--maxmemory-policy", "noeviction"]
+
+
+@pytest.mark.parametrize(
+    "words", [json.loads(dockerfile()["CMD"]), shlex.split(unit()["Service"]["ExecStart"])]
+)
+def test_the_command_serves(words: Sequence[str], tmp_path: Path) -> None:
+    assert words[0].rpartition("/")[2] == "mcprev"
+    assert list(words[1:4]) == ["serve", "shop.py", "--http"]
+    options = list(words[5:])
+    at = options.index("--workers")
+    workers = int(options[at + 1])
+    del options[at : at + 2]
+    shutil.copy(FOLDER / "shop.py", tmp_path)
+    redis = RedisServer().start()
+
+    async def main() -> None:
+        place = {"MCPREV_STORE": redis.url()}
+        async with (
+            served("shop.py", workers, *options, cwd=tmp_path, environment=place) as server,
+            aiohttp.ClientSession() as http,
+        ):
+            async with http.get(server.url.replace("/mcp", "/ready")) as answer:
+                assert answer.status == 200
+            headers = {"Host": "mcp.example"}
+            async with mcprev.connect(mcprev.http(server.url, headers=headers)) as client:
+                assert (await client.call_tool("price", {"item": "hat"}, as_=int)) == 20
+
+    try:
+        run(main(), limit=60)
+    finally:
+        redis.end()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    text = (
+        (FOLDER / "shop.service")
+        .read_text(encoding="utf-8")
+        .replace("/srv/shop/.venv/bin/mcprev", "/bin/true")
+    )
+    (tmp_path / "shop.service").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "shop.service")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [line for line in done.stderr.splitlines() if "shop.service" in line] == []
+
+
+def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
+    measured = set(re.findall(r"\b[\d,]+\b", (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")))
+    rows = re.findall(r"^\| .* \| ([\d,]+) µs \| ([\d,]+) a second \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for cost, rate in rows:
+        assert cost in measured
+        most = 1_000_000 / int(cost.replace(",", ""))
+        assert most * 0.9 <= int(rate.replace(",", "")) <= most
