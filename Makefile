@@ -84,7 +84,7 @@ reference: setup
 # The site of docs/ in build/site, within a minute of one core; a page, link or anchor that does not exist is an error.
 # `make browser` also looks at it in Chromium.
 docs: setup $(VENV)/.docs
-	ulimit -t 60; $(BIN)/zensical build --clean --strict
+	ulimit -t 60; PYTHONPATH=docs/.theme $(BIN)/zensical build --clean --strict
 	MCPREV_SITE=1 $(BIN)/pytest tests/browser/test_site.py -q
 
 $(VENV)/.docs: pyproject.toml constraints.txt
