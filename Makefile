@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser pictures nginx chaos distributions changelog docs reference clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -239,6 +239,12 @@ soak-bridge: setup
 # Published servers of PyPI and npm through a bridge, at every revision of clients; it goes on where it was ended.
 published: setup
 	PYTHONPATH=tests $(BIN)/python -m interop.published --table .interop/published/table.txt
+
+# The drawings of docs/figures and the page that shows them, from a run of all benchmarks.
+figures: setup
+	rm -rf build/figures
+	MCPREV_FIGURES=$(CURDIR)/build/figures $(MAKE) bench
+	$(BIN)/python benchmarks/plots.py build/figures docs/figures
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop .browser tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

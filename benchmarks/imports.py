@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Final
 
-from report import byte_code, progress
+from report import Peer, byte_code, progress, save
 
 from mcprev_types.index import REVISIONS
 
@@ -46,6 +46,7 @@ def main() -> None:
                 if run:
                     times[name].append(seconds * 1000)
             progress(run, RUNS)
+    save([Peer(name, [], figures={"import, ms": values}) for name, values in times.items()])
     floor = statistics.median(times["pydantic"])
     print(f"{'import':<22} {'median ms':>9} {'min':>7} {'max':>7} {'over pydantic':>14}")
     for name, values in times.items():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import os
+import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 
 
 @dataclass
@@ -52,8 +57,35 @@ def progress(run: int, runs: int) -> None:
         )
 
 
+def save(peers: Sequence[Peer]) -> None:
+    """Write what was measured, with machine, date and versions, as JSON into the folder that `MCPREV_FIGURES` names, if any."""
+    folder = os.environ.get("MCPREV_FIGURES")
+    if not folder:
+        return
+    script = Path(sys.argv[0]).stem
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    found = {
+        "benchmark": script,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "versions": {"Python": platform.python_version(), "mcprev": version("mcprev")},
+        "load": round(os.getloadavg()[0], 1),
+        "peers": {peer.name: peer.figures for peer in peers},
+    }
+    (Path(folder) / f"{script}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def processor() -> str:
+    """The name of the processor."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
 def show(peers: list[Peer]) -> None:
-    """Print every figure: of the floor, of this project, and of peers, with the ratios to this project."""
+    """Print every figure: of the floor, of this project, and of peers, with the ratios to this project; `save` them."""
+    save(peers)
     floor, ours = peers[0], peers[1]
     for figure in dict.fromkeys(figure for peer in peers for figure in peer.figures):
         print(figure)
