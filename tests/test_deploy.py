@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import aiohttp
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 import mcprev
 from mcprev.transports.http.server.options import HttpSettings
