@@ -305,7 +305,7 @@ def test_an_error_without_an_id_is_about_the_request_it_answers(row: Revision, i
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(400, b"Bad \x1b[2Jthing"), (500, b""), (502, b"<html>\xff"), (429, b'{"a":1}')]
+    ("status", "body"), [(400, b"Bad \x1b[2Jthing"), (500, b""), (501, b"<html>\xff"), (429, b'{"a":1}')]
 )
 @req("ERR-7", "ERR-5")
 def test_any_other_failure_is_the_status(row: Revision, status: int, body: bytes) -> None:
