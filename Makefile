@@ -86,6 +86,7 @@ reference: setup
 docs: setup $(VENV)/.docs
 	ulimit -t 60; PYTHONPATH=docs/.theme $(BIN)/zensical build --clean --strict
 	MCPREV_SITE=1 $(BIN)/pytest tests/browser/test_site.py -q
+	$(BIN)/mcprev explore --out build/site/explore
 
 $(VENV)/.docs: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'

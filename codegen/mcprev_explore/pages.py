@@ -246,16 +246,23 @@ class Site:
         href = f"rules/{self.book.revision_files[newer]}.html"
         return PairRules(source, target, href, tuple(self.book.ladder.of_step(source, target)))
 
-    def _instead(self, by_subject: Mapping[str, list[Rule]], changes: Sequence[Change]) -> list[Rule]:
-        """Return the rules about the members or the types of some changes."""
-        subjects: list[str] = []
+    def _instead(
+        self, by_subject: Mapping[str, list[Rule]], changes: Sequence[Change]
+    ) -> dict[str, list[Rule]]:
+        """Return the rules about what changed, and those about the types that it is in."""
+        exact: dict[str, None] = {}
         for change in changes:
             paths = [place.path for place in (change.old, change.new) if place is not None]
-            subjects += [*paths, *(p.partition(".")[0] for p in paths if change.kind != "field")]
-            subjects += [
-                f"{heir}.{p.partition('.')[2]}" for heir in change.affects for p in paths if "." in p
-            ]
-        return [rule for subject in dict.fromkeys(subjects) for rule in by_subject.get(subject, ())]
+            exact |= dict.fromkeys(paths)
+            exact |= {
+                f"{heir}.{p.partition('.')[2]}": None for heir in change.affects for p in paths if "." in p
+            }
+        types = dict.fromkeys(path.partition(".")[0] for path in exact if "." in path)
+        found = {
+            "what the other peer gets instead": [rule for each in exact for rule in by_subject.get(each, ())],
+            "rules about the type as a whole": [rule for each in types for rule in by_subject.get(each, ())],
+        }
+        return {title: rules for title, rules in found.items() if rules}
 
     def _counterparts(self, old: str, new: str) -> list[tuple[str, str, str]]:
         """Return the methods that only one of two revisions sends, the other revision, and what it does instead."""
@@ -278,8 +285,8 @@ class Site:
         return map_groups(self.book, self.method_href)
 
     def example_json(self, value: Json) -> Markup:
-        """Return a JSON value as text."""
-        return _code(_shortened(_dumped(value), _CUT))
+        """Return a JSON value as text; None is what is not there before a rule, or after it."""
+        return Markup("not there") if value is None else _code(_shortened(_dumped(value), _CUT))
 
     def life_label(self, points: Sequence[LifePoint]) -> str:
         """Return a life in words."""

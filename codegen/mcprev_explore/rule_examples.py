@@ -60,9 +60,7 @@ def _search(
         if (kind, payload) in seen[-_REMEMBERED:]:
             continue
         seen.append((kind, payload))
-        explained, refusing, why = explain(
-            payload, method, kind, source.revision.name, target.revision.name
-        )
+        explained, refusing, why = explain(payload, method, kind, source.revision.name, target.revision.name)
         if refusing in wanted:
             found[refusing] = RuleExample(method, kind, "$", payload, None, why)
             wanted.discard(refusing)
@@ -93,7 +91,11 @@ def _payloads(book: Book, source: Column, target: Column) -> Iterator[tuple[str,
                 yield "initialize", kind, book.example(source.label, name, variant)
     for const in source.revision.declared.consts.values():
         if isinstance(const.value, int):
-            error: Json = {"code": const.value, "message": "It failed.", "data": {"uri": "file:///report.txt"}}
+            error: Json = {
+                "code": const.value,
+                "message": "It failed.",
+                "data": {"uri": "file:///report.txt"},
+            }
             yield "resources/read", "error", error
 
 

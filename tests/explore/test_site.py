@@ -65,7 +65,9 @@ def test_every_fact_of_a_difference_is_on_the_page_of_its_pair(old: str, new: st
             if change[side] is not None:
                 single += [change[side]["path"], change[side]["text"]]
                 lines = [change[side]["line"], change[side]["end_line"]]
-                single += [f"lines {lines[0]}–{lines[1]}"] if lines[0] else []
+                if lines[0]:
+                    same = lines[0] == lines[1]
+                    single.append(f"line {lines[0]}" if same else f"lines {lines[0]}–{lines[1]}")
         assert [fact for fact in shared if fact and plain(fact) not in row.text] == []
         assert [fact for fact in single if fact and plain(fact) not in own.text] == []
         facts += len(shared) + len(single)
