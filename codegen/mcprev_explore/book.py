@@ -324,12 +324,11 @@ def _type_facts(revision: Revision, name: str) -> TypeFacts:
     schema = revision.declared if declared else revision.schema
     decl = schema.types[name]
     senders = revision.senders.get(name, frozenset[Side]())
-    alias = isinstance(decl, ir.Alias)
     return TypeFacts(
         kind=schema.alias_kind(name),
         sent_by=_SENT.get(len(senders)) or str(next(iter(senders))),
         declared=declared,
-        bases=() if alias else tuple(print_inline(base) for base in decl.bases),
+        bases=tuple(map(print_inline, decl.bases)) if isinstance(decl, ir.Interface) else (),
         members=tuple(
             Member(
                 f.name,
@@ -341,7 +340,7 @@ def _type_facts(revision: Revision, name: str) -> TypeFacts:
             )
             for f in schema.fields(name)
         ),
-        definition=print_inline(decl.type) if alias else "",
+        definition=print_inline(decl.type) if isinstance(decl, ir.Alias) else "",
         doc=decl.doc.text or "",
         deprecated=decl.tags.deprecated,
         source=print_module(ir.contract(ir.Module((decl,)))).strip("\n"),
