@@ -53,6 +53,6 @@ def test_a_drawing_has_bars_from_zero_and_a_caption(figures: Path, tmp_path: Pat
     texts = "\n".join(text.text or "" for text in drawn.findall(f"{SPACE}text"))
     assert "another <one>" in texts
     assert json.loads((figures / "over_stdio.json").read_text(encoding="utf-8"))["machine"] in texts
-    page = (tmp_path / "figures.md").read_text(encoding="utf-8")
+    page = (tmp_path / "figures").with_suffix(".md").read_text(encoding="utf-8")
     assert "(figures/over_stdio.svg)" in page
     assert "## The stdio server by bytes" in page

@@ -145,10 +145,13 @@ def test_pages_fit_ask_nobody_and_are_accessible(
 
 @in_chromium
 def test_searching_works_in_a_page_that_was_opened_as_a_file(site: Path, open_page: Open) -> None:
-    page = open_page((site / "reference" / "app.html").as_uri(), wait=False)
+    page = open_page(
+        (site / "reference" / "app.html").as_uri(), wait=False, quiet=False
+    )  # Chromium tells of the anchor
     page.locator(".md-search__button").click()
+    page.wait_for_function("() => document.querySelector('iframe')?.contentWindow.onmessage")
     page.get_by_role("combobox", name="Search").fill("rolling restart")
-    page.get_by_role("link", name="Change the version of a program").click()
+    page.get_by_role("option", name="Change the version of a program").click()
     page.wait_for_url("**/scaling.html*#change-the-version-of-a-program")
 
 
