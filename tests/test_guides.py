@@ -81,9 +81,12 @@ def test_the_server_and_the_client_of_the_readme_run(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     printed: list[str] = []
+
+    def say(*values: object) -> None:
+        printed.append(" ".join(map(str, values)))
+
     found: object = eval(  # noqa: S307 - our own page
-        compile(client, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),
-        {"mcprev": mcprev, "print": lambda *values: printed.append(" ".join(map(str, values)))},
+        compile(client, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"mcprev": mcprev, "print": say}
     )
     asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
     assert printed[0].endswith("['forecast']")

@@ -89,6 +89,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "generate": [Bad(("generate", "--schema", "none.ts", "--out", "out"), (3,), "none.ts")],
         "import": [Bad(("import", "none.ts", "--revision", "2031-01-01"), (3,), "none.ts")],
         "diff": [Bad(("diff", "none.ts", REVISION), (2, 3), "none.ts")],
+        "explore": [Bad(("explore", "none.ts", "--out", "out"), (2, 3), "none.ts")],
     },
     "binary file": {
         **uses(("binary.json",), 2, "is not UTF-8 text: byte 0 is 0xff"),
@@ -101,6 +102,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "generate": [Bad(("generate", "--schema", "binary.ts", "--out", "out"), (3,), "binary.ts")],
         "import": [Bad(("import", "binary.ts", "--revision", "2031-01-01"), (3,), "binary.ts")],
         "diff": [Bad(("diff", "binary.ts", REVISION), (2, 3), "binary.ts")],
+        "explore": [Bad(("explore", "binary.ts", "--out", "out"), (2, 3), "binary.ts")],
     },
     "wrong JSON": {
         **uses(("broken.json",), 2, "broken.json: line 1, column 2"),
@@ -127,11 +129,13 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "generate": [Bad(("generate", "1999-01-01", "--check"), (2, 3), "1999-01-01")],
         "unpin": [Bad(("unpin", "1999-01-01"), (3,), "1999-01-01")],
         "diff": [Bad(("diff", "1999-01-01", REVISION), (2, 3), "1999-01-01")],
+        "explore": [Bad(("explore", "1999-01-01", "--out", "out"), (2, 3), "1999-01-01")],
     },
     "dead URL": {
         **uses((DEAD,), 3, "check that the server runs", *QUICK, "--no-login"),
         "install": [Bad(("install", "none/x.json", DEAD, "--yes"), (2,), "whose folder does not exist")],
         "diff": [Bad(("diff", "http://127.0.0.1:1/x.ts", REVISION), (2, 3), "127.0.0.1:1/x.ts")],
+        "explore": [Bad(("explore", "http://127.0.0.1:1/x.ts", "--out", "out"), (2, 3), "127.0.0.1:1/x.ts")],
         "import": [
             Bad(("import", "http://127.0.0.1:1/x.ts", "--revision", "2031-01-01"), (3,), "cannot be fetched")
         ],
@@ -163,6 +167,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "import": [Bad(("import", HUGE, "--revision", "2031-01-01"), (3,), HUGE[:100])],
         "unpin": [Bad(("unpin", HUGE), (3,), HUGE[:100])],
         "diff": [Bad(("diff", HUGE, REVISION), (2, 3), HUGE[:100])],
+        "explore": [Bad(("explore", HUGE, "--out", "out"), (2, 3), HUGE[:100])],
     },
     "control characters": {
         **uses((EVIL,), 2, "\\x1b[2Jx\\n\\u202e\\x07"),
@@ -197,6 +202,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "import": [Bad(("import", EVIL, "--revision", "2031-01-01"), (2, 3), "\\x1b[2Jx")],
         "unpin": [Bad(("unpin", EVIL), (2, 3), "\\x1b[2Jx")],
         "diff": [Bad(("diff", EVIL, REVISION), (2, 3), "\\u202e")],
+        "explore": [Bad(("explore", EVIL, "--out", "out"), (2, 3), "\\u202e")],
     },
     "no permission": {
         **uses(("denied.json",), 2, "cannot read 'denied.json': Permission denied"),
@@ -224,6 +230,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         "generate": [Bad(("generate", "--schema", "denied.ts", "--out", "out"), (3,), "denied.ts")],
         "import": [Bad(("import", "denied.ts", "--revision", "2031-01-01"), (3,), "denied.ts")],
         "diff": [Bad(("diff", "denied.ts", REVISION), (2, 3), "denied.ts")],
+        "explore": [Bad(("explore", "denied.ts", "--out", "out"), (2, 3), "denied.ts")],
     },
     "wrong arguments": {
         name: [
@@ -240,7 +247,9 @@ TABLE["wrong arguments"]["diff"][1] = Bad(("diff",), (2,), "pass two inputs, OLD
 NOT: Final[dict[str, frozenset[str]]] = {
     "missing file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
     "binary file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
-    "wrong JSON": frozenset({"list", "show", "hosts", "completion", "generate", "import", "unpin", "diff"}),
+    "wrong JSON": frozenset(
+        {"list", "show", "hosts", "completion", "generate", "import", "unpin", "diff", "explore"}
+    ),
     "unknown revision": frozenset({"list", "hosts", "serve", "install", "uninstall", "completion", "import"}),
     "dead URL": frozenset(
         # The first four take no URL of a server, `bridge` and `dev` serve and tell their clients of it.
@@ -318,7 +327,14 @@ def check(done: Result, bad: Bad) -> None:
     assert "Traceback" not in shown or "evil.py" in bad.arguments  # that of the author's own code
     assert re.findall(r"[^\n\t -~\u00a0-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]", shown) == []
     assert bad.says in " ".join(shown.split()) or bad.says in shown, shown[-2000:]
-    assert len(shown) < 20_000 or bad.arguments[0] in {"generate", "import", "unpin", "diff", "validate"}
+    assert len(shown) < 20_000 or bad.arguments[0] in {
+        "generate",
+        "import",
+        "unpin",
+        "diff",
+        "explore",
+        "validate",
+    }
 
 
 CASES: Final = [
