@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -182,15 +182,20 @@ inputs: setup .inputs/.ready
 .inputs/.ready: Makefile
 	$(call npm_peer,$(TYPE_PACKAGES))
 
-# All tests in Chromium, with the accessibility checker of npm and those that measure; `make test` runs the light ones.
-# Debian has Chromium: apt-get install chromium. PICTURES are for README and docs.
+# All tests in Chromium, with the accessibility checker of npm; Chromium is Debian's, installed if it is not there and that is allowed.
+# `make pictures` writes those of README and docs.
 browser: setup .browser/.ready $(VENV)/.docs
-	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser
+	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser -n auto --dist loadfile
+
+# How fast the page is, on a machine that does nothing else.
+browser-speed: setup .browser/.ready
+	MCPREV_BROWSER=speed $(BIN)/pytest tests/browser/test_page_speed.py
 
 pictures: setup
 	PYTHONPATH=tests $(BIN)/python -m browser.pictures
 
 .browser/.ready:
+	command -v chromium >/dev/null || { apt-get -qq update && apt-get -qq install -y chromium; } || echo "no Chromium here: its tests are skipped"
 	$(call npm_peer,axe-core@4.14.1)
 
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.

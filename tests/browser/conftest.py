@@ -1,6 +1,6 @@
 """Fixtures for tests in Chromium: a browser for each module, and pages that tell what they should not do.
 
-Without Chromium (Debian's package `chromium`) or playwright the tests are skipped.
+`make browser` runs them, with Debian's Chromium; elsewhere, and without it or playwright, they are skipped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ ARGUMENTS: Final = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 AXE: Final = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
-ALL: Final = bool(os.environ.get("MCPREV_BROWSER"))
-"""Whether the heavier tests run too: `make browser`."""
-heavy = pytest.mark.skipif(not ALL, reason="make browser runs it")
+WANTED: Final = os.environ.get("MCPREV_BROWSER")
+"""Set by `make browser`, and to "speed" by `make browser-speed`."""
 
 Open = Callable[..., "Page"]
 
@@ -38,6 +37,8 @@ Open = Callable[..., "Page"]
 def browser() -> Iterator[Browser]:
     """Chromium, for one module: its loop must end before tests that have loops of their own."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if WANTED is None:
+        pytest.skip("make browser runs it")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here: apt-get install chromium")
     with playwright.sync_playwright() as driver:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import Open, heavy
+from browser.conftest import Open
 from browser.test_page_flows import call, done, field, use
 from named import A, E
 from support import ROOT
@@ -95,7 +95,6 @@ def test_a_call_is_made_and_seen_at_every_revision_computed_and_observed(
     assert "structuredContent" not in (page.locator(".observed .json").text_content() or "")
 
 
-@heavy
 def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str, open_page: Open) -> None:
     page = opened(open_page, harbour, quiet=False)  # Chromium logs that the wrong answer is refused
     use(page, "sail")
@@ -118,7 +117,6 @@ def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str
     assert field(page, "days").get_attribute("aria-invalid") == "true"
 
 
-@heavy
 def test_content_of_all_kinds_resources_and_prompts_are_shown(harbour: str, open_page: Open) -> None:
     page = opened(open_page, harbour)
     use(page, "chart")
@@ -145,7 +143,6 @@ def test_content_of_all_kinds_resources_and_prompts_are_shown(harbour: str, open
     page.locator(".result.failed").wait_for()
 
 
-@heavy
 def test_a_session_is_saved_and_opened_again(harbour: str, open_page: Open, tmp_path: Path) -> None:
     page = opened(open_page, harbour)
     field(page, "city").fill("Lima")
@@ -170,7 +167,6 @@ def test_a_session_is_saved_and_opened_again(harbour: str, open_page: Open, tmp_
     page.get_by_text("Nothing is sent.").wait_for(state="hidden")
 
 
-@heavy
 def test_the_server_starts_again_when_its_source_changes_and_the_page_goes_on(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -194,7 +190,6 @@ def test_the_server_starts_again_when_its_source_changes_and_the_page_goes_on(
         page.close()
 
 
-@heavy
 def test_the_revision_in_use_is_switched(harbour: str, open_page: Open) -> None:
     page = opened(open_page, harbour)
     page.get_by_label("Revision in use").select_option(A)

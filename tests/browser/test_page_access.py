@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import Open, heavy
+from browser.conftest import Open
 from browser.fake import Fake
 from browser.scenario import Scenario
 from browser.test_page_flows import call, done, field, use
@@ -38,7 +38,6 @@ def violations(page: Page, axe: Path) -> list[str]:
     return found
 
 
-@heavy
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (1280, "dark"), (800, "light"), (390, "light"), (390, "dark")]
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from browser.conftest import Open, heavy
+from browser.conftest import Open
 from browser.fake import DATED, OWN, TOKEN, Api, Fake
 from browser.scenario import OLDEST, RESULT, Scenario
 
@@ -129,7 +129,6 @@ def test_a_question_is_a_card_in_its_call_and_is_answered(fake: Fake, open_page:
     assert "Answered: accept" in page.locator(".card.over").inner_text()
 
 
-@heavy
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_timeline_draws_a_call_with_its_question_between_two_lanes(
     fake: Fake, open_page: Open, width: int
@@ -174,7 +173,6 @@ def test_arguments_are_checked_before_they_are_sent(fake: Fake, open_page: Open)
     assert len(bodies(fake.api, "/api/call")) == 1
 
 
-@heavy
 def test_a_union_is_a_choice_and_numbers_stay_as_they_are_typed(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "plan")
@@ -192,7 +190,6 @@ def test_a_union_is_a_choice_and_numbers_stay_as_they_are_typed(fake: Fake, open
     ]
 
 
-@heavy
 def test_resources_templates_and_prompts_are_read_with_completion(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "All notes")
@@ -223,7 +220,6 @@ def test_resources_templates_and_prompts_are_read_with_completion(fake: Fake, op
     }
 
 
-@heavy
 def test_a_result_is_shown_as_what_it_is_and_svg_as_its_source(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "picture")
@@ -239,7 +235,6 @@ def test_a_result_is_shown_as_what_it_is_and_svg_as_its_source(fake: Fake, open_
     page.get_by_text("a number is wanted").first.wait_for()
 
 
-@heavy
 def test_an_error_shows_its_code_message_and_data(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "broken")
@@ -248,7 +243,6 @@ def test_an_error_shows_its_code_message_and_data(fake: Fake, open_page: Open) -
     assert "-32603 The barometer is broken." in page.locator(".result.failed").inner_text()
 
 
-@heavy
 def test_a_call_runs_at_every_revision_side_by_side(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     field(page, "city").fill("Rome")
@@ -294,7 +288,6 @@ def test_a_call_goes_on_when_the_server_starts_again_with_another_schema(fake: F
     assert page.locator(".banner").is_hidden()
 
 
-@heavy
 def test_the_wire_is_filtered_by_method_text_and_verdict(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "picture")
@@ -313,7 +306,6 @@ def test_the_wire_is_filtered_by_method_text_and_verdict(fake: Fake, open_page: 
     assert "result" in rows.first.inner_text()
 
 
-@heavy
 def test_a_message_is_copied_a_session_saved_and_opened(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     field(page, "city").fill("Rome")
@@ -337,7 +329,6 @@ def test_a_message_is_copied_a_session_saved_and_opened(fake: Fake, open_page: O
     assert ("/api/open", '{"a":1}\n') in fake.api.posted
 
 
-@heavy
 def test_a_link_to_a_message_opens_it_and_the_token_leaves_the_address(fake: Fake, open_page: Open) -> None:
     page = open_page(f"{fake.origin}/#n=2&token={TOKEN}")
     page.get_by_role("heading", name="#2 server/discover").wait_for()
@@ -347,7 +338,6 @@ def test_a_link_to_a_message_opens_it_and_the_token_leaves_the_address(fake: Fak
     page.get_by_role("heading", name="#2 server/discover").wait_for()
 
 
-@heavy
 def test_without_its_token_the_page_asks_for_the_address_of_the_command(fake: Fake, open_page: Open) -> None:
     page = open_page(f"{fake.origin}/#token=wrong", quiet=False, wait=False)
     page.get_by_label("The address that mcprev dev printed").fill(fake.url)
@@ -355,7 +345,6 @@ def test_without_its_token_the_page_asks_for_the_address_of_the_command(fake: Fa
     page.get_by_text("Harbour").first.wait_for()
 
 
-@heavy
 def test_a_second_tab_gets_the_token_of_the_first(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     second = page.context.new_page()
@@ -363,7 +352,6 @@ def test_a_second_tab_gets_the_token_of_the_first(fake: Fake, open_page: Open) -
     second.get_by_text("Harbour").first.wait_for()
 
 
-@heavy
 def test_logs_tasks_and_the_walk_of_authorization_are_followed(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "Logs")
@@ -395,7 +383,6 @@ def test_logs_tasks_and_the_walk_of_authorization_are_followed(fake: Fake, open_
     assert page.locator(".walk details.link a").is_hidden()
 
 
-@heavy
 def test_sampling_and_roots_are_answered_by_hand(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "Questions")
@@ -501,7 +488,6 @@ def test_everything_is_reached_by_keyboard_alone(fake: Fake, open_page: Open) ->
     assert page.locator(".nav").is_hidden()
 
 
-@heavy
 def test_results_questions_and_lost_connections_are_said_to_those_who_listen(
     fake: Fake, open_page: Open
 ) -> None:
@@ -518,7 +504,6 @@ def test_results_questions_and_lost_connections_are_said_to_those_who_listen(
     page.get_by_role("alert").filter(has_text="mcprev dev does not answer").wait_for()
 
 
-@heavy
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 800, 1280])
 def test_nothing_is_wider_than_the_window(fake: Fake, open_page: Open, width: int, scheme: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from browser.conftest import Open, heavy
+from browser.conftest import Open
 from browser.fake import DATED, OWN, Fake
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def harmless(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=heavy)])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_of_a_hostile_server_runs_and_the_page_stays_usable(
     hostile: Fake, open_page: Open, width: int
 ) -> None:
@@ -256,7 +256,6 @@ def test_nothing_of_a_hostile_server_runs_and_the_page_stays_usable(
     harmless(page)
 
 
-@heavy
 def test_a_message_of_ten_megabytes_is_shown_cut_and_the_page_goes_on(hostile: Fake, open_page: Open) -> None:
     page = open_page(hostile.url, quiet=False)
     n = hostile.api.wire(
@@ -298,7 +297,6 @@ def test_a_message_ten_thousand_deep_and_one_that_is_no_json_are_shown(
         harmless(page)
 
 
-@heavy
 def test_ten_thousand_tools_of_long_names_are_listed_and_found(hostile: Fake, open_page: Open) -> None:
     page = open_page(hostile.url, quiet=False)
     tools: list[dict[str, Any]] = [

@@ -1,6 +1,6 @@
 """How fast the page is, measured in Chromium: a call is seen within 50 ms of its response, and 100,000 messages open in 3 s.
 
-Run by `make browser`, on a machine that does nothing else.
+Run by `make browser-speed`, on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import Open, heavy
+from browser.conftest import WANTED, Open
 from browser.fake import OWN, Fake
 from browser.scenario import Scenario
 from browser.test_page_flows import call, done, field
@@ -20,7 +20,7 @@ from browser.test_page_flows import call, done, field
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = heavy
+pytestmark = pytest.mark.skipif(WANTED != "speed", reason="make browser-speed runs it")
 MESSAGES = 100_000
 
 
