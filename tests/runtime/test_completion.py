@@ -62,7 +62,7 @@ def suggested(*words: str) -> set[str]:
         (("show", DEFAULT[0].name, "--method", "tools/c"), {"tools/call"}),
         (("show", DEFAULT[0].name, "--type", "CallToolRe"), {"CallToolRequest", "CallToolResult"}),
         (("call", "--as", "la"), {"latest"}),
-        (("inspect", "--revision", DEFAULT[0].name[:6]), {DEFAULT[0].name}),
+        (("inspect", "--revision", DEFAULT[0].name[:-1]), {DEFAULT[0].name}),
         (("validate", "x", "--revision", "la"), {"latest"}),
         (("diff", DEFAULT[0].name, "la"), {"latest"}),
         (("diff", "--method", "tools/c"), {"tools/call"}),
