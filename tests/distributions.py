@@ -106,9 +106,7 @@ import jsonschema, mcprev
 def main() -> None:
     """Build, measure and try; the exit code says whether everything was right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--extra", action="append", help="try this one alone; `none` for the wheel without an extra"
-    )
+    parser.add_argument("--extra", help="try this one alone; `none` for the wheel without an extra")
     options = parser.parse_args()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
@@ -129,7 +127,7 @@ def main() -> None:
         for (file, extra), problem in zip(trials, pool.map(tried, *zip(*trials, strict=True)), strict=True):
             print(f"{file.name}{f'[{extra}]' if extra else ''}: {'fails' if problem else 'ok'}", flush=True)
             problems += problem
-    sys.exit("\n".join(problems))
+    sys.exit("\n".join(problems) or 0)
 
 
 def look_at(wheel: Path) -> list[str]:
