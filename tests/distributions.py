@@ -56,10 +56,10 @@ asyncio.run(main())
     "codegen": """
 import pathlib, subprocess, sys
 pathlib.Path("schema.ts").write_text("export interface Point { x: number; y?: string }")
-subprocess.run(["mcprev", "generate", "--schema", "schema.ts", "--out", "mine", "--name", "mine"], check=True)
-sys.path.insert(0, "mine")
-import mine
-assert mine.Point(x=1).to_wire() == {"x": 1}
+subprocess.run(["mcprev", "generate", "1.0", "--no-overlay", "--schema", "schema.ts", "--out", "mine-types"], check=True)
+sys.path.insert(0, "mine-types")
+from mine_types.v1_0.models import Point
+assert Point(x=1).to_wire() == {"x": 1}
 """,
     "diff": """
 import subprocess
@@ -68,8 +68,9 @@ assert "breaking" in said
 """,
     "jwt": """
 import mcprev
-from joserfc.jwk import RSAKey
-mcprev.ClientCredentials("id", private_key=RSAKey.generate_key(2048).as_pem().decode(), issuer="https://login.example")
+from joserfc.jwk import ECKey
+key = ECKey.generate_key("P-256").as_pem(private=True).decode()
+mcprev.ClientCredentials("id", private_key=key, issuer="https://login.example")
 """,
     "limits": """
 import mcprev
@@ -80,17 +81,22 @@ import mcprev
 mcprev.KeyringTokens("mine")
 """,
     "metrics": """
-import prometheus_client, mcprev.middleware
+import prometheus_client, mcprev
+from mcprev.middleware import Metrics
+mcprev.App("numbers", "1", middleware=[Metrics()])
 """,
     "redis": """
 import asyncio, mcprev
-store = mcprev.open_store("redis://127.0.0.1:1/0")
 async def main():
+    store = mcprev.open_store("redis://127.0.0.1:1/0")
     try:
-        async with store:
-            await store.get("x", "y")
-    except mcprev.StoreError:
-        pass
+        await store.read("x")
+    except mcprev.StoreError as error:
+        print(error)
+    else:
+        raise AssertionError("no Redis is there")
+    finally:
+        await store.aclose()
 asyncio.run(main())
 """,
     "otel": """
@@ -98,7 +104,21 @@ import mcprev
 mcprev.Telemetry()
 """,
     "schema": """
-import jsonschema, mcprev
+import mcprev
+app = mcprev.App("odd", "1")
+import asyncio
+from mcprev_types.latest import models as m
+class Handler(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        schema = {"type": "object", "not": {"required": ["bad"]}}  # a keyword beyond types, bounds and enums
+        return m.ListToolsResult(tools=[m.Tool.from_wire({"name": "t", "inputSchema": schema})])
+    async def call_tool(self, ctx, params):
+        return m.CallToolResult(content=[])
+async def main():
+    async with mcprev.connect(mcprev.Server(Handler(), "odd", "1")) as client:
+        await client.list_tools()
+        await client.call_tool("t", {})
+asyncio.run(main())
 """,
 }
 

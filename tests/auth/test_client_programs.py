@@ -38,6 +38,11 @@ def pem(algorithm: str) -> str:
     return KEYS[algorithm].private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()  # type: ignore[no-any-return]
 
 
+def public_pem(algorithm: str) -> str:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return KEYS[algorithm].public_key().public_bytes(serialization.Encoding.PEM, form).decode()  # type: ignore[no-any-return]
+
+
 async def enter(at: World, auth: Any) -> dict[str, str]:
     """Be let in; what the token endpoint was sent at last."""
     async with mcprev.connect(mcprev.http(at.mcp.url, auth=auth), revisions=[at.revision.name]) as client:
@@ -212,13 +217,20 @@ def test_a_program_has_a_key(row: Revision, algorithm: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "algorithm"),
-    [("nonsense", "ES256"), (pem("RS256"), "ES256"), (pem("ES256"), "HS256"), (pem("ES256"), "none")],
+    [
+        ("nonsense", "ES256"),
+        (pem("RS256"), "ES256"),
+        (public_pem("ES256"), "ES256"),
+        (pem("ES256"), "ES384"),
+        (pem("ES256"), "HS256"),
+        (pem("ES256"), "none"),
+    ],
 )
 @req("AUTH-12", at=(C, D, E))
 def test_a_key_that_cannot_sign_is_refused_at_once_and_not_shown(key: str, algorithm: str) -> None:
     with pytest.raises(ValueError, match=algorithm) as caught:
         mcprev.ClientCredentials("me", private_key=key, algorithm=algorithm, issuer="https://a.example")
-    assert "PRIVATE KEY" not in str(caught.value)
+    assert " KEY-----" not in str(caught.value)
     with pytest.raises(ValueError, match="pass either"):
         mcprev.ClientCredentials("me", issuer="https://a.example")
 

@@ -38,10 +38,13 @@ def signer(client_id: str, private_key: str, algorithm: str) -> Callable[[str], 
         raise ValueError(f"'{algorithm}' is not a supported algorithm: use RS, PS, ES or Ed, such as ES256")
     try:
         key = JWKRegistry.import_key(private_key, kind)
+        jwt.encode(
+            {"alg": algorithm}, {}, key, algorithms=[algorithm]
+        )  # a public key, or of another curve, cannot
     except (ValueError, TypeError, JoseError):
         # The text of the library's error may contain part of the key.
         raise ValueError(
-            f"the private key cannot be used with {algorithm}: pass a matching key as PEM"
+            f"the private key cannot be used with {algorithm}: pass a matching private key as PEM"
         ) from None
 
     def sign(audience: str) -> str:
@@ -56,7 +59,6 @@ def signer(client_id: str, private_key: str, algorithm: str) -> Callable[[str], 
         }
         return jwt.encode({"alg": algorithm}, claims, key, algorithms=[algorithm])
 
-    sign("")
     return sign
 
 
