@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mcprev_codegen.diff import Change, Report, Verdict
-from mcprev_codegen.diff.render.html import groups, pairs
+from mcprev_codegen.diff.render.html import groups, html_environment, pairs
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.errors import clean
 from mcprev_codegen.ir import Json
@@ -113,17 +113,7 @@ class Site:
 
     @cached_property
     def _environment(self) -> jinja2.Environment:
-        def printed(value: object) -> object:
-            return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-        environment = jinja2.Environment(
-            autoescape=True,
-            finalize=printed,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            loader=jinja2.FunctionLoader(lambda name: _asset(f"{name}.html.jinja")),
-        )
+        environment = html_environment(jinja2.FunctionLoader(lambda name: _asset(f"{name}.html.jinja")))
         filters: dict[str, Any] = environment.filters
         filters |= {"typed": self._typed, "code": _code, "sentence": _sentence, "fragment": fragment}
         return environment

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -143,14 +142,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="SCENARIO")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what the suite wrote here")
     options = parser.parse_args()
-    results = options.keep or Path(tempfile.mkdtemp(prefix="mcprev-conformance-"))
-    results.mkdir(parents=True, exist_ok=True)
-    try:
-        code = asyncio.run(run_all(options.leg, options.revision, options.only, results))
-    finally:
-        if options.keep is None:
-            shutil.rmtree(results, ignore_errors=True)
-    sys.exit(code)
+    sys.exit(run.with_results(options.keep, partial(run_all, options.leg, options.revision, options.only)))
 
 
 if __name__ == "__main__":

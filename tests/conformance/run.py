@@ -21,11 +21,12 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from redis_server import RedisServer
 from served_workers import free_port
@@ -411,6 +412,17 @@ async def run(leg: str | None, only: str | None, workers: int, results: Path) ->
     return 1 if problems or not verdicts else 0
 
 
+def with_results(keep: Path | None, work: Callable[[Path], Coroutine[Any, Any, int]]) -> int:
+    """Do some work with a folder for what the suite writes, which is kept only if it is named."""
+    results = keep or Path(tempfile.mkdtemp(prefix="mcprev-conformance-"))
+    results.mkdir(parents=True, exist_ok=True)
+    try:
+        return asyncio.run(work(results))
+    finally:
+        if keep is None:
+            shutil.rmtree(results, ignore_errors=True)
+
+
 def main() -> None:
     """Run the suite; exit code 1 when anything is not as expected."""
     parser = argparse.ArgumentParser(description="Run the official conformance suite.")
@@ -421,14 +433,7 @@ def main() -> None:
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what the suite wrote here")
     options = parser.parse_args()
-    results = options.keep or Path(tempfile.mkdtemp(prefix="mcprev-conformance-"))
-    results.mkdir(parents=True, exist_ok=True)
-    try:
-        code = asyncio.run(run(options.leg, options.only, options.workers, results))
-    finally:
-        if options.keep is None:
-            shutil.rmtree(results, ignore_errors=True)
-    sys.exit(code)
+    sys.exit(with_results(options.keep, partial(run, options.leg, options.only, options.workers)))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcprev_codegen.diff.changes import Level, Report, Verdict
 from mcprev_codegen.diff.report import Row, in_rows, wording
 from mcprev_codegen.errors import clean
+
+if TYPE_CHECKING:
+    import jinja2
 
 TEMPLATE: Final = "report.html.jinja"
 SEVERAL: Final = "Several methods"
@@ -96,23 +99,27 @@ def _marked(before: str, after: str) -> tuple[Marked, Marked]:
     )
 
 
-def report_html(report: Report) -> str:
-    """Return the page."""
+def html_environment(loader: jinja2.BaseLoader | None = None) -> jinja2.Environment:
+    """Return what renders templates of HTML: text of others is escaped and cleaned, the template's own markup is not."""
     import jinja2  # which takes long
     from markupsafe import Markup
 
     def printed(value: object) -> object:
-        """Return a value that the template prints, text cleaned; the template's own markup is no text of others."""
         return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         autoescape=True,
         finalize=printed,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        loader=loader,
     )
-    template = environment.from_string(
+
+
+def report_html(report: Report) -> str:
+    """Return the page."""
+    template = html_environment().from_string(
         files(__name__.rpartition(".")[0]).joinpath(TEMPLATE).read_text(encoding="utf-8")
     )
     return template.render(
