@@ -79,11 +79,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("upstream"):
             item.add_marker(support.skip_without_upstream)
-        requirements.refuse_skipped(item)
     left_out = [item for item in items if requirements.is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    for item in items:
+        requirements.refuse_skipped(item)
     target = config.getoption("--requirements-to")
     if target is not None:
         Path(str(target)).write_text(
