@@ -64,6 +64,9 @@ def parameters(value: Any) -> str:
         return ""
     try:
         listed = [*inspect.signature(value).parameters.values()]
+        if inspect.isclass(value) and "__init__" in vars(value):
+            # Not what pydantic says of the class, which changes when its models are complete.
+            _, *listed = inspect.signature(vars(value)["__init__"]).parameters.values()
     except (TypeError, ValueError):
         return ""
     if [each.kind for each in listed] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
