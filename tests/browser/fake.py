@@ -62,6 +62,8 @@ class Api:
     answered: Callable[[str, Json], None] = lambda _question, _body: None
     began: float = field(default_factory=time.monotonic)
     session: str = "fake"
+    explore: str | None = None
+    """What addresses of the site of `mcprev explore` begin with."""
     streams: list[list[tuple[str, Any]]] = field(default_factory=list[list[tuple[str, Any]]])
     news: threading.Condition = field(default_factory=threading.Condition)
     closed: bool = False
@@ -302,7 +304,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         self.event_line(
-            "hello", {"session": self.api.session, "next": len(self.api.events) + 1, "bounds": {}}
+            "hello",
+            {
+                "session": self.api.session,
+                "next": len(self.api.events) + 1,
+                "bounds": {},
+                "explore": self.api.explore,
+            },
         )
         self.wfile.write(old)
         try:

@@ -14,6 +14,7 @@ import aiohttp
 import mcprev
 from mcprev.client.targets import Target
 from mcprev.dev.app import DevApp
+from mcprev.dev.explore_site import ExploreSite
 from mcprev.dev.inspector import Inspector
 from mcprev.dev.launch import DirectLauncher, Launcher
 from mcprev.serving.running import serve_http
@@ -111,10 +112,14 @@ def in_memory(server: mcprev.App | mcprev.Server) -> DirectLauncher:
 
 @asynccontextmanager
 async def opened(
-    launcher: Launcher, *, revision: str | None = None, connected: bool = True
+    launcher: Launcher,
+    *,
+    revision: str | None = None,
+    connected: bool = True,
+    explore: ExploreSite | None = None,
 ) -> AsyncGenerator[Page, None]:
     """A page of a session, until the end of the block."""
-    app = DevApp(Inspector(launcher, revision))
+    app = DevApp(Inspector(launcher, revision), explore)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ready(found: int) -> None:

@@ -90,6 +90,10 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--open", "nowhere.jsonl"], "nowhere.jsonl"),
     (["--open", "server.py"], "is no saved session: line 1"),
     (["--", ""], "command"),
+    (["server.py", "--explore", "."], "there is no site in '.'; `mcprev explore --out .` writes one"),
+    (["server.py", "--explore", "nowhere"], "there is no site in 'nowhere'"),
+    (["server.py", "--explore", "https://"], "is not the URL of a site"),
+    (["server.py", "--explore", "https://docs.example/explore/#x"], "is not the URL of a site"),
 ]
 
 

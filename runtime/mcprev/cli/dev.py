@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target
     from mcprev.dev.app import DevApp
     from mcprev.dev.authorization import LoginSteps
+    from mcprev.dev.explore_site import ExploreSite
     from mcprev.dev.inspector import Inspector
     from mcprev.dev.launch import Launcher
     from mcprev.hosts.named_server import NamedServer
@@ -49,6 +50,12 @@ _HOST: Final = "127.0.0.1"
     type=click.Path(dir_okay=False),
     help="Show a session that the page has saved; TARGET may then be left out.",
 )
+@click.option(
+    "--explore",
+    "site",
+    metavar="URL|DIR",
+    help="Link types to a site of `mcprev explore`: at a URL, or in a folder, which is served with the page.",
+)
 @env_option
 @click.option(
     "--revision",
@@ -67,6 +74,7 @@ def dev_command(
     no_browser: bool,
     over_http: bool,
     file: str | None,
+    site: str | None,
     env: tuple[str, ...],
     name: str | None,
     headers: tuple[str, ...],
@@ -90,7 +98,7 @@ def dev_command(
             server = read_target(argv, headers=headers, env=env)
             return Inspector(_launcher(server, over_http=over_http, login=login), revision)
 
-        asyncio.run(_serve(session, file, port, browse=not no_browser))
+        asyncio.run(_serve(session, file, _explore_site(site), port, browse=not no_browser))
     except (ImportError, OSError) as error:
         raise click.ClickException(clean(str(error))) from error
 
@@ -133,8 +141,23 @@ def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Tar
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
 
 
+def _explore_site(place: str | None) -> ExploreSite | None:
+    """Return the site of an option. Raises `click.BadParameter`."""
+    from mcprev.dev.explore_site import ExploreSite
+
+    try:
+        return None if place is None else ExploreSite(place)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="--explore") from None
+
+
 async def _serve(
-    session: Callable[[], Inspector | None], file: str | None, port: int, *, browse: bool
+    session: Callable[[], Inspector | None],
+    file: str | None,
+    site: ExploreSite | None,
+    port: int,
+    *,
+    browse: bool,
 ) -> None:
     from mcprev.dev.app import DevApp
     from mcprev.serving.running import serve_http
@@ -143,7 +166,7 @@ async def _serve(
     saved = None if file is None else _saved(file)
     first = live or saved
     assert first is not None
-    app = DevApp(first)
+    app = DevApp(first, site)
     if saved is not None and live is not None:
         await app.show(saved)
     await serve_http(app, _HOST, port, ready=partial(_tell, app, browse))

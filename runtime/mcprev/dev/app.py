@@ -25,6 +25,7 @@ from typing_extensions import override
 from mcprev.core.limits import LINGER
 from mcprev.dev.api import Answer, PageApi, Refusal
 from mcprev.dev.channels import BATCH, STREAMS, Reader, frame, to_json
+from mcprev.dev.explore_site import HEADERS as SITE_HEADERS, PREFIX, ExploreSite
 from mcprev.dev.recorded import RecordedSession
 from mcprev.dev.saving import Unreadable
 from mcprev.protocol.http_request_class import HttpError
@@ -34,6 +35,7 @@ from mcprev.transports.http.server.options import HttpSettings
 
 if TYPE_CHECKING:
     from mcprev.dev.inspector import Inspector
+    from mcprev.errors import Json
     from mcprev.transports.http.server.request import HttpRequest
 
 BODY: Final = 128 * 1024 * 1024
@@ -81,7 +83,7 @@ _logger: Final = logging.getLogger("mcprev.dev")
 class DevApp(HttpApp):
     """Serves one session to the pages that have its token."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, explore: ExploreSite | None = None) -> None:
         super().__init__(
             HttpSettings(
                 path="/",
@@ -95,6 +97,8 @@ class DevApp(HttpApp):
         self.inspector = inspector
         """The session that pages see: that of the server, or a saved one."""
         self._live = inspector
+        self.explore = explore
+        """The site that the page links to, if there is one."""
         self.token: str = secrets.token_urlsafe(32)
         """What a page needs: 256 random bits."""
         self._api = PageApi(inspector)
@@ -142,6 +146,9 @@ class DevApp(HttpApp):
     async def _serve(self, http_request: HttpRequest) -> None:
         self._check(http_request)
         path = http_request.path
+        if path.startswith(PREFIX):
+            await self._serve_site(http_request, path)
+            return
         if not path.startswith(_API):
             await self._serve_file(http_request, path)
             return
@@ -246,6 +253,17 @@ class DevApp(HttpApp):
         body = b"" if http_request.verb == "HEAD" else file.read_bytes()
         await http_request.answer(200, ((b"content-type", kind), *SAFE), body)
 
+    async def _serve_site(self, http_request: HttpRequest, path: str) -> None:
+        """Send a file of the site of `mcprev explore`."""
+        if http_request.verb not in ("GET", "HEAD"):
+            raise Refusal(405, "the site is read with GET")
+        found = None if self.explore is None else await asyncio.to_thread(self.explore.file, path)
+        if found is None:
+            raise Refusal(404, "there is nothing at this path")
+        kind, body = found
+        head = http_request.verb == "HEAD"
+        await http_request.answer(200, ((b"content-type", kind), *SITE_HEADERS), b"" if head else body)
+
     # -- the stream ----------------------------------------------------------------------------------------
 
     async def _stream(self, http_request: HttpRequest, since: str) -> None:
@@ -263,7 +281,8 @@ class DevApp(HttpApp):
         try:
             await http_request.begin(200, ((b"content-type", b"text/event-stream"), *SAFE), b"")
             http_request.watch(gone)
-            hello = frame("hello", inspector.hello()) + frame("target", inspector.target())
+            site: dict[str, Json] = {"explore": None if self.explore is None else self.explore.base}
+            hello = frame("hello", inspector.hello() | site) + frame("target", inspector.target())
             await http_request.write(hello)
             while not reader.closed:
                 reader.news.clear()

@@ -3,6 +3,7 @@
 
 import * as api from "./api.js";
 import { bytes, h, long, milliseconds, replace, say, short } from "./dom.js";
+import { type_name } from "./explore.js";
 import * as json from "./json.js";
 import { Rail, comparison } from "./revisions.js";
 import * as store from "./store.js";
@@ -113,20 +114,12 @@ export class Detail {
         this.copying()),
       h("p", { class: "facts" },
         h("span", {}, event.dir === "out" ? "you → server" : "server → you"),
-        type ? h("span", {}, this.explained(type)) : null,
+        type ? h("span", {}, type_name(type, event.revision)) : null,
         h("span", {}, bytes(event.size ?? 0)),
         problems === 0 ? h("span", { class: "ok" }, `✓ ok at ${event.revision ?? store.state.target.revision ?? "its revision"}`)
           : problems > 0 ? h("span", { class: "bad" }, `✕ ${problems} problem${problems === 1 ? "" : "s"} at ${event.revision ?? store.state.target.revision ?? "its revision"}`) : null,
         go("request", "request"), go("response", "response"), go("progress", "progress"), go("cancelled", "cancelled")),
     ];
-  }
-
-  explained(type) {
-    const base = store.state.explore;
-    if (typeof base !== "string" || !/^https?:\/\//.test(base) || !/^\w+$/.test(type)) return h("code", {}, short(type, 80));
-    const anchor = h("a", { target: "_blank", rel: "noopener noreferrer" }, type);
-    anchor.setAttribute("href", `${base.replace(/\/$/, "")}/type/${type}.html`);
-    return anchor;
   }
 
   copying() {

@@ -3,6 +3,7 @@
 
 import * as api from "./api.js";
 import { append, h, replace, say, short, table } from "./dom.js";
+import { type_name } from "./explore.js";
 import * as json from "./json.js";
 import * as store from "./store.js";
 
@@ -143,8 +144,8 @@ function pair(loaded, revision, found, rail) {
     found.changes.length > 0 ? changes(found.changes) : !found.refusal && here?.outcome === "same" ? h("p", { class: "hint" }, "Nothing changes: both peers read the same.") : null,
     found.problems?.length ? h("div", {}, h("p", { class: "bad" }, `Not valid at ${revision}:`), h("ul", { class: "problems" }, found.problems.slice(0, 50).map(({ path, text }) => h("li", {}, h("code", {}, path), " ", short(text, 400))))) : null,
     h("div", { class: "pair" },
-      h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire")), json.view(loaded.text, { marks: mine, label: `The message at ${own}`, longest: BRIEF })),
-      h("section", { "aria-label": `At ${revision}, computed` }, h("h4", {}, `${revision} `, h("span", { class: "label computed" }, "computed")),
+      h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire"), loaded.type ? [" ", type_name(loaded.type, own)] : null), json.view(loaded.text, { marks: mine, label: `The message at ${own}`, longest: BRIEF })),
+      h("section", { "aria-label": `At ${revision}, computed` }, h("h4", {}, `${revision} `, h("span", { class: "label computed" }, "computed"), found.type ? [" ", type_name(found.type, revision)] : null),
         found.text ? json.view(found.text, { marks: theirs, label: `The message at ${revision}`, longest: BRIEF }) : h("p", { class: "empty" }, found.refusal ? "Refused: nothing is sent." : "Not sent at this revision."))),
     found.headers?.length ? h("table", { class: "headers" }, h("caption", {}, `HTTP headers at ${revision}`), h("tbody", {}, found.headers.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))) : null,
     observed(loaded, revision, found),
