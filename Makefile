@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: sequences setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -80,6 +80,10 @@ chaos: setup
 # The pages of docs/reference, from the code.
 reference: setup
 	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
+
+# The sessions from which `mcprev explore` draws its sequences; a test says when they are no longer what is sent.
+sequences: setup
+	PYTHONPATH=tests $(BIN)/python -m explore.sessions
 
 # The site of docs/ in build/site, within a minute of one core; a page, link or anchor that does not exist is an error.
 # `make browser` also looks at it in Chromium.

@@ -19,6 +19,7 @@ from mcprev_explore.examples import Sampler
 from mcprev_explore.flows import FlowStep, flow
 from mcprev_explore.ladder import Ladder
 from mcprev_explore.names import file_names, fragment
+from mcprev_explore.recorded import recorded_flow
 
 T = TypeVar("T")
 _SENT: Final = {0: "none", 2: "both"}
@@ -78,6 +79,8 @@ class MethodFacts:
 
     method: Method
     steps: tuple[FlowStep, ...]
+    recorded: bool
+    """Whether the steps were recorded; otherwise they follow from the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,9 @@ class Book:
         found: dict[str, dict[str, MethodFacts]] = {name: {} for name in sorted(self.method_files)}
         for column in self.columns:
             for name, method in column.revision.methods.items():
-                found[name][column.label] = MethodFacts(method, flow(column.revision, method))
+                seen = recorded_flow(column.revision, method)
+                steps = flow(column.revision, method) if seen is None else seen
+                found[name][column.label] = MethodFacts(method, steps, seen is not None)
         return found
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The sequences that the site draws are what goes over the wire, for a call at each revision and for a question in it."""
+"""The sequences that the site draws: what was recorded is what is sent today, and what follows from the schema fits it."""
 
 from __future__ import annotations
 
@@ -8,92 +8,88 @@ from typing import Final
 
 import pytest
 
-import mcprev
+from explore.sessions import PATH, recorded, text
 from mcprev.revisions import ALL, Revision
 from mcprev_codegen.facts import load_revision
 from mcprev_codegen.inputs import schema_folder
 from mcprev_explore.drawings import sequence
 from mcprev_explore.flows import FlowStep, flow
+from mcprev_explore.recorded import recorded_flow, sessions
 from support import REVISIONS
 
 CALL: Final = "tools/call"
 FREE: Final = {"server/discover", "notifications/progress", "notifications/message"}
 """Messages that a client or server may send as it likes."""
-
-
-async def recorded(row: Revision, *, asking: bool) -> list[tuple[str, str]]:
-    """Who sent which method, or `result`, during a call of a tool that asks the user or not."""
-    app = mcprev.App("weather", "1.0")
-
-    @app.tool
-    async def forecast(ctx: mcprev.Context, city: str) -> str:
-        if asking:
-            await ctx.elicit("Which day?", str)
-        return f"{city}: sunny"
-
-    async def elicitation(_params: object) -> dict[str, str]:
-        return {"value": "Monday"}
-
-    events: list[mcprev.WireEvent] = []
-    async with mcprev.connect(
-        app, revisions=[row.name], tap=events.append, elicitation=elicitation
-    ) as client:
-        await client.call_tool("forecast", {"city": "Rome"})
-    found: list[tuple[str, str]] = []
-    free: set[object] = set()
-    for event in events:
-        if event.kind == "message":
-            message = json.loads(event.data)
-            method = message.get("method", "result")
-            if method in FREE:
-                free.add(message.get("id", "none"))
-            elif method != "result" or message["id"] not in free:
-                found.append(("client" if event.direction == "client_to_server" else "server", method))
-    return found
+RECORDED: Final = [row for row in ALL if row.name in sessions()]
+NOT_RECORDED: Final = {"tasks/list", "notifications/elicitation/complete"}
+"""Nothing of mcprev sends these by itself."""
 
 
 def told(steps: tuple[FlowStep, ...]) -> list[tuple[str, str]]:
-    """The same of the steps of a sequence."""
-    return [
-        (str(step.sender), "result" if step.kind == "result" else step.method)
-        for step in steps
-        if step.sender is not None and step.method not in FREE
-    ]
+    """Who sends which method, or `result`, but for the opening, until something else may happen."""
+    found: list[tuple[str, str]] = []
+    for step in steps:
+        if step.kind == "part":
+            break
+        if step.sender is not None and step.method not in FREE and not step.faint:
+            found.append((str(step.sender), "result" if step.kind == "result" else step.text))
+    return found
 
 
-def until_alternatives(steps: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
-    ends = [n for n, step in enumerate(steps) if step.kind == "part"]
-    return steps[: ends[0]] if ends else steps
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row.name)
+def test_what_was_recorded_is_what_is_sent_today(row: Revision) -> None:
+    kept = json.loads(PATH.read_text(encoding="utf-8"))[row.name]
+    assert asyncio.run(recorded(row)) == kept, "run `make sequences`"
 
 
-@pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
-def test_a_call_is_drawn_as_it_goes_over_the_wire(row: Revision) -> None:
+def test_the_file_has_a_message_a_line() -> None:
+    kept = PATH.read_text(encoding="utf-8")
+    assert text(json.loads(kept)) == kept
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row.name)
+def test_every_method_was_recorded_and_begins_with_the_opening(row: Revision) -> None:
     revision = load_revision(schema_folder(), row.name)
-    steps = until_alternatives(flow(revision, revision.methods[CALL]))
-    wire = asyncio.run(recorded(row, asking=False))
-    assert wire[: len(told(steps))] == told(steps)
+    for name, method in revision.methods.items():
+        steps = recorded_flow(revision, method)
+        assert (steps is None) == (name in NOT_RECORDED), name
+        if steps is not None:
+            opening = next(step.text for step in steps if step.sender is not None)
+            assert opening == ("initialize" if row.handshake else "server/discover"), name
+            assert {str(step.sender) for step in steps if step.method == name and not step.faint} >= {
+                str(side) for side in method.senders
+            }, name
 
 
-@pytest.mark.parametrize("row", [row for row in ALL if row.elicitation_modes], ids=lambda row: row.name)
-def test_a_question_is_drawn_as_it_goes_over_the_wire(row: Revision) -> None:
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row.name)
+def test_what_follows_from_the_schema_is_what_was_recorded(row: Revision) -> None:
     revision = load_revision(schema_folder(), row.name)
-    wire = asyncio.run(recorded(row, asking=True))
-    question = told(until_alternatives(flow(revision, revision.methods["elicitation/create"])))
-    if row.input_in_results:
-        assert wire == question
-    else:
-        start = wire.index(("server", "elicitation/create"))
-        assert wire[start : start + 2] == question[-2:]
+    for name in (CALL, "tools/list", "resources/read", "prompts/get", "completion/complete", "initialize"):
+        if name in revision.methods:
+            seen = recorded_flow(revision, revision.methods[name])
+            assert seen is not None
+            assert told(seen) == told(flow(revision, revision.methods[name])), name
+
+
+@pytest.mark.parametrize("row", [row for row in RECORDED if row.elicitation_modes], ids=lambda row: row.name)
+def test_a_call_that_asks_is_part_of_the_sequence_of_a_call(row: Revision) -> None:
+    revision = load_revision(schema_folder(), row.name)
+    steps = recorded_flow(revision, revision.methods[CALL])
+    assert steps is not None
+    words = [step.text for step in steps]
+    asking = words[words.index("or the server asks first") + 1 :]
+    assert asking[0] == CALL
+    assert asking[1] == ("InputRequiredResult" if row.input_in_results else "elicitation/create")
 
 
 @pytest.mark.parametrize("name", REVISIONS)
 def test_every_method_has_a_sequence_whose_last_message_fits_it(name: str) -> None:
     revision = load_revision(schema_folder(), name)
     for method in revision.methods.values():
-        steps = flow(revision, method)
-        own = [s for s in steps if s.method == method.method and s.sender is not None]
+        for steps in (flow(revision, method), recorded_flow(revision, method) or ()):
+            drawing = str(sequence(steps, method.method))
+            assert drawing.count('<g class="arrow') == sum(step.sender is not None for step in steps)
+            assert all(step.words for step in steps)
+        own = [s for s in flow(revision, method) if s.method == method.method and s.sender is not None]
         assert own, method.method
         assert {str(s.sender) for s in own} == {str(side) for side in method.senders}
-        drawing = str(sequence(steps, method.method))
-        assert drawing.count('<g class="arrow') == sum(step.sender is not None for step in steps)
-        assert all(step.words for step in steps)
