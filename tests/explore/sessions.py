@@ -261,8 +261,7 @@ def _fixed(value: Any) -> Any:
         members = cast("Json", value)
         return {name: FIXED[name] if name in FIXED else _fixed(each) for name, each in members.items()}
     if isinstance(value, list):
-        items: list[Any] = value
-        return [_fixed(each) for each in items]
+        return [_fixed(each) for each in cast("tuple[Any, ...]", value)]
     return value
 
 
