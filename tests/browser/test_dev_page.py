@@ -30,7 +30,7 @@ HARBOUR = ROOT / "tests" / "browser" / "harbour.py"
 @contextmanager
 def dev(*arguments: str) -> Iterator[str]:
     """Run the command and give the URL that it prints."""
-    command = [sys.executable, "-m", "mcprev", "dev", *arguments, "--no-browser"]
+    command = [sys.executable, "-m", "mcprev", "dev", "--no-browser", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -93,6 +93,15 @@ def test_a_call_is_made_and_seen_at_every_revision_computed_and_observed(
     page.get_by_role("button", name=f"Ask the server again at {A}").click()
     page.locator(".observed .json").wait_for()
     assert "structuredContent" not in (page.locator(".observed .json").text_content() or "")
+
+
+def test_the_server_is_shown_with_what_each_side_can_do(harbour: str, open_page: Open) -> None:
+    page = opened(open_page, harbour)
+    use(page, "Server")
+    theirs = page.get_by_role("tree", name="Capabilities of the server")
+    ours = page.get_by_role("tree", name="Capabilities of this client")
+    assert '"completions"' in (theirs.text_content() or "")
+    assert all(f'"{name}"' in (ours.text_content() or "") for name in ("elicitation", "roots", "sampling"))
 
 
 def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str, open_page: Open) -> None:

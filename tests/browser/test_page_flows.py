@@ -288,6 +288,18 @@ def test_a_call_goes_on_when_the_server_starts_again_with_another_schema(fake: F
     assert page.locator(".banner").is_hidden()
 
 
+@pytest.mark.parametrize(("kind", "told"), [("app", True), ("command", False), ("url", False)])
+def test_only_a_server_whose_source_is_watched_is_said_to_start_again_by_itself(
+    fake: Fake, open_page: Open, kind: str, told: bool
+) -> None:
+    page = open_page(fake.url)
+    failed = {"state": "failed", "kind": kind, "error": {"text": "it ended", "traceback": ""}}
+    fake.api.tell("target", {**fake.api.target, **failed})
+    page.locator(".banner .crash").wait_for()
+    assert (page.locator(".banner").get_by_text("Mend it and save").count() == 1) is told
+    assert page.locator(".banner").get_by_role("button", name="Start it again").is_visible()
+
+
 def test_the_wire_is_filtered_by_method_text_and_verdict(fake: Fake, open_page: Open) -> None:
     page = open_page(fake.url)
     use(page, "picture")
@@ -298,6 +310,14 @@ def test_the_wire_is_filtered_by_method_text_and_verdict(fake: Fake, open_page: 
     page.wait_for_function("() => document.querySelectorAll('.timeline .row').length === 1")
     page.get_by_label("Which messages").select_option("mine")
     page.wait_for_function("() => document.querySelectorAll('.timeline .row').length === 2")
+    page.get_by_label("Which messages").select_option("all")
+    rows.first.click()
+    page.get_by_role("button", name="Pin", exact=True).click()
+    page.locator(".timeline .row", has_text="★ pinned").wait_for()
+    page.get_by_label("Which messages").select_option("pinned")
+    page.wait_for_function("() => document.querySelectorAll('.timeline .row').length === 1")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    page.wait_for_function("() => document.querySelectorAll('.timeline .row').length === 0")
     page.get_by_label("Which messages").select_option("all")
     page.get_by_label("Filter messages").fill("discover")
     page.wait_for_function("() => document.querySelectorAll('.timeline .row').length === 2")

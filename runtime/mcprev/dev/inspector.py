@@ -242,6 +242,7 @@ class Inspector:
                 "era": "session" if client.spoken.handshake else "stateless",
                 "server_info": None if info is None else info.to_wire(),
                 "capabilities": client.capabilities.to_wire(),
+                "client_capabilities": dict(client.session.identity.capabilities(client.spoken)),
                 "instructions": client.instructions,
                 "server_revisions": introduced,
                 "evidence": list(client.plan.evidence),

@@ -111,6 +111,10 @@ export class Detail {
       h("div", { class: "title" },
         h("h2", {}, h("span", { class: "muted" }, `#${n} `), event.method ? short(event.method, 80) : kind, event.method ? h("span", { class: `kind k-${kind}` }, ` ${kind}`) : null),
         h("span", { class: "grow" }),
+        h("button", { type: "button", "aria-pressed": String(store.state.pinned.has(n)), title: "Keep it at hand: the wire can show pinned messages alone", on: { click: ({ currentTarget }) => {
+          store.pin(n);
+          currentTarget.setAttribute("aria-pressed", String(store.state.pinned.has(n)));
+        } } }, "Pin"),
         this.copying()),
       h("p", { class: "facts" },
         h("span", {}, event.dir === "out" ? "you → server" : "server → you"),

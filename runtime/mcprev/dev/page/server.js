@@ -12,7 +12,7 @@ const STEPS = [["metadata", "Metadata", "Where the server says how to log in."],
 export function target_error(error) {
   return h("div", { class: "crash", role: "alert" }, h("p", { class: "bad" }, "✕ ", short(error.text ?? "The server failed.", 2000)),
     error.traceback ? long(error.traceback, { tabindex: "0", role: "group", "aria-label": "Traceback" }) : null,
-    h("p", { class: "hint" }, "Mend it and save: the server starts again by itself. "), h("button", { type: "button", on: { click: () => api.post("/api/restart").catch((failed) => say(failed.message)) } }, "Start it again"));
+    store.state.target.kind === "app" ? h("p", { class: "hint" }, "Mend it and save: the server starts again by itself. ") : null, h("button", { type: "button", on: { click: () => api.post("/api/restart").catch((failed) => say(failed.message)) } }, "Start it again"));
 }
 
 function authorization() {
@@ -49,6 +49,7 @@ export function server_view() {
       info.description ? h("p", {}, short(String(info.description), 2000)) : null,
       target.instructions ? [h("h3", {}, "Instructions"), markdown(String(target.instructions).slice(0, 200_000))] : null,
       h("h3", {}, "Capabilities"), Object.keys(target.capabilities ?? {}).length > 0 ? json.view(JSON.stringify(target.capabilities), { label: "Capabilities of the server" }) : h("p", { class: "hint" }, "It has told none."),
+      target.client_capabilities ? [h("h3", {}, "What this page can do for it"), json.view(JSON.stringify(target.client_capabilities), { label: "Capabilities of this client" })] : null,
       h("h3", {}, "Authorization"), authorization());
   };
   draw();

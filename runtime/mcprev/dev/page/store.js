@@ -24,6 +24,7 @@ export const state = {
   subscriptions: new Set(),
   updated: new Map(),
   explore: null,
+  pinned: new Set(),
   selected: null,
   revision: null,
 };
@@ -97,6 +98,12 @@ export function related(n, most = 2000) {
 
 /** Whether an event is the answer to a request. */
 export const is_answer = (each) => each?.shape === "result" || each?.shape === "error";
+
+/** Keep a message at hand, or no longer: the wire can show those alone. */
+export function pin(n) {
+  state.pinned[state.pinned.has(n) ? "delete" : "add"](n);
+  tell("pinned", n);
+}
 
 // -- the stream --------------------------------------------------------------------------------------------------------
 
@@ -183,7 +190,7 @@ function take(whole) {
 function forget() {
   events = [];
   first = 1;
-  for (const map of [state.calls, state.questions, state.tasks, state.updated, typed]) map.clear();
+  for (const map of [state.calls, state.questions, state.tasks, state.updated, state.pinned, typed]) map.clear();
   Object.assign(state, { lists: {}, logs: [], authorization: [], selected: null });
   tell("forgotten");
 }

@@ -109,6 +109,7 @@ export class Timeline {
     store.on("wire", (added) => this.added(added));
     store.on("verdict", () => this.list.soon());
     store.on("call", () => this.list.soon());
+    store.on("pinned", () => (this.filter.show === "pinned" ? this.sift() : this.list.soon()));
     store.on("trimmed", (spare) => {
       this.lanes.drop(spare);
       this.sift();
@@ -139,7 +140,7 @@ export class Timeline {
       }
     });
     const which = h("select", { "aria-label": "Which messages" },
-      [["all", "All"], ["mine", "Without mcprev's own"], ["problems", "With problems"], ["out", "You → server"], ["in", "Server → you"]].map(([value, words]) => h("option", { value }, words)));
+      [["all", "All"], ["mine", "Without mcprev's own"], ["problems", "With problems"], ["out", "You → server"], ["in", "Server → you"], ["pinned", "Pinned"]].map(([value, words]) => h("option", { value }, words)));
     which.addEventListener("change", () => {
       this.filter.show = which.value;
       this.sift();
@@ -181,6 +182,7 @@ export class Timeline {
   passes(event) {
     const { text, show, found } = this.filter;
     if (show === "mine" && event.own) return false;
+    if (show === "pinned" && !store.state.pinned.has(event.n)) return false;
     if (show === "problems" && !event.problems && event.kind !== "invalid") return false;
     if ((show === "out" || show === "in") && event.dir !== show) return false;
     if (!text) return true;
@@ -256,6 +258,7 @@ export class Timeline {
     const status = event.exchange?.status;
     const named = kind === "progress" || (event.label && event.answers && kind !== "error"); // the bar says what it answers
     return [
+      store.state.pinned.has(event.n) ? h("span", { class: "what" }, "★ pinned") : null,
       kind === "request" ? null : h("span", { class: "what" }, words[kind] ?? kind),
       event.method && !named ? h("b", {}, short(event.method.replace(/^notifications\//, ""), 60)) : null,
       event.label && event.label !== event.method && !asks(event) ? h("span", { class: "about" }, short(event.label, 100)) : null,
