@@ -11,21 +11,27 @@ if (location.protocol === "file:") {
 
     start(url) {
       this.inside = this.frame.contentWindow;
-      this.inside.postMessage = (data) => setTimeout(() => this.onmessage?.({ data }));
+      this.inside.postMessage = (data) => this.later(data, (event) => this.onmessage?.(event));
       const script = this.inside.document.createElement("script");
       script.src = url;
       script.addEventListener("load", () => {
         const waiting = this.waiting;
         this.waiting = null;
-        for (const data of waiting) this.postMessage(data);
+        for (const data of waiting) this.later(data, (event) => this.inside.onmessage(event));
       });
       script.addEventListener("error", (event) => this.onerror?.(event));
       this.inside.document.body.append(script);
     }
 
     postMessage(data) {
-      if (this.waiting) this.waiting.push(data);
-      else setTimeout(() => this.inside.onmessage({ data }));
+      if (this.waiting) this.waiting.push(structuredClone(data));
+      else this.later(data, (event) => this.inside.onmessage(event));
+    }
+
+    /** Hand over a copy, as between threads: the search changes the query that it gets, and the page shows its own. */
+    later(data, receive) {
+      const copy = structuredClone(data);
+      setTimeout(() => receive({ data: copy }));
     }
 
     terminate() {

@@ -150,7 +150,12 @@ def test_searching_works_in_a_page_that_was_opened_as_a_file(site: Path, open_pa
     )  # Chromium tells of the anchor
     page.locator(".md-search__button").click()
     page.wait_for_function("() => document.querySelector('iframe')?.contentWindow.onmessage")
-    page.get_by_role("combobox", name="Search").fill("rolling restart")
+    field = page.get_by_role("combobox", name="Search")
+    field.press_sequentially("rolling", delay=20)
+    page.get_by_role("option", name="Change the version of a program").wait_for()
+    assert field.input_value() == "rolling", "what is typed stays"
+    field.press_sequentially(" restart", delay=20)
+    assert field.input_value() == "rolling restart"
     page.get_by_role("option", name="Change the version of a program").click()
     page.wait_for_url("**/scaling.html*#change-the-version-of-a-program")
 
