@@ -76,15 +76,34 @@ def test_a_permalink_opens_what_is_folded_and_filters_leave_what_fits(site: str,
     assert shown.count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_a_phone_or_fails_a_checker(
-    site: str, open_page: Open, axe: Path, scheme: str
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_sequence_is_drawn_and_said_in_words_and_its_types_lead_on(
+    site: str, open_page: Open, width: int
 ) -> None:
-    page = opened(open_page, f"{site}/index.html", width=390, height=800, scheme=scheme)
+    page = opened(open_page, f"{site}/method/tools.call.html#{E}", width=width)
+    version = page.locator(".version:has(> .anchor:target)")
+    drawing = version.get_by_role("img", name=f"Sequence of tools/call at {E}")
+    assert drawing.is_visible()
+    assert version.get_by_text("Recorded from a session of mcprev.").is_visible()
+    version.get_by_text("The sequence in words").click()
+    words = version.locator(".words li").all_inner_texts()
+    assert len(words) == drawing.locator(".arrow").count() + drawing.locator(".note, .part-text").count()
+    version.get_by_role("link", name="CallToolRequestParams").first.click()
+    page.wait_for_url(f"**/type/CallToolRequestParams.html#{E}")
+    page.go_back()
+    page.wait_for_url("**/method/tools.call.html*")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_page_is_wider_than_its_window_or_fails_a_checker(
+    site: str, open_page: Open, axe: Path, width: int, scheme: str
+) -> None:
+    page = opened(open_page, f"{site}/index.html", width=width, height=800, scheme=scheme)
     for name in PAGES:
         page.goto(f"{site}/{name}")
         page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         page.evaluate(axe.read_text(encoding="utf-8"))
         found = page.evaluate(
             "axe.run({ preload: false }).then(r => r.violations.map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html)]))"
