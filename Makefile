@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: sequences used setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -168,6 +168,14 @@ nginx: .interop/nginx/.ready
 	$(call npm_peer,@modelcontextprotocol/server-memory@$*)
 .interop/filesystem-%/.ready:
 	$(call npm_peer,@modelcontextprotocol/server-filesystem@$*)
+.interop/sequential-thinking-%/.ready:
+	$(call npm_peer,@modelcontextprotocol/server-sequential-thinking@$*)
+.interop/time-%/.ready:
+	$(call pip_peer,mcp-server-time==$*)
+.interop/git-%/.ready:
+	$(call pip_peer,mcp-server-git==$*)
+.interop/fetch-%/.ready:
+	$(call pip_peer,mcp-server-fetch==$*)
 .interop/inspector-%/.ready:
 	$(call npm_peer,@modelcontextprotocol/inspector@$*)
 
@@ -190,6 +198,13 @@ inputs: setup .inputs/.ready
 # `make pictures` writes those of README and docs.
 browser: setup .browser/.ready $(VENV)/.docs
 	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser -n auto --dist loadfile
+
+# Published servers, and one of each SDK, used from the page of `mcprev dev` in Chromium: docs/dev-servers.md has the results.
+USED := everything-2026.8.31 sequential-thinking-2026.8.31 time-2026.10.19 git-2026.10.19 fetch-2026.10.24 \
+        $(filter node-% typescript-%,$(NPM_PEERS)) $(OLD_SDKS) $(NEW_SDKS)
+
+used: setup .browser/.ready $(USED:%=.interop/%/.ready)
+	PYTHONPATH=tests $(BIN)/python -m interop.used --table docs/dev-servers.md
 
 # How fast the page is, on a machine that does nothing else.
 browser-speed: setup .browser/.ready
