@@ -217,6 +217,14 @@ class Bridge(Server):
         Namings(spec.naming for spec in self._specs.values())
 
     @override
+    def run_stdio(self) -> None:
+        """Serve one client on stdin and stdout, with uvloop if that is installed and can; see `mcprev.Server.run_stdio`."""
+        from mcprev.bridge.event_loop import new_loop_for
+        from mcprev.transports.stdio.server import run_stdio
+
+        run_stdio(self.running, new_loop_for(0, 1))
+
+    @override
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app; see `mcprev.Server.asgi`.
 

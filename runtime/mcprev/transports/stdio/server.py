@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcprev.core.connection import PIPES
 from mcprev.core.limits import LINGER
@@ -23,6 +23,8 @@ from mcprev.transports.stdio.pipes import PipeTransport
 
 if TYPE_CHECKING:
     from mcprev.transports.memory import PipeServer
+
+    Running: TypeAlias = Callable[[], AbstractAsyncContextManager[PipeServer]]
 
 
 @contextmanager
@@ -48,9 +50,7 @@ def redirected_stdio() -> Generator[tuple[int, int], None, None]:
             os.close(descriptor)
 
 
-async def serve_stdio(
-    running: Callable[[], AbstractAsyncContextManager[PipeServer]], *, freeze: bool = False
-) -> None:
+async def serve_stdio(running: Running, *, freeze: bool = False) -> None:
     """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish.
 
     `running` returns a context manager that yields the server while its lifespan runs. Raises what that raises.
@@ -68,16 +68,18 @@ async def serve_stdio(
                     await connection.aclose()
 
 
-def run_stdio(running: Callable[[], AbstractAsyncContextManager[PipeServer]]) -> None:
-    """Serve as the only purpose of this process, until the client disconnects or a signal arrives."""  # STDIO-6
+def run_stdio(running: Running, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    """Serve as the only purpose of this process, until the client disconnects or a signal arrives.
+
+    The event loop is one of asyncio's own, or what `new_loop` returns.
+    """  # STDIO-6
 
     async def main() -> None:
         serving = asyncio.create_task(serve_stdio(running, freeze=True))
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Signal handlers need the main thread, and do not exist on Windows.
             with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(number, serving.cancel)
+                runner.get_loop().add_signal_handler(number, serving.cancel)
         try:
             await asyncio.wait({serving})
             if not serving.cancelled():
@@ -86,5 +88,5 @@ def run_stdio(running: Callable[[], AbstractAsyncContextManager[PipeServer]]) ->
             if threading.current_thread() is threading.main_thread():
                 guard.start()
 
-    with exit_guard() as guard:
-        asyncio.run(main())
+    with exit_guard() as guard, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
