@@ -199,10 +199,11 @@ class Exchange:
         self.session = session
         """The name of the client's session in recordings."""
         self._outlet: Outlet | None = outlet
-        message: dict[str, Json] = {"id": incoming.id, "method": incoming.method}
-        if incoming.params is not None:
-            message["params"] = incoming.params
-        relay.recorded(session, Direction.CLIENT_TO_SERVER, message)
+        if relay.record is not None:
+            message: dict[str, Json] = {"id": incoming.id, "method": incoming.method}
+            if incoming.params is not None:
+                message["params"] = incoming.params
+            relay.recorded(session, Direction.CLIENT_TO_SERVER, message)
 
     def reads(self, upstream: Upstream) -> None:
         """Say which server's notifications the client is sent."""
@@ -237,10 +238,8 @@ class Exchange:
 
     def answer(self, result: dict[str, Json]) -> None:
         """Answer the request."""
-        if self.incoming.open:
-            self.relay.recorded(
-                self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "result": result}
-            )
+        if self.relay.record is not None and self.incoming.open:
+            self.recorded({"id": self.incoming.id, "result": result})
         self.incoming.respond(result)
 
     def fail(self, error: BaseException, pair: Pair | None) -> None:
@@ -251,9 +250,7 @@ class Exchange:
     def refuse(self, wire: dict[str, Json], *, own: bool = False) -> None:
         """Answer the request with an error object; `own` is one that no server has sent."""
         if self.incoming.open:
-            self.relay.recorded(
-                self.session, Direction.SERVER_TO_CLIENT, {"id": self.incoming.id, "error": wire}
-            )
+            self.recorded({"id": self.incoming.id, "error": wire})
         incoming = self.incoming
         unserved = own or incoming.method not in incoming.revision.methods
         if (
@@ -276,6 +273,8 @@ class Exchange:
     def params(self, pair: Pair, meta: Mapping[str, Json] | None) -> dict[str, Json] | None:
         """Return the params for the server, without the client's progress token. Raises `RpcError`."""
         incoming = self.incoming
+        if pair.same:
+            return without_token(incoming)
         if not pair.has(incoming.method):
             raise unknown_between(incoming.method, pair)
         params = without_token(incoming)
@@ -290,13 +289,10 @@ class Exchange:
         self, upstream: Upstream, pair: Pair, params: dict[str, Json] | None, *, total: float | None
     ) -> dict[str, Json]:
         """Call the server on behalf of the request; return its result as it is. Raises `McpError`."""
+        progress = self.incoming.token is not None
+        listener = progress_to(lambda: self, pair) if progress else None
         return await upstream.call(
-            self.incoming.method,
-            params,
-            total=total,
-            listener=progress_to(lambda: self, pair),
-            progress=self.incoming.token is not None,
-            caller=self,
+            self.incoming.method, params, total=total, listener=listener, progress=progress, caller=self
         )
 
 

@@ -103,6 +103,9 @@ class SessionPeer:
 
     async def upstream(self) -> Upstream:
         """Return the connection to the server; one that was lost is replaced first. Raises `McpError`."""
+        upstream = self._upstream
+        if upstream is not None and upstream.alive and not self._lock.locked():
+            return upstream
         async with self._lock:
             upstream = self._upstream
             if upstream is not None and upstream.alive:
@@ -175,17 +178,23 @@ class SessionPeer:
             await self._serve(exchange)  # the server has not executed it
 
     async def _serve(self, exchange: Exchange) -> None:
-        upstream = await self.upstream()
-        pair, method = self.pair(upstream), exchange.incoming.method
+        upstream, method = await self.upstream(), exchange.incoming.method
+        server = upstream.introduction
+        pair = self._relay.pair(self._client.revision, server.revision)
         try:
-            if self._tasks.serves(exchange.incoming, pair, upstream.introduction):
+            if self._tasks.serves(exchange.incoming, pair, server):
                 await self._tasks.answer(exchange, self._context(exchange))
                 return
-            if not upstream.revision.handshake:
+            if not server.revision.handshake:
                 await self._serve_stateless(exchange, upstream, pair)
                 return
-            result = await self._call(exchange, upstream, pair, exchange.params(pair, None))
-            self._remember(exchange.incoming)
+            params = exchange.params(pair, None)
+            if pair.same or method != CALL:
+                result = await exchange.call(upstream, pair, params, total=self._relay.bounds.call)
+            else:
+                result = await self._call_tool(exchange, upstream, pair, params)
+            if method in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
+                self._remember(exchange.incoming)
             exchange.answer(pair.to_client(result, method, PayloadKind.RESULT))
         except SessionExpired:
             raise
@@ -195,13 +204,11 @@ class SessionPeer:
     def _context(self, exchange: Exchange) -> Context:
         return self._tasks.context(exchange, self._client.capabilities_at(LATEST))
 
-    async def _call(
+    async def _call_tool(
         self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
     ) -> dict[str, Json]:
-        """Call a server with sessions; a tool that can only run as a task is called as one, whose end this waits for."""
+        """Call a tool; one that can only run as a task is called as one, whose end this waits for."""
         total = self._relay.bounds.call
-        if exchange.incoming.method != CALL or pair.same:
-            return await exchange.call(upstream, pair, params, total=total)
         if await self._tasks.tools.support(upstream, (params or {}).get("name"), total) is Support.REQUIRED:
             params = as_task(params)
         result = await exchange.call(upstream, pair, params, total=total)
