@@ -48,6 +48,72 @@ if sys.argv[1] == "stdio":
 else:
     proxy.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False, log_level="ERROR")
 """
+FLOOR: Final = """
+import asyncio, os, sys
+from pydantic_core import from_json, to_json
+waiting, asked, buffers = {}, [0], {"client": [], "server": []}
+def lines(side, data):
+    buffer = buffers[side]
+    if b"\\n" not in data:
+        return buffer.append(data) or []
+    found = b"".join([*buffer, data]).split(b"\\n")
+    buffers[side] = [found.pop()]
+    return found
+def to_server(message, answer):
+    if "id" in message:
+        asked[0] += 1
+        waiting[asked[0]] = message["id"], answer
+        message["id"] = asked[0]
+    server.write(to_json(message) + b"\\n")
+class Server(asyncio.SubprocessProtocol):
+    def pipe_data_received(self, fd, data):
+        for line in lines("server", data):
+            message = from_json(line)
+            message["id"], answer = waiting.pop(message["id"])
+            answer(to_json(message))
+class Pipes(asyncio.Protocol):
+    def data_received(self, data):
+        for line in lines("client", data):
+            to_server(from_json(line), lambda answer: out.write(answer + b"\\n"))
+    def eof_received(self): end.set_result(None)
+class Http(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.pieces, self.missing = transport, [], 0
+    def data_received(self, data):
+        self.pieces.append(data)
+        if self.missing:
+            self.missing -= len(data)
+        else:
+            head, _, body = b"".join(self.pieces).partition(b"\\r\\n\\r\\n")
+            self.pieces = [body]
+            self.missing = int(head.lower().split(b"content-length: ")[1].split(b"\\r")[0]) - len(body)
+        if not self.missing:
+            message, self.pieces = from_json(b"".join(self.pieces)), []
+            to_server(message, lambda answer: self.write(b"200 OK", answer))
+            if "id" not in message:
+                self.write(b"202 Accepted", b"")
+    def write(self, status, body):
+        head = b"HTTP/1.1 %b\\r\\nContent-Type: application/json\\r\\nMcp-Session-Id: floor\\r\\nContent-Length: %d\\r\\n\\r\\n"
+        self.transport.write(head % (status, len(body)) + body)
+async def main():
+    global server, out, end
+    loop = asyncio.get_running_loop()
+    end = loop.create_future()
+    process, _ = await loop.subprocess_exec(Server, *sys.argv[2:])
+    server = process.get_pipe_transport(0)
+    if sys.argv[1] == "stdio":
+        out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+        await loop.connect_read_pipe(Pipes, sys.stdin)
+    else:
+        await loop.create_server(Http, "127.0.0.1", int(sys.argv[1]))
+    await end
+if sys.argv[1] == "stdio":
+    asyncio.run(main())
+else:
+    import uvloop
+    uvloop.run(main())
+"""
+"""The least that a front can do: both sides parsed and written, and an id changed; it knows no protocol and checks nothing."""
 Exchange: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 OPENING: Final = {
     "protocolVersion": REVISION.version, "capabilities": {}, "clientInfo": {"name": "b", "version": "1"},
@@ -66,6 +132,7 @@ def fronts(server: Path, port: str, *, over_http: bool) -> list[Peer]:
             Peer("direct", behind),
             Peer("mcprev bridge", [bridge, "bridge", "--", *behind]),
             Peer("mcprev bridge, across", [bridge, "bridge", "--server-revision", other, "--", *behind]),
+            Peer("floor", [python, "-c", FLOOR, "stdio", *behind]),
         ]
         if fastmcp.exists():
             found.append(Peer("FastMCP proxy", [str(fastmcp), "-c", FASTMCP, "stdio", *behind]))
@@ -75,6 +142,7 @@ def fronts(server: Path, port: str, *, over_http: bool) -> list[Peer]:
         Peer("direct", [python, "-c", HTTP, port]),
         Peer("mcprev bridge", [bridge, *served, "--", *behind]),
         Peer("mcprev bridge, across", [bridge, *served, "--server-revision", other, "--", *behind]),
+        Peer("floor", [python, "-c", FLOOR, port, *behind]),
     ]
     if fastmcp.exists():
         found.append(Peer("FastMCP proxy", [str(fastmcp), "-c", FASTMCP, port, *behind]))
