@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
@@ -155,7 +156,7 @@ class UpstreamInfo:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerIntroduction:
     """What a server says of itself: its result of `initialize` or `server/discover`."""
 
@@ -174,6 +175,14 @@ class ServerIntroduction:
         if self.revision.handshake:
             return as_object(result.get("serverInfo"))
         return as_object(as_object(result.get("_meta")).get(SERVER_INFO))
+
+    @cached_property
+    def offers_tasks(self) -> bool:
+        """Whether tools of the server can run as tasks."""
+        if self.revision.tasks is TaskSupport.CORE:
+            return declares(self.capabilities, tasks.TASKS_OF_TOOLS)
+        extended = self.revision.tasks is TaskSupport.EXTENSION
+        return extended and extension_settings(self.capabilities, tasks.EXTENSION) is not None
 
     def initialized(self, pair: Pair, own: Mapping[str, Json]) -> JsonObject:
         """Return the result of `initialize` for a client; `own` is the info of the bridge. Raises `ConversionError`."""
@@ -229,20 +238,12 @@ class ServerIntroduction:
             capabilities = without(capabilities, "tasks")
         if not pair.shows_tasks:
             return {**found, "capabilities": capabilities}
-        if offers_tasks(self) and pair.client.tasks is TaskSupport.CORE:
+        if self.offers_tasks and pair.client.tasks is TaskSupport.CORE:
             capabilities = {**capabilities, "tasks": tasks.CORE_CAPABILITY}
-        elif offers_tasks(self) and pair.client.tasks is TaskSupport.EXTENSION:
+        elif self.offers_tasks and pair.client.tasks is TaskSupport.EXTENSION:
             extensions: JsonObject = {**as_object(capabilities.get("extensions")), tasks.EXTENSION: {}}
             capabilities = {**capabilities, "extensions": extensions}
         return {**found, "capabilities": capabilities}
-
-
-def offers_tasks(server: ServerIntroduction) -> bool:
-    """Return whether tools of a server can run as tasks."""
-    if server.revision.tasks is TaskSupport.CORE:
-        return declares(server.capabilities, tasks.TASKS_OF_TOOLS)
-    extended = server.revision.tasks is TaskSupport.EXTENSION
-    return extended and extension_settings(server.capabilities, tasks.EXTENSION) is not None
 
 
 def versions_of(revisions: tuple[Revision, ...]) -> list[str]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
-from mcprev.bridge.introduction import ServerIntroduction, offers_tasks
+from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     Exchange,
@@ -60,7 +60,7 @@ class BridgedTasks:
 
     def serves(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether a request is about tasks of the bridge."""
-        if pair.same or not pair.shows_tasks or not offers_tasks(server):
+        if pair.same or not pair.shows_tasks or not server.offers_tasks:
             return False
         if incoming.method == LISTEN:
             wanted = as_object((incoming.params or {}).get("notifications"))
@@ -69,11 +69,11 @@ class BridgedTasks:
 
     def runs(self, incoming: IncomingRequest, server: ServerIntroduction) -> bool:
         """Return whether a call may have to be a task at a server with sessions."""
-        return incoming.method == CALL and offers_tasks(server)
+        return incoming.method == CALL and server.offers_tasks
 
     def wanted(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether a call is answered with a task if the server takes it for one."""
-        if pair.same or not pair.shows_tasks or incoming.method != CALL or not offers_tasks(server):
+        if pair.same or not pair.shows_tasks or incoming.method != CALL or not server.offers_tasks:
             return False
         if pair.client.tasks is TaskSupport.CORE:
             return isinstance((incoming.params or {}).get("task"), dict)

@@ -57,7 +57,7 @@ from mcprev.protocol.subscriptions import (
     resource_error,
 )
 from mcprev.protocol.tasks import Support
-from mcprev.revisions import LATEST
+from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context
 from mcprev.wire.meta_keys import LOG_LEVEL, SUBSCRIPTION_ID
 from mcprev_types import Direction
@@ -97,6 +97,8 @@ class SessionPeer:
         self._early: list[tuple[str, Json]] = []
         """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
+        self._introduced: tuple[Revision, JsonObject] | None = None
+        """What the client has said of itself, as requests to a server of this stateless revision carry it."""
         connection.closed.add_done_callback(lambda _: self._ended())
 
     # -- the upstream -----------------------------------------------------------------------------------------
@@ -347,9 +349,12 @@ class SessionPeer:
     # -- a stateless server --------------------------------------------------------------------------------
 
     def _stamp(self, upstream: Upstream) -> JsonObject:
-        """Return the `_meta` of each request to a stateless server."""
-        stamp = self._client.stamp(upstream.revision)
-        if declares(upstream.introduction.capabilities, "logging"):
+        """Return the `_meta` of each request to a stateless server; what the client said once is converted once."""
+        server = upstream.introduction
+        if self._introduced is None or self._introduced[0] is not server.revision:
+            self._introduced = server.revision, self._client.stamp(server.revision)
+        stamp = dict(self._introduced[1])
+        if declares(server.capabilities, "logging"):
             stamp[LOG_LEVEL] = self._level or DEFAULT_LEVEL
         return stamp
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
-from mcprev.bridge.introduction import ServerIntroduction, offers_tasks
+from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.upstream import Caller, Upstream
 from mcprev.client.tasks import CANCEL_TIMEOUT, FIRST, LEAST, MOST
@@ -38,7 +38,7 @@ def as_task(params: JsonObject | None) -> JsonObject:
 
 def declared(stamp: JsonObject, server: ServerIntroduction) -> JsonObject:
     """Return the `_meta` of a request of a session, with the capability to be answered with a task."""
-    if server.revision.tasks is not TaskSupport.EXTENSION or not offers_tasks(server):
+    if server.revision.tasks is not TaskSupport.EXTENSION or not server.offers_tasks:
         return stamp
     capabilities = as_object(stamp.get(CLIENT_CAPABILITIES))
     extensions: JsonObject = {**as_object(capabilities.get("extensions")), tasks.EXTENSION: {}}
@@ -53,7 +53,7 @@ def marked(result: JsonObject, pair: Pair, server: ServerIntroduction) -> JsonOb
         or not pair.shows_tasks
         or pair.client.tasks is not TaskSupport.CORE
         or tools is None
-        or not offers_tasks(server)
+        or not server.offers_tasks
     ):
         return result
     support = {"taskSupport": str(Support.OPTIONAL)}

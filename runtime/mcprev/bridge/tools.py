@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from mcprev.bridge.introduction import offers_tasks
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import message_origin
@@ -55,7 +54,7 @@ class ServerTools:
     async def support(self, upstream: Upstream, name: object, total: float) -> Support:
         """Return whether a tool can, must or must not run as a task. Raises `McpError`."""
         server = upstream.introduction
-        if server.revision.tasks is not TaskSupport.CORE or not offers_tasks(server):
+        if server.revision.tasks is not TaskSupport.CORE or not server.offers_tasks:
             return Support.FORBIDDEN
         await self.read(upstream, None, total)
         found = self._find(name)
