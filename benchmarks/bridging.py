@@ -2,9 +2,10 @@
 
 Behind each stands the same stdio server, and before each the same raw client, at 2025-11-25. `direct` is that server without
 anything before it: over HTTP, the same handler served by this project. `across` is a bridge whose server speaks another
-revision. The programs take turns; each figure is that of the best round, because whatever else runs on the machine
-only makes it worse, with the median beside it; answers are checked. FastMCP's proxy, mcp-proxy and supergateway are measured where `make bench-bridge` has installed them. Only ratios
-within one run travel to another machine.
+revision, and `floor` a bare relay, the least that any front can do. The programs take turns; each figure is that of the best
+round, because whatever else runs on the machine only makes it worse, with the median beside it; answers are checked. FastMCP's
+proxy, mcp-proxy and supergateway are measured where `make bench-bridge` has installed them. Only ratios within one run travel
+to another machine.
 """
 
 from __future__ import annotations
@@ -107,13 +108,14 @@ async def main():
     else:
         await loop.create_server(Http, "127.0.0.1", int(sys.argv[1]))
     await end
-if sys.argv[1] == "stdio":
-    asyncio.run(main())
-else:
-    import uvloop
-    uvloop.run(main())
+try:
+    from uvloop import run
+except ImportError:
+    from asyncio import run
+run(main())
 """
-"""The least that a front can do: both sides parsed and written, and an id changed; it knows no protocol and checks nothing."""
+"""The least that a front can do, in the fastest loop: both sides parsed and written, and an id changed; it knows no protocol and
+checks nothing."""
 Exchange: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 OPENING: Final = {
     "protocolVersion": REVISION.version, "capabilities": {}, "clientInfo": {"name": "b", "version": "1"},
