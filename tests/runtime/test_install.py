@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 
 from mcprev.cli import main
 from mcprev.hosts.installing import added, place_of, removed
-from mcprev.hosts.jsonc import JsoncError, masked, parse_jsonc, with_member, without_member
+from mcprev.hosts.jsonc import JsoncError, parse_jsonc, with_member, without_member
+from mcprev.hosts.masking import masked
 from mcprev.hosts.named_server import named_server
 from mcprev.hosts.table import HOSTS, Host
 from mcprev.json_schema.bounds import LIST, OBJECT
@@ -115,6 +116,9 @@ def test_a_member_is_added_and_every_byte_stays(data: st.DataObject) -> None:
             '{\n  "servers": {\n    "new": [2] /* old */\n  }\n}',
             '{\n  "servers": {\n    "new": 1 /* old */\n  }\n}',
         ),
+        (" \n", '{\n  "servers": {\n    "new": 1\n  }\n}\n'),
+        ("\ufeff", '\ufeff{\n  "servers": {\n    "new": 1\n  }\n}\n'),
+        ("// mine\r\n", '// mine\r\n{\r\n  "servers": {\r\n    "new": 1\r\n  }\r\n}\r\n'),
         ('\ufeff{\n  "a": 1.0\n}\n', '\ufeff{\n  "a": 1.0,\n  "servers": {\n    "new": 1\n  }\n}\n'),
     ],
 )
@@ -147,12 +151,32 @@ def test_a_broken_text_is_refused_with_its_place(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_secrets_are_masked() -> None:
-    text = '{"a": {"env": {"T": "s1"}, "headers": {"A": ["s2"]}, "args": ["--header", "A: s3", "x"]}}'
-    assert (
-        masked(text)
-        == '{"a": {"env": {"T": "***"}, "headers": {"A": ["***"]}, "args": ["--header", "***", "x"]}}'
-    )
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ('{"env": {"T": "s3cret", "N": 1234}}', '{"env": {"T": "[...]", "N": "[...]"}}'),
+        ('{"headers": {"A": ["s3cret", {"b": "s3cret"}]}}', '{"headers": {"A": ["[...]", {"b": "[...]"}]}}'),
+        ('["--header", "A: s3cret", "-H", "A: s3cret", "x"]', '["--header", "[...]", "-H", "[...]", "x"]'),
+        ('["--header=A: s3cret"]', '["--header=[...]"]'),
+        ('["--token", "s3cret", "--api-key=s3cret"]', '["--token", "[...]", "--api-key=[...]"]'),
+        (
+            '["run", "-e", "FOO=s3cret", "-e", "BAR", "--env=FOO=s3cret"]',
+            '["run", "-e", "FOO=[...]", "-e", "BAR", "--env=FOO=[...]"]',
+        ),
+        ('["https://a:s3cret@h/x?k=s3cret"]', '["https://...@h/x?..."]'),
+        ('{"url": "https://a:s3cret@h/x?k=s3cret"}', '{"url": "https://...@h/x?..."}'),
+        ('{"command": "run --api-key=s3cret"}', '{"command": "run --api-key=[...]"}'),
+        (
+            '{"primaryApiKey": "s3cret", "tokens": ["s3cret"]}',
+            '{"primaryApiKey": "[...]", "tokens": ["[...]"]}',
+        ),
+        ('{"auth-token": {"command": "x"}}', '{"auth-token": {"command": "x"}}'),
+        ('{"a": 1, // "API_KEY": "s3cret"\n "b": 2}', '{"a": 1, // "API_KEY": "[...]"\n "b": 2}'),
+        ('{"a": "// no comment", "b": []}', '{"a": "// no comment", "b": []}'),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_where_a_change_is_shown(given: str, shown: str) -> None:
+    assert masked(given) == shown
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -265,6 +289,53 @@ def test_the_mode_stays_and_a_new_file_is_private() -> None:
     assert (done.exit_code, "everybody can write into the folder" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("text", ["", " \n", "\ufeff", "// mine\n"])
+def test_an_empty_file_has_no_servers(text: str) -> None:
+    file = Path("mine.json")
+    file.write_text(text, encoding="utf-8")
+    done = invoke("uninstall", "mine.json", "shop", "--yes")
+    assert (done.exit_code, "has no server 'shop'; it has none" in done.stderr) == (2, True)
+    done = invoke("install", "mine.json", "shop.py", "--yes")
+    assert done.exit_code == 0, done.stderr
+    assert named_server(["shop@mine.json"]).entry.words[-2:] == ("serve", f"{Path.cwd()}/shop.py")
+    assert file.read_text(encoding="utf-8").startswith(text.strip())
+
+
+def test_a_change_after_the_copy_was_written_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path("mine.json")
+    file.write_text("{}", encoding="utf-8")
+    change = added(place_of("mine.json", project=False), "shop", {"command": "x"}, replace=False)
+
+    def fsync(_: int) -> None:
+        if [*Path.cwd().glob("mine.json.*.bak")]:
+            file.write_text('{"other": 1}', encoding="utf-8")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(ValueError, match="was changed by another program meanwhile"):
+        change.make()
+    assert [path.name for path in Path.cwd().iterdir() if "json" in path.name] == ["mine.json"]
+    assert file.read_text(encoding="utf-8") == '{"other": 1}'
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["the new file", "the copy"])
+def test_a_disk_that_is_full_leaves_the_file_alone(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    file = Path("mine.json")
+    file.write_text('{"mcpServers": {"shop": {}}}', encoding="utf-8")
+    calls: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == number:
+            raise OSError(28, "No space left on device", "mine.json")
+
+    change = removed(place_of("mine.json", project=False), "shop")
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="No space left"):
+        change.make()
+    assert {path.name for path in Path.cwd().iterdir()} == {"shop.py", "mine.json"}
+    assert file.read_text(encoding="utf-8") == change.before
+
+
 def test_a_change_by_another_program_is_not_lost() -> None:
     file = Path("mine.json")
     file.write_text("{}", encoding="utf-8")
@@ -274,21 +345,3 @@ def test_a_change_by_another_program_is_not_lost() -> None:
         change.make()
     assert [path.name for path in Path.cwd().iterdir() if "json" in path.name] == ["mine.json"]
     assert file.read_text(encoding="utf-8") == '{"other": 1}'
-
-
-def test_a_disk_that_is_full_leaves_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Path("mine.json")
-    file.write_text('{"mcpServers": {"shop": {}}}', encoding="utf-8")
-
-    def fsync(_: int) -> None:
-        raise OSError(28, "No space left on device", "mine.json")
-
-    change = removed(place_of("mine.json", project=False), "shop")
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match="No space left"):
-        change.make()
-    assert [path.name for path in Path.cwd().iterdir()] in (
-        ["shop.py", "mine.json"],
-        ["mine.json", "shop.py"],
-    )
-    assert file.read_text(encoding="utf-8") == change.before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcprev.cli import main
+from mcprev.extras.host_config import config_entries
 from mcprev.hosts.named_server import NamedServer, configured_servers, named_server
 from mcprev.hosts.table import HOSTS, Host
 
@@ -108,6 +110,7 @@ def write(name: str, text: str | bytes) -> None:
         ("no such server", None, "no configuration has a server 'no such server'; write a URL"),
         ("", None, "no configuration has a server ''"),
         ("odd.json", '{"mcpServers": {}}', "'odd.json' has no servers; it needs"),
+        ("odd.json", "", "'odd.json' has no servers; it needs"),
         (
             "odd.json",
             '{"mcpServers": {"a": {}, "b": {}}}',
@@ -156,8 +159,25 @@ def test_a_broken_configuration_hides_no_other() -> None:
         named_server(["shop@windsurf"])
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes with names")
+def test_a_pipe_in_place_of_a_configuration_is_not_waited_for() -> None:
+    configure(HOSTS["cursor"], {"shop": STDIO})
+    pipe = HOSTS["windsurf"].file()
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    os.mkfifo("odd.json")
+    assert named_server(["shop"]).name == "shop"
+    assert [each.name for each in configured_servers()] == ["shop"]
+    for word in ("shop@windsurf", "odd.json", "shop@odd.json"):
+        with pytest.raises(ValueError, match="is not a regular file"):
+            named_server([word])
+    with pytest.raises(ValueError, match="is not a regular file"):
+        config_entries("odd.json")
+
+
 def test_the_servers_of_all_hosts_are_listed_without_secrets() -> None:
-    configure(HOSTS["cursor"], {"shop": {**STDIO, "args": ["--token", "s3cret", "x\x1b[2J"]}, "odd": []})
+    args = ["--token", "s3cret", "-e", "A=s3cret", "--header", "X: s3cret", "https://a/?k=s3cret", "x\x1b[2J"]
+    configure(HOSTS["cursor"], {"shop": {**STDIO, "args": args}, "odd": []})
     configure(HOSTS["windsurf"], {"far": {"serverUrl": "https://ann:s3cret@mcp.example/mcp?key=s3cret"}})
     done = CliRunner().invoke(main, ["hosts"])
     assert done.exit_code == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.authorization import Authorization
     from mcprev.transports.memory import PipeServer
 
+MAX_FILE: Final = 32 * 1024 * 1024
+"""The maximum size of a configuration in bytes."""
 SEPARATOR: Final = "__"
 """What stands between the name of a server and that of a tool or prompt, or a URI."""
 Entry: TypeAlias = "Mapping[str, Json] | Target | PipeServer | HasServer | str"
@@ -83,11 +86,47 @@ def naming(server: str) -> Generator[None, None, None]:
 
 
 def _parsed(path: str | os.PathLike[str]) -> Json:
+    text = read_text(Path(path)).removeprefix("\ufeff")
     try:
         # The second pass finds commas that were followed by a comment.
-        return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
+        return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", text)))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"'{os.fspath(path)}' is not JSON: {error}") from error
+
+
+def read_text(
+    file: Path, *, flags: int = 0, check: Callable[[Path, os.stat_result], None] | None = None
+) -> str:
+    """Return the text of a configuration, line ends as they are, and wait for no pipe or device in its place.
+
+    `flags` are for `os.open`; `check` raises for an open file that must not be read. Raises `OSError`, and `ValueError` for
+    what is no regular file, too large, or not UTF-8.
+    """
+    flags |= os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(file, flags)
+    try:
+        found = os.fstat(descriptor)
+        _check_regular(file, found)
+        if check is not None:
+            check(file, found)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as stream:
+        data = stream.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise ValueError(f"'{file}' has more than {MAX_FILE // 1024 // 1024} MiB, which no configuration has")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"'{file}' is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
+        ) from None
+
+
+def _check_regular(file: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"'{file}' is not a regular file")
 
 
 class ServerEntry(NamedTuple):

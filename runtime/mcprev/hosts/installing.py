@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from mcprev.errors import Json
-from mcprev.hosts.jsonc import JsoncError, masked, parse_jsonc, with_member, without_member
+from mcprev.hosts.jsonc import JsoncError, parse_jsonc, with_member, without_member
+from mcprev.hosts.masking import masked
 from mcprev.hosts.table import ANY_FILE, HOSTS, Host, MemberPath
 from mcprev.hosts.writing import read_own, replace_text
 from mcprev.json_schema.bounds import OBJECT
@@ -42,7 +43,7 @@ class Place:
         """Return where the servers are in a text: for a file that the user names, where it has some already."""
         if self.host is not _FILE:
             return self.host.members[0]
-        found: Json = parse_jsonc(text).value if text and text.strip() else {}
+        found: Json = {} if text is None else parse_jsonc(text).value
         known = [path for path in ANY_FILE if isinstance(found, dict) and path[0] in found]
         return known[0] if known else ANY_FILE[0]
 
@@ -72,13 +73,13 @@ class FileChange:
 
     @property
     def diff(self) -> list[str]:
-        """The lines that differ, with those around them; values in `env` and `headers` are masked."""
+        """The lines that differ, with those around them; what looks like a secret is masked."""
         old = [] if self.before is None else masked(self.before).splitlines()
         name = str(self.place.file)
-        new = masked(self.after).splitlines() if self.after.strip() else []
+        new = masked(self.after).splitlines()
         found = [*difflib.unified_diff(old, new, name, name, lineterm="")]
         if not found and self.before != self.after:
-            return ["only values in `env` or `headers` change, which are not shown"]
+            return ["only values change that look like secrets, which are not shown"]
         return found
 
     def make(self) -> Path | None:
@@ -129,7 +130,7 @@ def _names(text: str, path: MemberPath) -> Mapping[str, Json]:
 
 
 def _has(text: str, path: MemberPath) -> bool:
-    return bool(text.strip()) and path[-1] in _names(text, path[:-1])
+    return path[-1] in _names(text, path[:-1])
 
 
 # -- entries -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,9 +19,6 @@ MAX_DEPTH: Final = 200
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
 _WORD: Final = re.compile(r"[-+.\w]++")
-_SECRET: Final = frozenset({"env", "headers"})
-_HEADER: Final = "--header"
-_MASK: Final = '"***"'
 
 
 class JsoncError(ValueError):
@@ -52,16 +49,23 @@ class ObjectMember:
 
     name: str
     start: int
+    end: int
+    """The end of its name."""
     node: Node
     comma: int | None = None
     """The place of the comma after it."""
 
 
 def parse_jsonc(text: str) -> Node:
-    """Parse JSON in which comments and commas after the last value are allowed. Raises `JsoncError`."""
-    start = 1 if text.startswith("\ufeff") else 0
+    """Parse JSON in which comments and commas after the last value are allowed. Raises `JsoncError`.
+
+    A text without a value is an empty object.
+    """
     parser = _Parser(text)
-    node = parser.value(parser.skip(start), 0)
+    start = parser.skip(1 if text.startswith("\ufeff") else 0)
+    if start == len(text):
+        return Node({}, start, start)
+    node = parser.value(start, 0)
     rest = parser.skip(node.end)
     if rest < len(text):
         raise JsoncError(text, rest, "the value has ended; remove what follows it")
@@ -108,7 +112,7 @@ class _Parser:
             colon = self.skip(name.end)
             if self._text[colon : colon + 1] != ":":
                 raise JsoncError(self._text, colon, f"expected a colon after {name.value[:40]!r}")
-            member = ObjectMember(name.value, here, self.value(self.skip(colon + 1), depth + 1))
+            member = ObjectMember(name.value, here, name.end, self.value(self.skip(colon + 1), depth + 1))
             node.members.append(member)
             node.value[member.name] = member.node.value
             here = self.skip(member.node.end)
@@ -144,9 +148,12 @@ def _refuse(name: str) -> Json:
 
 def with_member(text: str, path: Sequence[str], value: Json) -> str:
     """Return the text with a value at a path of members; objects on the way are made. Raises `JsoncError`."""
-    if not text.removeprefix("\ufeff").strip():
-        text = ("\ufeff" if text.startswith("\ufeff") else "") + "{}\n"
     root = parse_jsonc(text)
+    if root.start == root.end:
+        line_end, text = _line_end(text), text.rstrip(" \t\r\n")
+        has_comments = text not in ("", "\ufeff")
+        text += f"{line_end if has_comments else ''}{{}}{line_end}"
+        root = parse_jsonc(text)
     node, rest = root, list(path)
     while True:
         _check_object(text, node, path[: len(path) - len(rest)])
@@ -193,23 +200,6 @@ def without_member(text: str, path: Sequence[str]) -> str:
     return _checked(changed, path[:-1], expected)
 
 
-def masked(text: str) -> str:
-    """Return the text with each string in `env` and `headers`, and each after `--header`, replaced for what is shown."""
-    found = sorted(_secrets(parse_jsonc(text), secret=False), key=lambda node: node.start, reverse=True)
-    for node in found:
-        text = text[: node.start] + _MASK + text[node.end :]
-    return text
-
-
-def _secrets(node: Node, *, secret: bool) -> Iterator[Node]:
-    if secret and isinstance(node.value, str):
-        yield node
-    for member in node.members:
-        yield from _secrets(member.node, secret=secret or member.name in _SECRET)
-    for before, item in zip([None, *node.items], node.items, strict=False):
-        yield from _secrets(item, secret=secret or (before is not None and before.value == _HEADER))
-
-
 def _check_object(text: str, node: Node, path: Sequence[str]) -> None:
     if not isinstance(node.value, Mapping):
         where = ".".join(["$", *path])
@@ -225,7 +215,7 @@ def _member(text: str, node: Node, name: str) -> ObjectMember | None:
 
 def _inserted(text: str, root: Node, node: Node, name: str, value: Json) -> str:
     """Return the text with a new member at the end of an object."""
-    unit, line_end = _unit(text, root), "\r\n" if "\r\n" in text else "\n"
+    unit, line_end = _unit(text, root), _line_end(text)
     last = node.members[-1] if node.members else None
     on_one_line = last is not None and "\n" not in text[node.start : last.start]
     key = json.dumps(name, ensure_ascii=False)
@@ -249,7 +239,11 @@ def _inserted(text: str, root: Node, node: Node, name: str, value: Json) -> str:
 
 
 def _spelled(value: Json, text: str, at: int, unit: str) -> str:
-    return _dumped(value, _indent(text, at), unit, "\r\n" if "\r\n" in text else "\n")
+    return _dumped(value, _indent(text, at), unit, _line_end(text))
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _dumped(value: Json, indent: str, unit: str, line_end: str) -> str:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
-from mcprev.extras.host_config import ServerEntry, entry_of
+from mcprev.extras.host_config import ServerEntry, entry_of, read_text
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc
 from mcprev.hosts.table import ANY_FILE, HOSTS, MemberPath
-from mcprev.hosts.writing import read_text
 from mcprev.json_schema.bounds import LIST
 
 if TYPE_CHECKING:
@@ -158,8 +157,7 @@ def configured_servers(host: str | None = None) -> Iterator[Configured]:
 
 def entry_text(server: Configured) -> str:
     """Return the command or URL of a server for people, with what looks like a secret masked."""
-    from mcprev.transports.http.urls import mask_url
-    from mcprev.wire.payloads import mask_arguments, mask_text
+    from mcprev.hosts.masking import masked_words
 
     try:
         members = _usual(server.members)
@@ -169,11 +167,11 @@ def entry_text(server: Configured) -> str:
     command: Json = members.get("command")
     given: Json = members.get("args")
     if isinstance(url, str):
-        return mask_text(mask_url(url))
+        return " ".join(masked_words([url]))
     if not isinstance(command, str):
         return "(no command)"
     arguments: list[str] = [str(each) for each in given] if isinstance(given, LIST) else []
-    return " ".join([command, *mask_arguments(arguments)])
+    return " ".join(masked_words([command, *arguments]))
 
 
 def _places(name: str) -> list[_Place]:

@@ -13,28 +13,12 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final
 
-MAX_FILE: Final = 32 * 1024 * 1024
-"""The maximum size of a configuration in bytes."""
+from mcprev.extras.host_config import read_text
+
 _COPIES: Final = 1000
 _TEMPORARY: Final = ".mcprev-new-"
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-
-
-def read_text(file: Path) -> str:
-    """Return the text of a configuration, line ends as they are. Raises `OSError`, and `ValueError` for another file."""
-    with file.open("rb") as stream:
-        return _decoded(file, stream.read(MAX_FILE + 1))
-
-
-def _decoded(file: Path, data: bytes) -> str:
-    if len(data) > MAX_FILE:
-        raise ValueError(f"'{file}' has more than {MAX_FILE // 1024 // 1024} MiB, which no configuration has")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"'{file}' is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
-        ) from None
+_BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 def read_own(file: Path, *, below: Path | None = None) -> str | None:
@@ -45,7 +29,7 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
     """
     _check_folders(file, below)
     try:
-        descriptor = os.open(file, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0))
+        return read_text(file, flags=_NOFOLLOW, check=_check_owner)
     except FileNotFoundError:
         return None
     except OSError:
@@ -54,18 +38,9 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
                 f"'{file}' is a symbolic link; name the file that it leads to, {str(file.resolve())!r}, in place of the host"
             ) from None
         raise
-    try:
-        _check_file(file, os.fstat(descriptor))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    with os.fdopen(descriptor, "rb") as stream:
-        return _decoded(file, stream.read(MAX_FILE + 1))
 
 
-def _check_file(file: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"'{file}' is not a regular file")
+def _check_owner(file: Path, found: os.stat_result) -> None:
     if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
         raise ValueError(f"'{file}' belongs to another user; run the command as that user")
 
@@ -90,7 +65,8 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
 
     Raises `OSError`, and `ValueError` if the file has changed since it was read; then nothing is changed.
     """
-    mode = 0o600 if before is None else stat.S_IMODE(file.stat().st_mode)
+    mode = 0o600 if before is None else stat.S_IMODE(file.lstat().st_mode)
+    copy: Path | None = None
     descriptor, name = mkstemp(dir=file.parent, prefix=_TEMPORARY)
     temporary = Path(name)
     try:
@@ -99,11 +75,13 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(mode)
-        _check_same(file, before)
         copy = None if before is None else _copied(file, before, mode)
+        _check_same(file, before)  # last, since writing a copy takes its time
         temporary.replace(file)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for made in (temporary, copy):
+            if made is not None:
+                made.unlink(missing_ok=True)
         raise
     return copy
 
@@ -119,11 +97,17 @@ def _copied(file: Path, text: str, mode: int) -> Path:
     for number in range(_COPIES):
         copy = file.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
         try:
-            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
         except FileExistsError:
             continue
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text.encode("utf-8"))
-        copy.chmod(mode)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(text.encode("utf-8"))
+                stream.flush()
+                os.fsync(stream.fileno())
+            copy.chmod(mode)
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
         return copy
     raise FileExistsError(f"there are too many copies of '{file}'; delete some of them")
