@@ -143,7 +143,7 @@ def test_over_http_the_exchange_and_the_headers_at_other_revisions_are_shown(rev
                 assert wanted.get("MCP-Protocol-Version") == (row.version if row.version_header else None)
             assert await page.verdict(call["response"]) == 0
             curl = await page.post("copy", call=call["call"], **{"as": "curl"})
-            assert curl["text"].startswith("curl -N -X POST http://127.0.0.1:")
+            assert curl["text"].startswith("curl -N --globoff -X POST --url http://127.0.0.1:")
             assert (
                 "mcp-session-id: [...]" in curl["text"].lower() or revision_named(revision).era == "stateless"
             )

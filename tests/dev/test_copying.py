@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shlex
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,7 +14,11 @@ import pytest
 import mcprev
 from dev.inspected import opened
 from mcprev.client.targets import Target
+from mcprev.dev.copying import CannotCopy, copied_event
+from mcprev.dev.events import DIRECTIONS, SeenEvent
 from mcprev.dev.launch import DirectLauncher
+from mcprev.dev.recorded import RecordedSession
+from mcprev.dev.saving import FORMAT
 from running import run
 
 NASTY = ["--save=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
@@ -55,6 +61,14 @@ def launcher(*words: str, kind: str = "app") -> DirectLauncher:
             ("https://x.example/mcp",), ("resources/read", {"uri": "a://b c"}),
             ["mcprev", "read", "--revision", "R", "https://x.example/mcp", "a://b c"],
         ),
+        (
+            ("https://ann:s3cret@x.example/mcp?k=s3cret",), ("tools/call", {"name": "x"}),
+            ["mcprev", "call", "--revision", "R", "https://...@x.example/mcp?...", "x", "{}"],
+        ),
+        (
+            ("--", "node", "--token", "s3cret"), ("tools/call", {"name": "x"}),
+            ["mcprev", "call", "--revision", "R", "x", "{}", "--", "node", "--token", "[...]"],
+        ),
     ],
 )  # fmt: skip
 def test_a_call_is_copied_as_the_words_of_a_shell(
@@ -67,6 +81,7 @@ def test_a_call_is_copied_as_the_words_of_a_shell(
             by_event = await page.post("copy", event=made["first"], **{"as": "command"})
             expected = [made["revision"] if word == "R" else word for word in copied]
             assert shlex.split(by_call["text"]) == shlex.split(by_event["text"]) == expected
+            assert "s3cret" not in (await page.post("copy", call=made["call"], **{"as": "pytest"}))["text"]
             refused = await page.post("copy", call=made["call"], **{"as": "curl"})
             assert (refused["status"], "HTTP" in refused["error"]) == (400, True)
 
@@ -93,6 +108,45 @@ def test_a_name_becomes_no_option_no_control_character_and_no_code(name: str) ->
             assert text.replace("\n", "").isprintable()
 
     run(scenario())
+
+
+REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "evil.py"}}
+EXCHANGE = {"http": 1, "verb": "POST", "url": "https://x.example/[1-9]", "sent": [["X-A", "b"]]}
+
+
+def recorded(**changes: Any) -> tuple[RecordedSession, SeenEvent]:
+    """A session out of a file with one request, sent in an exchange with other members."""
+    event = {"direction": DIRECTIONS["out"].value, "exchange": 1, "message": REQUEST}
+    lines = ({"format": FORMAT}, {**EXCHANGE, **changes}, event)
+    session = RecordedSession("x", BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
+    [found] = session.log.since(1, 10)
+    return session, found
+
+
+def test_a_message_out_of_a_file_is_copied_for_curl_as_it_is() -> None:
+    words = shlex.split(copied_event(*recorded(), "curl"))
+    assert words[:-1] == [
+        "curl", "-N", "--globoff", "-X", "POST", "--url", "https://x.example/[1-9]", "-H", "X-A: b", "--data-raw",
+    ]  # fmt: skip
+    assert json.loads(words[-1]) == REQUEST
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "says"),
+    [
+        ({"url": "-K/tmp/options"}, "curl", "its URL or method is none of HTTP"),
+        ({"url": "file:///etc/passwd"}, "curl", "its URL or method is none of HTTP"),
+        ({"verb": "GET /other"}, "curl", "its URL or method is none of HTTP"),
+        ({"sent": [["@/etc/passwd", "x"]]}, "curl", "'@/etc/passwd' is no name of a header"),
+        ({}, "command", "names no server to call"),
+        ({}, "pytest", "names no server to call"),
+    ],
+)
+def test_a_file_puts_no_option_file_or_server_into_what_is_copied(
+    changes: dict[str, Any], kind: str, says: str
+) -> None:
+    with pytest.raises(CannotCopy, match=re.escape(says)):
+        copied_event(*recorded(**changes), kind)
 
 
 def test_a_copied_test_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,13 @@ def test_secrets_are_masked_and_the_file_is_what_validate_reads(revision: str, t
         ('{"format": 2}\n{"other": 1}', "line 2: it is neither"),
         ('{"format": 2}\n{"call": {}}', "lacks a member"),
         ("[" * 100_000, "line 1"),
+        ('{"format": 2}\n{"http": 1, "sent": [["a"]]}', "line 2"),
+        (f'{{"format": 2, "began": 1{"0" * 400}}}', "line 1"),
+        (f'{{"format": 2}}\n{{"at": 1{"0" * 400}, "message": {{}}}}', "line 2"),
+        (
+            f'{{"call": {{"call": "a", "method": "m", "params": {{}}, "started": 1{"0" * 400}}}}}',
+            "lacks a member, or has an invalid one",
+        ),
     ],
 )
 def test_a_file_that_is_no_session_is_refused_with_its_line(text: str, where: str) -> None:

@@ -87,6 +87,8 @@ def test_words_and_options() -> None:
     command = named_server(["https://no", "url"], command=True, env={"A": "b"})
     assert (command.entry.words, command.entry.env) == (("https://no", "url"), {"A": "b"})
     assert (command.given, command.label) == (("--", "https://no", "url"), "https://no url")
+    assert named_server(["server", "--token", "s3cret"], command=True).label == "server --token [...]"
+    assert named_server([f"{URL}?key=s3cret"]).label == f"{URL}?..."
     Path("shop.py").touch()
     for word in ("shop.py", "shop.py:app", "shop:app"):
         module = named_server([word])

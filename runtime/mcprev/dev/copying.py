@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.dev.calls import member_text
 from mcprev.dev.saving import masked_headers
 from mcprev.errors import Json
+from mcprev.hosts.masking import masked_words
+from mcprev.hosts.named_server import is_url
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http.urls import mask_url
 
@@ -23,6 +26,8 @@ MOST: Final = 1024 * 1024
 _TOOL: Final = "tools/call"
 _LEFT_OUT: Final = frozenset({"content-length", "host", "accept-encoding", "user-agent", "connection"})
 """Headers that curl sends itself."""
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A method or the name of a header: curl reads a header that begins with @ as the name of a file."""
 
 
 class CannotCopy(ValueError):
@@ -81,8 +86,8 @@ def _indented(body: bytes) -> str:
 def _command(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
     """Return a line of `mcprev call`, `read`, `prompt` or `complete`."""
     shown = cast("dict[str, Json]", Redactor().json(params))
-    words = inspector.launcher.words
-    server, after = ([], list(words)) if words[:1] == ("--",) else (list(words), [])
+    words = _words(inspector)
+    server, after = ([], words) if words[:1] == ["--"] else (words, [])
     name: Json = shown.get("name")
     arguments: Json = shown.get("arguments") or {}
     match method:
@@ -102,6 +107,14 @@ def _command(inspector: Inspector, method: str, params: dict[str, Json], revisio
     return _line(["mcprev", *rest, *after])
 
 
+def _words(inspector: Inspector) -> list[str]:
+    """Return the words that name the server. Raises `CannotCopy` for a session that was read from a file."""
+    words = inspector.launcher.words
+    if not words:
+        raise CannotCopy("the session was read from a file, which names no server to call; copy it as JSON")
+    return masked_words(words)
+
+
 # -- curl ----------------------------------------------------------------------------------------------------
 
 
@@ -109,8 +122,12 @@ def _curl(event: SeenEvent, body: bytes) -> str:
     exchange = event.exchange
     if exchange is None or event.dir != "out":
         raise CannotCopy("this was not sent over HTTP; reach the server over HTTP to copy it for curl")
-    words = ["curl", "-N", "-X", exchange.verb, mask_url(exchange.url)]
+    if not is_url(exchange.url) or not _NAME.fullmatch(exchange.verb):
+        raise CannotCopy("its URL or method is none of HTTP; copy it as JSON")
+    words = ["curl", "-N", "--globoff", "-X", exchange.verb, "--url", mask_url(exchange.url)]
     for name, value in cast("list[list[str]]", masked_headers(exchange.sent)):
+        if not _NAME.fullmatch(name):
+            raise CannotCopy(f"{name!r:.100} is no name of a header; copy it as JSON")
         if name.lower() not in _LEFT_OUT:
             words += ["-H", f"{name}: {value}"]
     if body:
@@ -159,10 +176,9 @@ def _test(inspector: Inspector, method: str, params: dict[str, Json], revision: 
 
 def _target(inspector: Inspector) -> str:
     """Return the target of `connect` as Python code: only literals, whatever the words are."""
-    launcher = inspector.launcher
-    words = launcher.words
-    if launcher.kind == "url":
-        return repr(mask_url(words[0]))
-    if launcher.kind == "app":
-        return f"mcprev.stdio('mcprev', 'serve', {words[0]!r})"
-    return f"mcprev.stdio({', '.join(map(repr, words[1:] if words[:1] == ('--',) else words))})"
+    words = _words(inspector)
+    if inspector.launcher.kind == "url":
+        return repr(words[0])
+    if inspector.launcher.kind == "app":
+        words = ["mcprev", "serve", words[0]]
+    return f"mcprev.stdio({', '.join(map(repr, words[1:] if words[:1] == ['--'] else words))})"

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mcprev.dev.inspector import READ_ONLY, Inspector, NotConnected
 from mcprev.dev.launch import DirectLauncher
-from mcprev.dev.saving import Unreadable, read_session
+from mcprev.dev.saving import INVALID, Unreadable, read_session
 from mcprev.errors import Json
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ class RecordedSession(Inspector):
             self.calls.restore(found.documents["call"])
             self.questions.restore(found.documents["question"])
             self.lists.restore(found.documents["list"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise Unreadable(f"a call, question or list lacks a member: {error}") from None
+        except INVALID as error:
+            raise Unreadable(
+                f"a call, question or list lacks a member, or has an invalid one: {error}"
+            ) from None
 
     @override
     async def start(self) -> None:

@@ -31,6 +31,8 @@ LINE: Final = 2 * MAX_LINE
 """The maximum length of a line, in bytes."""
 LINES: Final = 1_000_000
 """How many lines of a file are read."""
+INVALID: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a line, or a part of a session, raises if it is not valid."""
 _PART: Final = 256 * 1024
 _HEAD: Final = re.compile(rb'\{"size":(\d{1,9}),')
 _MESSAGE: Final = b'"message":'
@@ -185,7 +187,7 @@ def read_session(lines: Iterable[bytes], log: EventLog) -> SavedSession:
                 _read_exchange(head, exchanges)
             else:
                 _keep(found, head)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except INVALID as error:
             raise Unreadable(f"line {number}: {_why(error)}") from None
         first = False
     return found

@@ -48,8 +48,10 @@ class NamedServer:
 
     @property
     def label(self) -> str:
-        """The text that names the server for people."""
-        return " ".join(self.given[1:] if self.given[0] == "--" else self.given)
+        """The text that names the server for people, with what looks like a secret masked."""
+        from mcprev.hosts.masking import masked_words
+
+        return " ".join(masked_words(self.given[1:] if self.given[0] == "--" else self.given))
 
     def target(
         self, *, auth: Authorization | None = None, stderr: Callable[[bytes], None] | None = None
