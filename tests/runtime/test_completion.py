@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -112,16 +113,50 @@ def test_the_script_of_each_shell(shell: str, monkeypatch: pytest.MonkeyPatch) -
         subprocess.run([program, "-n"], input=done.stdout, text=True, check=True)
 
 
-@pytest.mark.skipif(which("bash") is None, reason="there is no bash")
-def test_bash_completes(tmp_path: Path) -> None:
-    command = tmp_path / "bin" / "mcprev"
-    command.parent.mkdir()
+NASTY: Final = [
+    "$(touch ran)",
+    "`touch ran`",
+    "; touch ran",
+    "a'b",
+    'a"b',
+    "a\\",
+    "*",
+    "two words",
+    "--save=x",
+    "~",
+    "é",
+]
+
+
+def bash(folder: Path, *words: str, then: str) -> list[str]:
+    """The lines that bash prints after the completion of the last word."""
+    command = folder / "bin" / "mcprev"
+    command.parent.mkdir(exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcprev "$@"\n', encoding="utf-8")
     command.chmod(0o755)
     script = CliRunner(env={COMPLETING: None}).invoke(main, ["completion", "bash"], prog_name="mcprev").stdout
-    asks = 'COMP_WORDS=(mcprev show la); COMP_CWORD=2; _mcprev_completion mcprev; echo "${COMPREPLY[@]}"'
+    quoted = " ".join(map(shlex.quote, ("mcprev", *words)))
+    asks = f"compopt() {{ :; }}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _mcprev_completion mcprev; {then}"
     done = subprocess.run(
         ["bash", "-c", f"{script}\n{asks}"], capture_output=True, text=True, check=True,
         env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
     )  # fmt: skip
-    assert done.stdout.strip() == "latest"
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(which("bash") is None, reason="there is no bash")
+def test_bash_completes(tmp_path: Path) -> None:
+    assert bash(tmp_path, "show", "la", then='echo "${COMPREPLY[@]}"') == ["latest"]
+
+
+@pytest.mark.skipif(which("bash") is None, reason="there is no bash")
+def test_a_foreign_name_is_a_word_in_bash_and_never_a_command(tmp_path: Path) -> None:
+    file = HOSTS["cursor"].file()
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {name: {"command": "x"} for name in NASTY}}), encoding="utf-8")
+    run_line = 'for word in "${COMPREPLY[@]}"; do eval "printf \'%s\\n\' $word"; done'
+    found = bash(tmp_path, "uninstall", "cursor", "", then=run_line)
+    assert sorted(found) == sorted(set(NASTY) - {"--save=x"})
+    assert not Path("ran").exists()
+    assert bash(tmp_path, "uninstall", "cursor", "'$", then=run_line) == []
+    assert bash(tmp_path, "uninstall", "cursor", "a\\", then=run_line) == []

@@ -143,3 +143,7 @@ def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> clic
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
     """Speak every revision of the Model Context Protocol: look at servers, use, install, serve and bridge them, compare and generate."""
+
+
+if COMPLETING in os.environ:
+    import_module("mcprev.cli.bash_completion")

@@ -120,4 +120,6 @@ def _suggested(
 
 
 def _starting(names: Any, incomplete: str) -> list[CompletionItem]:  # noqa: ANN401 - any iterable of texts
-    return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]
+    """Return the names that begin with a text; a foreign one never becomes an option."""
+    found = [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in found if not name.startswith("-")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 import click
@@ -23,6 +24,7 @@ def completion_command(ctx: click.Context, *, shell: str) -> None:
     `mcprev completion fish | source` into ~/.config/fish/config.fish. Names of tools are those of the last list of a
     server; no server is started.
     """
+    import_module("mcprev.cli.bash_completion")
     root = ctx.find_root()
     found = get_completion_class(shell)
     assert found is not None
