@@ -17,6 +17,7 @@ import mcprev
 from api.authors import Everything
 from api.transports import listening
 from auth.world import world
+from mcprev.hosts.named_server import HEADERS_VARIABLE
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from raw_server import Exchange, Mcp, serve, text, tool
 from requirements import req
@@ -71,6 +72,22 @@ def test_headers_are_sent_and_refusals_told(body: bytes, says: str) -> None:
             assert "--login" in err
             assert "\x1b" not in err
             assert "Traceback" not in err
+
+    run(main())
+
+
+def test_headers_of_a_bridge_are_those_of_the_environment() -> None:
+    async def main() -> None:
+        seen: list[tuple[str | None, str | None]] = []
+
+        async def answer(response_stream: Exchange) -> None:
+            seen.append((response_stream.headers.get("x-a"), response_stream.headers.get("x-c")))
+            await response_stream.respond(401, b"no")
+
+        async with serve(answer) as raw:
+            bridge = ("--", sys.executable, "-m", "mcprev", "bridge", raw.url)
+            await inspect("-e", f"{HEADERS_VARIABLE}=X-A: b: c\nX-C: d", *bridge)
+        assert set(seen) == {("b: c", "d")}
 
     run(main())
 

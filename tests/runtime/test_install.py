@@ -18,7 +18,7 @@ from mcprev.cli import main
 from mcprev.hosts.installing import added, place_of, removed
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc, with_member, without_member
 from mcprev.hosts.masking import masked
-from mcprev.hosts.named_server import named_server
+from mcprev.hosts.named_server import HEADERS_VARIABLE, named_server
 from mcprev.hosts.table import HOSTS, Host
 from mcprev.json_schema.bounds import LIST, OBJECT
 
@@ -200,12 +200,14 @@ def test_a_server_is_installed_used_and_removed(host: Host, project: bool) -> No
     entry = named_server([f"shop@{host.name}"]).entry
     assert entry.words == (sys.executable, "-m", "mcprev", "serve", f"{Path.cwd()}/shop.py:app")
     assert entry.env == {"TOKEN": "abc"}
-    assert invoke("install", host.name, URL, "--yes", "--header", "X-A: b", *options).exit_code == 0
+    headers = ("--header", "X-A: b", "--header", "X-C: d")
+    assert invoke("install", host.name, URL, "--yes", *headers, *options).exit_code == 0
     far = named_server([f"mcp-example@{host.name}"]).entry
     if host.url is None:
-        assert far.words[2:] == ("mcprev", "bridge", URL, "--header", "X-A: b")
+        assert far.words[2:] == ("mcprev", "bridge", URL)
+        assert far.env == {HEADERS_VARIABLE: "X-A: b\nX-C: d"}
     else:
-        assert (far.url, far.headers) == (URL, {"X-A": "b"})
+        assert (far.url, far.headers) == (URL, {"X-A": "b", "X-C": "d"})
     for name in ("shop", "mcp-example"):
         assert invoke("uninstall", host.name, name, "--yes", *options).exit_code == 0
     assert is_within(before.replace('dark",', 'dark"'), file.read_text(encoding="utf-8"))
@@ -234,6 +236,7 @@ def test_a_file_of_any_name_and_what_is_only_shown() -> None:
         (("install", "emacs", "shop.py"), "no host 'emacs' is known; write one of claude-code"),
         (("install", "cursor"), "Missing argument TARGET"),
         (("install", "cursor", "none.py"), "there is no file 'none.py'"),
+        (("install", "claude-desktop", URL, "--header", "A: b\nC: d"), "a header has a line end"),
         (("install", "cursor", "shop.py", "--name", "a__b"), "cannot be the name of a server"),
         (("install", "cursor", "shop.py", "--name", "a\x1b[2J"), "'a\\x1b[2J' cannot be the name"),
         (("install", "cursor", "shop.py"), "nobody can be asked here: pass --yes, or --dry-run"),
@@ -251,7 +254,7 @@ def test_a_file_of_any_name_and_what_is_only_shown() -> None:
         (("uninstall", "known.json", "shp", "--yes"), "has no server 'shp'; it has shop"),
         (("install", "vscode", "shop.py", "--project", "--yes"), "'.vscode' is a symbolic link"),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_what_cannot_be_installed_is_refused_and_nothing_changes(
     arguments: tuple[str, ...], says: str

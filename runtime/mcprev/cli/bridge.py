@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from mcprev.cli.command_target import TargetCommand, command_target, words_after
 from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.serve import address, log_to_stderr
 from mcprev.cli.table import clean, echo_lines
+from mcprev.hosts.named_server import HEADERS_VARIABLE
 
 if TYPE_CHECKING:
     from mcprev.bridge.pair import ConversionReport
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Let stateless clients over HTTP share connections to a server with sessions, and its state.",
 )
-@header_option
+@partial(header_option, variable=HEADERS_VARIABLE)
 @click.option(
     "--revision",
     "revisions",

@@ -34,14 +34,24 @@ def words_argument(metavar: str, name: str) -> Callable[[Command], Command]:
     )
 
 
-def header_option(command: Command) -> Command:
-    """Add the option for headers that a server at a URL gets."""
+class _Line(click.ParamType[str]):
+    """A text; a variable of the environment has one on each line."""
+
+    name = "text"
+    envvar_list_splitter = "\n"
+
+
+def header_option(command: Command, *, variable: str | None = None) -> Command:
+    """Add the option for headers that a server at a URL gets, with the variable of the environment for its default."""
+    default = f" Default: the lines of ${variable}, which no list of processes shows." if variable else ""
     return click.option(
         "--header",
         "headers",
         metavar="'NAME: VALUE'",
         multiple=True,
-        help="Send this header to a server at a URL; may be repeated.",
+        type=_Line(),
+        envvar=variable,
+        help=f"Send this header to a server at a URL; may be repeated.{default}",
     )(command)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from mcprev.errors import Json
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc, with_member, without_member
 from mcprev.hosts.masking import masked
+from mcprev.hosts.named_server import HEADERS_VARIABLE
 from mcprev.hosts.table import ANY_FILE, HOSTS, Host, MemberPath
 from mcprev.hosts.writing import read_own, replace_text
 from mcprev.json_schema.bounds import OBJECT
@@ -139,7 +140,8 @@ def _has(text: str, path: MemberPath) -> bool:
 def entry_for(host: Host, server: NamedServer) -> dict[str, Json]:
     """Return the entry of a server as a host spells it; paths are absolute, since hosts start elsewhere.
 
-    A host that starts commands only gets a bridge to a server at a URL.
+    A host that starts commands only gets a bridge to a server at a URL, whose headers are in the environment: every user
+    of the machine can read the words of a command.
     """
     entry = server.entry
     if entry.url is not None and host.url is not None:
@@ -148,7 +150,10 @@ def entry_for(host: Host, server: NamedServer) -> dict[str, Json]:
     env = dict(entry.env)
     if entry.url is not None:
         words = [sys.executable, "-m", "mcprev", "bridge", entry.url]
-        words += [word for name, value in entry.headers.items() for word in ("--header", f"{name}: {value}")]
+        if any("\n" in line for pair in entry.headers.items() for line in pair):
+            raise ValueError("a header has a line end; write it in one line")
+        if entry.headers:
+            env[HEADERS_VARIABLE] = "\n".join(f"{name}: {value}" for name, value in entry.headers.items())
     elif server.module is not None:
         words = [sys.executable, "-m", "mcprev", "serve", _absolute_module(server.module)]
         if ".py" not in server.module:

@@ -29,6 +29,8 @@ _MODULE: Final = re.compile(r"(?s:.+)\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
 NAMES: Final = (
     "write a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST of a configuration, or -- COMMAND"
 )
+HEADERS_VARIABLE: Final = "MCPREV_HEADERS"
+"""The variable of the environment with headers for the server of `mcprev bridge URL`, one on each line."""
 _URL_MEMBERS: Final = ("httpUrl", "serverUrl")
 """Members of some hosts with a URL, beside `url`."""
 
