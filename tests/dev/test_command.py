@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcprev.cli import main
+from mcprev.dev import saving
 
 SERVER = "import mcprev, os\napp = mcprev.App('x', os.environ['VERSION'])\n"
 
@@ -107,3 +108,13 @@ def test_a_mistake_on_the_command_line_is_told_in_one_message(
     assert ended.exit_code in (1, 2)
     assert said in ended.output
     assert "Traceback" not in ended.output
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "LINE", 1000)
+    file = tmp_path / "endless.jsonl"
+    with file.open("wb") as stream:
+        stream.truncate(2**38)  # takes no room on the disk, and more than there is in memory
+    ended = CliRunner().invoke(main, ["dev", "--no-browser", "--open", str(file)])
+    assert ended.exit_code == 1
+    assert "line 1: a session has at most" in " ".join(ended.output.split())

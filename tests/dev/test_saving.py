@@ -119,6 +119,11 @@ def test_secrets_are_masked_and_the_file_is_what_validate_reads(revision: str, t
         (f'{{"format": 2, "began": 1{"0" * 400}}}', "line 1"),
         (f'{{"format": 2}}\n{{"at": 1{"0" * 400}, "message": {{}}}}', "line 2"),
         (
+            '{"call": {"call": "a", "method": "m", "params": {}, "started": 1, "first": "1"}}',
+            "the number of an event is not a whole number",
+        ),
+        ('{"list": {"kind": "tools", "items": 5}}', "the items of a list are not a list"),
+        (
             f'{{"call": {{"call": "a", "method": "m", "params": {{}}, "started": 1{"0" * 400}}}}}',
             "lacks a member, or has an invalid one",
         ),

@@ -175,11 +175,11 @@ async def _serve(
 def _saved(file: str) -> Inspector:
     """Return the session of a file. Raises `click.ClickException` for another file, and `OSError`."""
     from mcprev.dev.recorded import RecordedSession
-    from mcprev.dev.saving import Unreadable
+    from mcprev.dev.saving import LINE, Unreadable
 
     try:
-        with Path(file).open("rb") as lines:
-            return RecordedSession(Path(file).name, lines)
+        with Path(file).open("rb") as stream:
+            return RecordedSession(Path(file).name, iter(partial(stream.readline, LINE + 1), b""))
     except Unreadable as error:
         raise click.ClickException(f"'{clean(file)}' is no saved session: {clean(str(error))}") from None
 

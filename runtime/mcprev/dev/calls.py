@@ -136,6 +136,10 @@ class Calls:
             )
             for name in _RESTORED:
                 setattr(call, name, found.get(name))
+            for name in ("first", "last", "response"):
+                number: Json = found.get(name)
+                if not isinstance(number, int | None):
+                    raise TypeError("the number of an event is not a whole number")
             self._calls[call.id] = call
 
     def start(

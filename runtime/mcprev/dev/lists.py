@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.dev.channels import Channels, to_json
 from mcprev.errors import Json, McpError, MethodNotFound
+from mcprev.json_schema.bounds import LIST
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -54,8 +55,10 @@ class Lists:
         return None
 
     def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
-        """Take over the lists of a saved session. Raises `KeyError` for what is none."""
+        """Take over the lists of a saved session. Raises `KeyError` and `TypeError` for what is none."""
         for found in documents:
+            if not isinstance(found.get("items"), LIST):
+                raise TypeError("the items of a list are not a list")
             if found["kind"] in KINDS:
                 self._lists[found["kind"]] = dict(found)
 
