@@ -76,6 +76,7 @@ def test_headers_are_sent_and_refusals_told(body: bytes, says: str) -> None:
     run(main())
 
 
+@req("SEC-6", everywhere=True)
 def test_headers_of_a_bridge_are_those_of_the_environment() -> None:
     async def main() -> None:
         seen: list[tuple[str | None, str | None]] = []
