@@ -13,7 +13,7 @@ import click
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, read_target, words_after_dashes
 from mcprev.cli.exit_codes import ExitCode, Failure
-from mcprev.cli.options import env_option, header_option
+from mcprev.cli.options import env_option, header_option, target_argument
 from mcprev.cli.table import clean, echo, echo_lines
 from mcprev.cli.terminal_input import TerminalInput
 from mcprev.hosts.installing import FileChange, added, check_name, entry_for, place_of, removed, usual_name
@@ -42,13 +42,7 @@ def change_options(command: Command) -> Command:
 @header_option
 @env_option
 @click.argument("host", metavar="HOST", shell_complete=completing.hosts)
-@click.argument(
-    "argv",
-    metavar="TARGET | -- COMMAND [ARGS]...",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    shell_complete=completing.targets,
-)
+@target_argument
 def install_command(
     *,
     host: str,

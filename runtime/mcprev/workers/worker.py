@@ -254,15 +254,16 @@ class Worker:
 
     async def _take(self, value: bytes) -> None:
         try:
-            message = cast("dict[str, Json]", json.loads(value))
+            message = _object(value)
             if "mail" in message:
                 record = await self._store.read(str(message["mail"]))
-                message = {} if record is None else cast("dict[str, Json]", json.loads(record.value))
-        except (ValueError, StoreError) as error:
+                message = {} if record is None else _object(record.value)
+        except (RecursionError, ValueError, StoreError) as error:
             _logger.warning("a message of another worker cannot be read: %s", error)
             return
-        if "answers" in message:
-            answer = self._asked.get(message["answers"])
+        asked: Json = message.get("answers")
+        if isinstance(asked, int):
+            answer = self._asked.get(asked)
             if answer is not None and not answer.done():
                 answer.set_result(message.get("value"))
         elif message:
@@ -279,3 +280,11 @@ class Worker:
             _logger.warning("a message of another worker cannot be served: %s", error)
         except Exception:
             _logger.exception("a message of another worker failed")
+
+
+def _object(value: bytes) -> dict[str, Json]:
+    """Return a message of another worker. Raises `RecursionError`, and `ValueError` for what is no JSON object."""
+    found: object = json.loads(value)
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - as for what is no JSON
+    return cast("dict[str, Json]", found)
