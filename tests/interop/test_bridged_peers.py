@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from interop.peers import PEERS, Peer
+from interop.peers import DECORATING, OURS, PEERS, Peer
 from interop.watching import Seen
 from requirements import C, req
 
@@ -46,8 +46,8 @@ PAIRS: Final = [
 ]
 
 
-def seen(client: Peer, server: Peer) -> Seen:
-    """What a client saw of a server, through a bridge."""
+def seen(client: Peer, server: tuple[str, ...]) -> Seen:
+    """What a client saw of the server that a command starts, through a bridge."""
     command = (
         *client.script("client"),
         *client.modes,
@@ -55,8 +55,7 @@ def seen(client: Peer, server: Peer) -> Seen:
         BRIDGE,
         "bridge",
         "--",
-        *server.script("server"),
-        "stdio",
+        *server,
     )
     # Some servers ask forms of clients whose revision has none; where it is spoken on both sides, such a question passes
     # as it is, and ends clients that know no such request: also without a bridge.
@@ -81,7 +80,7 @@ def texts(result: dict[str, Any]) -> list[str]:
 @req("SEAM-10", "MRTR-11", "MRTR-12")
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_sdks_of_different_revisions_serve_each_other(client: Peer, server: Peer) -> None:
-    found = seen(client, server)
+    found = seen(client, (*server.script("server"), "stdio"))
     assert texts(found.of("echo").saw) == ["héllo\n"]
     assert found.of("echo").note("call")["arguments"] == {"text": "héllo\n"}
     assert found.of("many").saw == [str(number) for number in range(20)]
@@ -102,3 +101,25 @@ def test_sdks_of_different_revisions_serve_each_other(client: Peer, server: Peer
     if client.since(C):
         forms = [entry[1]["message"] for entry in found.of("elicit").heard if entry[0] == "elicitation"]
         assert forms[:1] == (["accept this"] if server.since(C) else [])
+
+
+@req("SEAM-10", "MRTR-11", "MRTR-12")
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(client, id=client.id, marks=client.missing())
+        for client in DECORATING
+        if client.transport == "stdio"
+    ],
+)
+def test_clients_of_fastmcp_reach_our_server(client: Peer) -> None:
+    found = seen(client, OURS)
+    assert texts(found.of("echo").saw) == ["héllo\n"]
+    assert found.of("echo").note("call")["arguments"] == {"text": "héllo\n"}
+    assert found.of("many").saw == [str(number) for number in range(20)]
+    assert found.of("structured").saw["structuredContent"] == {"sum": 3.5}
+    logs = [entry[1:3] for entry in found.of("logs").heard if entry[0] == "log"]
+    assert logs == [[level, {"at": level}] for level in ("info", "error")]
+    assert found.of("sample").heard[0][1]["systemPrompt"] == "be brief"
+    assert found.of("roots").note("roots")["result"]["roots"] == [{"uri": "file:///srv/ann", "name": "home"}]
+    assert found.of("elicit").heard[0][1]["message"] == "accept this"
