@@ -1,4 +1,4 @@
-"""An extension of Python-Markdown for the site: public names in backticks, such as `mcprev.App`, lead to the reference."""
+"""An extension of Python-Markdown for the site: public names in backticks, such as `mcprev.App` or `App`, lead to the reference."""
 
 # pyright: reportPrivateUsage=false
 
@@ -15,7 +15,12 @@ from typing_extensions import override
 import mcprev
 
 NAMES: Final = frozenset(name for names in mcprev._HOMES.values() for name in names)  # noqa: SLF001 - the table of public names
-NAMED: Final = re.compile(r"(?<![\[`])`mcprev\.(\w+)(\([^`]*\))?`(?![\]`])")
+NAMED: Final = re.compile(r"(?<![\[`])`(mcprev\.)?(\w+)(?:\.(\w+))?(?:\([^`]*\))?`(?![\]`])")
+# Names that the guides also use for something else: a header, a scheme, a type of TypeScript, a class of another library or package.
+OTHERS: Final = frozenset(
+    {"Audio", "Authorization", "Bearer", "Client", "ClientHandler", "Context", "Depends", "File", "Image", "Middleware"}
+    | {"Record", "ServerHandler", "ToolResult"}
+)
 
 
 def linked(line: str) -> str:
@@ -24,8 +29,15 @@ def linked(line: str) -> str:
 
 
 def reference(found: re.Match[str]) -> str:
-    """The reference to a name, if it is public."""
-    return f"[{found[0]}][mcprev.{found[1]}]" if found[1] in NAMES else found[0]
+    """The reference to a name, if it is public; without `mcprev.`, only a capitalised name that means nothing else is one."""
+    prefix, name, member = found[1], found[2], found[3]
+    if name not in NAMES or (not prefix and (not name[0].isupper() or name in OTHERS)):
+        return found[0]
+    public = getattr(mcprev, name)
+    if not member:
+        return f"[{found[0]}][mcprev.{name}]"
+    of_class = isinstance(public, type) and hasattr(public, member)
+    return f"[{found[0]}][mcprev.{name}.{member}]" if of_class else found[0]
 
 
 class LinkNames(Preprocessor):

@@ -160,9 +160,31 @@ def test_searching_works_in_a_page_that_was_opened_as_a_file(site: Path, open_pa
     page.wait_for_url("**/scaling.html*#change-the-version-of-a-program")
 
 
-def test_public_names_in_guides_lead_to_the_reference(site: Path) -> None:
-    text = (site / "servers.html").read_text(encoding="utf-8")
-    (link,) = re.findall(
-        r'<a [^>]*href="reference/errors\.html#mcprev\.ToolError"[^>]*><code>mcprev\.ToolError</code>', text
+@pytest.mark.parametrize(
+    ("page", "written", "leads_to"),
+    [
+        ("servers", "mcprev.ToolError", "errors.html#mcprev.ToolError"),
+        ("servers", "App", "app.html#mcprev.App"),
+        ("stores", "StoreError", "errors.html#mcprev.StoreError"),
+        ("tools", "App.from_folder", "app.html#mcprev.App.from_folder"),
+        ("auth", "Provider.keycloak(id, secret, url=..., realm=...)", "tokens.html#mcprev.Provider.keycloak"),
+    ],
+)
+def test_public_names_in_guides_lead_to_the_reference(
+    site: Path, page: str, written: str, leads_to: str
+) -> None:
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    links = re.findall(
+        rf'<a [^>]*href="reference/{re.escape(leads_to)}"[^>]*><code>{re.escape(written)}</code>', text
     )
-    assert "autorefs" in link
+    assert links
+    assert all("autorefs" in link for link in links)
+
+
+@pytest.mark.parametrize(
+    ("page", "written"), [("porting", "Middleware"), ("typescript", "Record"), ("packages", "ServerHandler")]
+)
+def test_a_name_that_means_something_else_in_a_guide_is_no_link(site: Path, page: str, written: str) -> None:
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    assert f"<code>{written}</code>" in text
+    assert re.findall(rf"<a [^>]*><code>{written}</code>", text) == []
