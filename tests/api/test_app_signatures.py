@@ -228,7 +228,7 @@ class Adder:
 REFUSED: list[tuple[Any, list[str]]] = [
     (stars, ["'rest'", "declare each one by name"]),
     (options, ["'rest'", "declare each one by name"]),
-    (positional, ["'a'", "positional only", "remove the '/'"]),
+    (positional, ["'a'", "positional-only", "remove the '/'"]),
     (bare, ["'a'", "has no annotation"]),
     (no_context, ["'ctx'", "has no annotation", "mcprev.Context"]),
     (perhaps, ["'a'", "is a context or another type", "annotate it `mcprev.Context`"]),
@@ -242,8 +242,8 @@ REFUSED: list[tuple[Any, list[str]]] = [
     (unknown, ["'OnlyForCheckers'", "at the top of the module"]),
     (contexts, ["'b'", "second context"]),
     (field, ["'a'", "Annotated[T, Field(...)] = default"]),
-    (yields, ["it yields", "return one value"]),
-    (streams, ["it yields", "return one value"]),
+    (yields, ["it is a generator", "return one value"]),
+    (streams, ["it is a generator", "return one value"]),
 ]  # fmt: skip
 
 

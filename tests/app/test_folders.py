@@ -114,7 +114,7 @@ WRONG: Final[Mapping[str, tuple[dict[str, str], str]]] = {
         r"^a.py: TypeError: find\(\): .* has no annotation",
     ),
     "an option": ({"a.py": TOOL.replace("@tool", "@tool(nam='x')")}, "^a.py: TypeError: .* no option 'nam'"),
-    "a dot": ({"a.b.py": TOOL}, "^a.b.py: the name of a module has no dot"),
+    "a dot": ({"a.b.py": TOOL}, "^a.b.py: the name of a module must not contain a dot"),
     "nothing": ({"a.py": "x = 1"}, "no file with a tool"),
     "options that are lost": (
         {"a.py": "import mcprev\napp = mcprev.App('a', '1', show_errors=True)"},
@@ -136,7 +136,7 @@ def test_a_wrong_file_is_named_and_nothing_is_registered(case: str, tmp_path: Pa
 def test_a_link_out_of_the_folder_is_refused(link: str, tmp_path: Path) -> None:
     written(tmp_path, {"out/x.py": TOOL, "in/b.py": TOOL})
     (tmp_path / "in" / link).symlink_to(tmp_path / "out" / ("x.py" if link.endswith(".py") else ""))
-    with pytest.raises(ValueError, match=f"^{link}: it is a link that leads out of the folder"):
+    with pytest.raises(ValueError, match=f"^{link}: it is a link to a file outside of the folder"):
         mcprev.App.from_folder(tmp_path / "in", "all", "1")
 
 

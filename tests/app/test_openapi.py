@@ -100,7 +100,7 @@ INPUTS: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"requestBody": body({"properties": {"a": TEXT}, "required": ["a"]})},
         {"properties": {"body": {"properties": {"a": TEXT}, "required": ["a"]}}},
     ),
-    "a body that is no object": (
+    "a body that is not an object": (
         {"requestBody": body({"type": "array", "items": NUMBER}, required=True)},
         {"properties": {"body": {"type": "array", "items": NUMBER}}, "required": ["body"]},
     ),
@@ -383,7 +383,7 @@ def test_a_whole_body_is_sent_as_it_is() -> None:
 
 HOSTILE: Final[list[tuple[str, str, str]]] = [
     *(
-        ("path", value, "leads out")
+        ("path", value, "would change other segments")
         for value in (
             "..",
             ".",
@@ -439,10 +439,10 @@ ANSWERS: Final[Mapping[str, tuple[bool, str]]] = {
     "/near": (False, "hello"),
     "/away": (True, "GET /away redirects to another host, which is not followed"),
     "/circle": (True, "GET /circle redirects more than 5 times"),
-    "/huge": (True, f"GET /huge answered more than {MAX_BODY} bytes; ask for less"),
-    "/broken": (True, "GET /broken answered JSON that cannot be read"),
-    "/bytes": (True, "GET /bytes answered image/png, which is no text"),
-    "/undefined": (True, "GET /undefined answered text/plain, which is no text"),
+    "/huge": (True, f"GET /huge returned more than {MAX_BODY} bytes; request less"),
+    "/broken": (True, "GET /broken returned invalid JSON"),
+    "/bytes": (True, "GET /bytes returned image/png, which is not text"),
+    "/undefined": (True, "GET /undefined returned text/plain, which is not text"),
 }
 
 
@@ -461,7 +461,7 @@ def test_an_answer_that_does_not_come_is_an_error_in_time(monkeypatch: pytest.Mo
     assert openapi_calls.TIMEOUT.total == 30
     monkeypatch.setattr(openapi_calls, "TIMEOUT", aiohttp.ClientTimeout(total=0.05))
     result = call({}, {}, "/never", method="get")
-    assert text_of(result) == "GET /never did not answer within 0.05 s; try again later"
+    assert text_of(result) == "GET /never did not respond within 0.05 s; try again later"
 
 
 def test_a_session_of_the_caller_is_used_and_not_closed() -> None:
@@ -834,8 +834,8 @@ def test_no_error_about_an_answer_tells_a_secret(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("image/key-of-ours", "GET /x answered image/***, which is no text"),
-        ("text/plain", "GET /x answered 500: a ***"),
+        ("image/key-of-ours", "GET /x returned image/***, which is not text"),
+        ("text/plain", "GET /x returned status 500: a ***"),
     ],
 )
 def test_texts_of_errors_are_without_secrets(kind: str, expected: str) -> None:
@@ -866,7 +866,7 @@ def test_a_secret_that_is_divided_between_strings_of_json_is_hidden() -> None:
             )
             async with mcprev.connect(app) as client:
                 result = await client.call_tool("get_x", {})
-                assert text_of(result) == "GET /x answered JSON that cannot be read"
+                assert text_of(result) == "GET /x returned invalid JSON"
 
     run(main())
 
@@ -889,8 +889,8 @@ def test_the_steps_of_reading_the_url_of_an_api_grow_with_it(end: str) -> None:
 def test_a_failed_call_has_the_status_and_an_excerpt_without_secrets() -> None:
     result = call({}, {}, "/fail", method="get")
     assert result.is_error
-    assert text_of(result).startswith("GET /fail answered 418: no: *** ***yyy")
-    assert len(text_of(result)) == MAX_EXCERPT + len("GET /fail answered 418: ")
+    assert text_of(result).startswith("GET /fail returned status 418: no: *** ***yyy")
+    assert len(text_of(result)) == MAX_EXCERPT + len("GET /fail returned status 418: ")
 
 
 def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> None:
@@ -898,7 +898,7 @@ def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> N
     result = call({"responses": {"200": body(output)}}, {})
     assert (
         text_of(result)
-        == "POST /x answered what its document does not allow: answer.target is not of type integer. The request succeeded, so do "
+        == "POST /x returned a response that its document does not allow: response.target is not of type integer. The request succeeded, so do "
         'not repeat it; its answer follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
     )
     result = call({"parameters": [parameter("q", schema=NUMBER)]}, {"q": "a"})
@@ -1019,16 +1019,16 @@ DEEP: Final[dict[str, Any]] = {
 BAD: Final[Mapping[str, tuple[Any, str]]] = {
     "swagger": ({"swagger": "2.0"}, "#/openapi: is None; convert the document"),
     "no operations": (document({}), "#/paths: has no operation"),
-    "paths": (document([]), "#/paths: is no object"),  # type: ignore[arg-type]
-    "path": (with_operation({}, "a"), "#/paths/a: is no path of a URL"),
-    "query in a path": (with_operation({}, "/a?b=c"), "#/paths/~1a?b=c: is no path of a URL"),
-    "operation": (with_operation(3), "#/paths/~1a/get: is no object"),
-    "parameters": (with_operation({"parameters": {}}), "#/paths/~1a/get/parameters: is no array"),
+    "paths": (document([]), "#/paths: is not an object"),  # type: ignore[arg-type]
+    "path": (with_operation({}, "a"), "#/paths/a: is not the path of a URL"),
+    "query in a path": (with_operation({}, "/a?b=c"), "#/paths/~1a?b=c: is not the path of a URL"),
+    "operation": (with_operation(3), "#/paths/~1a/get: is not an object"),
+    "parameters": (with_operation({"parameters": {}}), "#/paths/~1a/get/parameters: is not an array"),
     "place": (with_operation({"parameters": [parameter("a", "body")]}), "#/paths/~1a/get/parameters/0/in: is 'body'"),
     "style": (
         with_operation({"parameters": [parameter("a", style="matrix")]}), "#/paths/~1a/get/parameters/0/style: is 'matrix'",
     ),
-    "header": (with_operation({"parameters": [parameter("a b", "header")]}), "parameters/0/name: 'a b' is no name"),
+    "header": (with_operation({"parameters": [parameter("a b", "header")]}), "parameters/0/name: 'a b' is not a valid header name"),
     "variable": (with_operation({}, "/{a}"), "#/paths/~1{a}/get: has 'a' in the path or"),
     "external": (
         with_operation({"parameters": [{"$ref": "other.json#/a"}]}),
@@ -1038,7 +1038,7 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
         with_operation({"parameters": [parameter("a", schema={"$ref": "http://x/y"})]}),
         "#/paths/~1a/get/parameters/0/schema/$ref: refers to 'http://x/y' outside",
     ),
-    "missing": (with_operation({"parameters": [{"$ref": "#/a"}]}), "parameters/0/$ref: refers to '#/a', which is not there"),
+    "missing": (with_operation({"parameters": [{"$ref": "#/a"}]}), "parameters/0/$ref: refers to '#/a', which does not exist"),
     "circle": (
         document({"/a": {"get": {"parameters": [DEEP["a"]]}}}, components={"parameters": DEEP}), "refers to itself",
     ),
@@ -1049,19 +1049,19 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
     "schema": (with_operation({"parameters": [parameter("a", schema={"type": "text"})]}), "#/paths/~1a/get: has a schema that"),
     "required": (
         with_operation({"parameters": [parameter("a", schema={"properties": {"b": {"readOnly": True}}, "required": [["b"]]})]}),
-        "#/paths/~1a/get/parameters/0/schema/required/0: is no string",
+        "#/paths/~1a/get/parameters/0/schema/required/0: is not a string",
     ),
     "pattern": (
         with_operation({"parameters": [parameter("a", schema={"type": "string", "pattern": "(["})]}),
         "#/paths/~1a/get: has a schema that cannot be used: the pattern '([' is not a valid regular expression",
     ),
     "servers": (with_operation({"servers": [{"url": "http://other"}]}), "#/paths/~1a/get: has servers of its own"),
-    "a path with lines": (with_operation({}, "/a\r\n\x1b[2J"), "#/paths/~1a   [2J: is no path of a URL"),
+    "a path with lines": (with_operation({}, "/a\r\n\x1b[2J"), "#/paths/~1a   [2J: is not the path of a URL"),
     "a reference with lines": (
-        with_operation({"parameters": [{"$ref": "#/a\n\x1b[2J"}]}), "refers to '#/a  [2J', which is not there",
+        with_operation({"parameters": [{"$ref": "#/a\n\x1b[2J"}]}), "refers to '#/a  [2J', which does not exist",
     ),
     "a long place": (with_operation(3, "/" + "a" * 9000), "#/paths/~1aa"),
-    "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is no JSON"),
+    "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is not JSON"),
 }  # fmt: skip
 
 
@@ -1131,7 +1131,7 @@ REFERRING: Final = document(
     ("library", "given", "named"),
     [
         ("aiohttp", {}, "mcprev[http]"),
-        ("yaml", "a.yaml", "YAML needs PyYAML; install pyyaml, or pass the document as JSON"),
+        ("yaml", "a.yaml", "YAML requires PyYAML; install pyyaml, or pass the document as JSON"),
         ("jsonschema", REFERRING, "mcprev[schema]"),
     ],
 )

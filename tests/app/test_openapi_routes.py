@@ -178,7 +178,7 @@ def test_answers_of_all_types_are_structured_as_the_document_says(revision: str)
             [wrong] = [name for name in names.values() if name.startswith("wrong")]
             result = await client.call_tool(wrong)
             assert result.is_error
-            assert "what its document does not allow" in result.text
+            assert "that its document does not allow" in result.text
             assert "{}" in result.text
 
     run(main())
@@ -201,9 +201,9 @@ def test_answers_are_as_they_are_without_output_schemas() -> None:
 
 ANSWERS: Final[Mapping[str, tuple[bool, str]]] = {
     "search": (False, "a b&c of the lifespan None http://shop.example/search?q=a%20b%26c"),
-    "fails": (True, "GET /fails answered 500: Internal Server Error"),
-    "huge": (True, f"GET /huge answered more than {MAX_BODY} bytes; ask for less"),
-    "slow": (True, "GET /slow did not answer within 0.2 s; try again later"),
+    "fails": (True, "GET /fails returned status 500: Internal Server Error"),
+    "huge": (True, f"GET /huge returned more than {MAX_BODY} bytes; request less"),
+    "slow": (True, "GET /slow did not respond within 0.2 s; try again later"),
     "stream": (False, "ab"),
     "away": (False, "plain"),
     "out": (True, "GET /out redirects to another host, which is not followed"),
@@ -254,7 +254,7 @@ def test_an_app_that_fails_to_start_serves_nothing() -> None:
 
 WRONG: Final[Mapping[str, tuple[Callable[[], object], type[Exception], str]]] = {
     "a target": (lambda: Route("prompt"), ValueError, "use tool, resource or exclude"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    "a path": (lambda: Route("tool", path="("), ValueError, "no regular expression"),
+    "a path": (lambda: Route("tool", path="("), ValueError, "not a regular expression"),
     "methods": (lambda: Route("tool", methods="GET"), TypeError, "pass several in a list"),
 }
 

@@ -450,7 +450,7 @@ def test_versions_run_as_tasks() -> None:
     async def other() -> str:
         return ""
 
-    with pytest.raises(ValueError, match="different `task`"):
+    with pytest.raises(ValueError, match="different values of `task`"):
         app.tool(other, name="build", version="2")
     with pytest.raises(ValueError, match="has versions already"):
         app.tool(other, name="build")

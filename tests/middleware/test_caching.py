@@ -352,7 +352,7 @@ def test_what_cannot_be_kept_is_refused(wrong: Mapping[str, Any]) -> None:
 def test_a_cache_belongs_to_one_app() -> None:
     caching = Caching(60)
     Shop(caching)
-    with pytest.raises(ValueError, match="make one for each"):
+    with pytest.raises(ValueError, match="create one for each app"):
         Shop(caching)
 
 

@@ -189,7 +189,7 @@ class App(Routed, Pages, AppSources):
 
     @property
     def registry(self) -> Registry:
-        """The functions of the app by the names that clients use, for what builds on it, such as `mcprev.transforms`."""
+        """The functions of the app by the names that clients use, for add-ons such as `mcprev.transforms`."""
         return self._registered
 
     def run_stdio(self) -> None:
@@ -232,7 +232,7 @@ class App(Routed, Pages, AppSources):
         text. A `CallToolResult` or `InputRequiredResult` is sent unchanged.
 
         Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and
-        the model reads only that the tool failed, unless the app has `show_errors=True`.
+        the model is told only that the tool failed, unless the app has `show_errors=True`.
 
         Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`, `ui`,
         `version`, `timeout` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
@@ -420,7 +420,7 @@ class App(Routed, Pages, AppSources):
         `tasks` of this app; if it has none, those of the only mounted app that has any.
 
         Raises `ValueError` for a name that exists already, for an app that is mounted in itself, for a second app with
-        `tasks` if this app has none, and for an app with options that would have no effect: its text says what to do
+        `tasks` if this app has none, and for an app with options that would have no effect: its message says what to do
         instead. One of them is `exact`: such a handler answers for a whole server at a revision, its lists included, so
         nothing of this app could be served beside it. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan, `tasks`, the first page or functions of a new kind.

@@ -17,7 +17,7 @@ def bind_entries(registry: Registry) -> None:
         if hasattr(each, "entries"):
             if each.entries is not None:
                 raise ValueError(
-                    f"the {type(each).__name__} is that of another app already; make one for each"
+                    f"the {type(each).__name__} is used by another app already; create one for each app"
                 )
             each.entries = partial(entries_of, registry)
 

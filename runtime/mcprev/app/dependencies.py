@@ -37,7 +37,7 @@ class Depends:
 
 
 class FromLifespan:
-    """Marks a parameter that gets the value of its type that the lifespan yields: `Annotated[Database, FromLifespan]`.
+    """Marks a parameter that receives the value of its type that the lifespan yields: `Annotated[Database, FromLifespan]`.
 
     It is the same value as that of `ctx.lifespan(Database)`. Clients do not see the parameter.
     """

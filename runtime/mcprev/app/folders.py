@@ -68,7 +68,7 @@ def read_folder(folder: str | Path, into: Any) -> None:  # noqa: ANN401 - an `Ap
     """Register what the files of a folder mark, and mount their apps. Raises `ValueError` that names the file, `OSError`."""
     root = Path(folder).resolve(strict=True)
     if not root.is_dir():
-        raise NotADirectoryError(f"{root} is no folder")
+        raise NotADirectoryError(f"{root} is not a folder")
     package = f"_mcprev_folder_{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
     if package not in sys.modules:
         made = ModuleType(package)
@@ -111,7 +111,7 @@ def _files(folder: Path, root: Path) -> Iterator[Path]:
             continue
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise ValueError(
-                f"{path.relative_to(root)}: it is a link that leads out of the folder; move the file in"
+                f"{path.relative_to(root)}: it is a link to a file outside of the folder; move the file into the folder"
             )
         if path.is_dir():
             if not path.is_symlink():
@@ -119,6 +119,6 @@ def _files(folder: Path, root: Path) -> Iterator[Path]:
         elif path.suffix == ".py":
             if "." in path.stem:
                 raise ValueError(
-                    f"{path.relative_to(root)}: the name of a module has no dot; rename the file"
+                    f"{path.relative_to(root)}: the name of a module must not contain a dot; rename the file"
                 )
             yield path

@@ -42,7 +42,7 @@ def check_versions(key: str, task: object, tools: Mapping[str, object]) -> None:
     if version and name in tools:
         raise ValueError(f"'{name}' is registered without a version; pass version= for that one, too")
     if any(tools[each] is not task for each in versions):
-        raise ValueError(f"the versions of '{name}' have different `task`; say the same of each")
+        raise ValueError(f"the versions of '{name}' have different values of `task`; pass the same one for each")
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:
@@ -53,7 +53,7 @@ def prefixed(kind: str, prefix: str | None, key: str) -> str:
         return re.sub(_SCHEME, rf"\g<1>{prefix}/", key)
     name = f"{prefix}_{key}"
     if kind == "tools" and len(name) > MAX_TOOL_NAME:
-        raise ValueError(f"'{name}' is too long for the name of a tool; use a shorter prefix")
+        raise ValueError(f"'{name}' is too long for a tool name; use a shorter prefix")
     return name
 
 

@@ -129,7 +129,7 @@ class Api:
         if base_url is None and (session is not None or any(credentials(headers or {}))):
             refuse(
                 "#/servers",
-                f"names {url:.200}, which is to get what you send; if you trust it, pass it as `base_url`",
+                f"names {url:.200}, to which all requests would be sent; if you trust it, pass it as `base_url`",
             )
 
     def info(self, member: str) -> str:
@@ -182,14 +182,14 @@ class Api:
             if found_entry is not None:
                 yield found_entry
         if not used:
-            refuse("#/paths", "has no operation that is selected; add one, or select others")
+            refuse("#/paths", "has no operation that `select` accepts; add one, or change `select`")
 
     def _operations(self) -> Iterator[tuple[str, str, dict[str, Json], dict[str, Json], str]]:
         for path, node in object_at(self.document.root.get("paths", {}), "#/paths").items():
             if path.startswith("x-"):
                 continue
             if not _PATH.fullmatch(path):
-                refuse(below("#/paths", path), "is no path of a URL; start it with '/' and percent-encode it")
+                refuse(below("#/paths", path), "is not the path of a URL; begin it with '/' and percent-encode it")
             item, at = self.document.resolve(node, below("#/paths", path))
             for method in _ANNOTATIONS:
                 if method in item:
@@ -298,7 +298,7 @@ class Api:
         if not styles:
             refuse(below(at, "in"), f"is {place!r:.50}; use path, query, header or cookie")
         if place == "header" and not TOKEN.fullmatch(name):
-            refuse(below(at, "name"), f"{name!r:.100} is no name of a header; rename it")
+            refuse(below(at, "name"), f"{name!r:.100} is not a valid header name; rename it")
         style, node, where = given.get("style", styles[0]), given.get("schema", {}), below(at, "schema")
         if style not in styles:
             refuse(
@@ -387,7 +387,7 @@ class Api:
         try:
             output = self._output(operation, at)
             if checkable(output) != output:
-                refuse(below(at, "responses"), "has patterns whose check may take too long")
+                refuse(below(at, "responses"), "has patterns that may take too long to match")
             return output, None if output is None else _compiled(output, below(at, "responses"))
         except ValueError as error:  # the tool works without it
             _logger.warning("a tool has no output schema: %s", error)
@@ -426,4 +426,4 @@ def _compiled(schema: Json, at: str) -> Validator:
     try:
         return compile_schema(schema, trusted=True)
     except SchemaError as error:
-        refuse(at, f"has a schema that cannot be used: {error}; mend it, or leave it out with `select`")
+        refuse(at, f"has a schema that cannot be used: {error}; fix it, or leave the operation out with `select`")

@@ -219,7 +219,7 @@ def _segment(name: str, argument: ApiArgument, value: Json) -> str:
     text = argument.pairs(value)[0][1]
     several = re.search(r"[/\\]", unquote(text)) is not None
     if not text or _leads_out(text) or (several and not argument.reserved):
-        raise ToolError(f"'{name}' is empty or leads out of its place in the path; pass another value")
+        raise ToolError(f"'{name}' is empty or would change other segments of the path; pass another value")
     return text
 
 
@@ -326,7 +326,7 @@ class Backend:
                         return await self._result(operation, response, Secrets(found))
                 raise ToolError(f"{name} redirects more than {MAX_REDIRECTS} times")
         except TimeoutError:
-            raise ToolError(f"{name} did not answer within {TIMEOUT.total:g} s; try again later") from None
+            raise ToolError(f"{name} did not respond within {TIMEOUT.total:g} s; try again later") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
             raise ToolError(f"{name} failed: {type(error).__name__}; the API cannot be reached") from None
 
@@ -339,17 +339,17 @@ class Backend:
             if len(body) > MAX_BODY:
                 if failed:
                     break
-                raise ToolError(f"{name} answered more than {MAX_BODY} bytes; ask for less")
+                raise ToolError(f"{name} returned more than {MAX_BODY} bytes; request less")
         # Python decodes these two encodings of host names in quadratic time.
         charset = re.sub("(?i)idna|punycode", "utf-8", response.charset or "utf-8")
         kind = response.content_type
         try:
             text = bytes(body).decode(charset, "replace" if failed else "strict")
         except (LookupError, UnicodeError):
-            raise ToolError(f"{name} answered {kind}, which is no text") from None
+            raise ToolError(f"{name} returned {kind}, which is not text") from None
         text = _without(secrets, text, kind)
         if failed:
-            found = f"{name} answered {response.status}: {text[:MAX_EXCERPT]}".rstrip(": ")
+            found = f"{name} returned status {response.status}: {text[:MAX_EXCERPT]}".rstrip(": ")
             raise ApiError(found, response.status)
         value: Json = None
         is_json = bool(text) and JSON_TYPE.fullmatch(kind) is not None
@@ -357,17 +357,17 @@ class Backend:
             try:
                 value = from_json(text, allow_inf_nan=False)
             except ValueError:
-                raise ToolError(f"{name} answered JSON that cannot be read") from None
+                raise ToolError(f"{name} returned invalid JSON") from None
         if operation.answer is not None:
-            wrong: list[ValidationIssue] = operation.answer(value) if is_json else [((), "is no JSON")]
+            wrong: list[ValidationIssue] = operation.answer(value) if is_json else [((), "is not JSON")]
             if not wrong:
                 return models.CallToolResult(content=[], structured_content=value)
             # A result without its structured content has to be an error; the answer is not lost, and the model told why.
-            why = f"{name} answered what its document does not allow: {describe(wrong, 'answer')}"
-            _logger.warning("%s; mend the document, or pass output_schemas=False", why)
+            why = f"{name} returned a response that its document does not allow: {describe(wrong, 'response')}"
+            _logger.warning("%s; fix the document, or pass output_schemas=False", why)
             blocks = [
                 models.TextContent(
-                    text=f"{why}. The request succeeded, so do not repeat it; its answer follows."
+                    text=f"{why}. The request succeeded, so do not repeat it; its response follows."
                 )
             ]
             blocks += [models.TextContent(text=text)] if text else []

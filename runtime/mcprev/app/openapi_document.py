@@ -37,20 +37,20 @@ def refuse(at: str, why: str) -> NoReturn:
 def object_at(value: Json, at: str) -> dict[str, Json]:
     """Return an object. Raises `ValueError` for any other value."""
     found: dict[str, Json] = (
-        value if isinstance(value, OBJECT) else refuse(at, "is no object; write one here")
+        value if isinstance(value, OBJECT) else refuse(at, "is not an object; write one here")
     )
     return found
 
 
 def array_at(value: Json, at: str) -> list[Json]:
     """Return an array. Raises `ValueError` for any other value."""
-    found: list[Json] = value if isinstance(value, LIST) else refuse(at, "is no array; write one here")
+    found: list[Json] = value if isinstance(value, LIST) else refuse(at, "is not an array; write one here")
     return found
 
 
 def text_at(value: Json, at: str) -> str:
     """Return a string. Raises `ValueError` for any other value."""
-    return value if isinstance(value, str) else refuse(at, "is no string; write one here")
+    return value if isinstance(value, str) else refuse(at, "is not a string; write one here")
 
 
 def below(at: str, *names: object) -> str:
@@ -75,7 +75,7 @@ def load_document(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
         # Keys become strings, such as the status codes of YAML.
         found = json.loads(json.dumps(content, default=str, allow_nan=False))
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"the document is no JSON: {error}; write it in JSON's own types") from error
+        raise ValueError(f"the document is not JSON: {error}; use only objects, arrays, strings, numbers, booleans and null") from error
     root = object_at(found, "#")
     if not str(root.get("openapi")).startswith(("3.0", "3.1")):
         refuse("#/openapi", f"is {root.get('openapi')!r:.50}; convert the document to OpenAPI 3.0 or 3.1")
@@ -86,7 +86,7 @@ def _yaml(text: str) -> Json:
     try:
         yaml: Any = import_module("yaml")
     except ImportError:
-        raise ValueError("YAML needs PyYAML; install pyyaml, or pass the document as JSON") from None
+        raise ValueError("YAML requires PyYAML; install pyyaml, or pass the document as JSON") from None
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
             raise ValueError("it has YAML aliases, which are not followed; use $ref instead")
@@ -115,7 +115,7 @@ class Document:
             elif isinstance(node, OBJECT) and name in node:
                 node = node[name]
             else:
-                refuse(at, f"refers to '{ref:.200}', which is not there; add it or mend the reference")
+                refuse(at, f"refers to '{ref:.200}', which does not exist; add it or correct the reference")
         return node
 
     def resolve(self, node: Json, at: str) -> tuple[dict[str, Json], str]:
@@ -125,7 +125,7 @@ class Document:
             if "$ref" not in node:
                 return node, at
             node, at = self.target(node["$ref"], below(at, "$ref")), str(node["$ref"])
-        refuse(at, "refers to itself; break the circle")
+        refuse(at, "refers to itself; break the cycle")
 
 
 @dataclass(slots=True)

@@ -24,36 +24,36 @@ _NO_NAME: Final = re.compile(r"\W", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class OpenApiRoute:
-    """A rule that says what operations of an OpenAPI document become, for `App.from_openapi(..., routes=[...])`.
+    """A rule that decides what operations of an OpenAPI document become, for `App.from_openapi(..., routes=[...])`.
 
     The first rule that matches an operation decides; an operation that none matches becomes a tool. A rule with the target
     `resource` matches GET operations without arguments, which become resources, and those whose arguments are all in the
-    path, which become templates. Raises `ValueError` for another target, and for a path that is no regular expression, and `TypeError` for one string instead of several.
+    path, which become templates. Raises `ValueError` for another target, and for a path that is not a regular expression, and `TypeError` for one string instead of several.
     """
 
     to: Literal["tool", "resource", "exclude"]
-    """What the operation becomes; `exclude`: nothing."""
+    """What the operation becomes: a `tool`, a `resource`, or nothing (`exclude`)."""
     methods: Collection[str] = ()
     """The methods of the operation, such as `GET`; none: any method."""
     path: str = ".*"
     """A regular expression for the whole path."""
     tags: Collection[str] = ()
-    """Tags that the operation all has."""
+    """Tags that the operation must have, all of them; none: any tags."""
 
     def __post_init__(self) -> None:
         if self.to not in {"tool", "resource", "exclude"}:
-            raise ValueError(f"a route leads to {self.to!r:.50}; use tool, resource or exclude")
+            raise ValueError(f"the target `to` of a route is {self.to!r:.50}; use tool, resource or exclude")
         if isinstance(self.methods, str) or isinstance(self.tags, str):
             raise TypeError("`methods` or `tags` of a route is one string; pass several in a list")
         try:
             re.compile(self.path)
         except re.error as error:
             raise ValueError(
-                f"the path {self.path!r:.100} of a route is no regular expression: {error}"
+                f"the path {self.path!r:.100} of a route is not a regular expression: {error}"
             ) from None
 
     def matches(self, method: str, path: str, tags: Collection[str], *, readable: bool) -> bool:
-        """Return whether the rule is about an operation; `readable` says that it could be a resource."""
+        """Return whether the rule matches an operation; `readable` tells whether the operation could be a resource."""
         methods = {name.lower() for name in self.methods}
         return (
             (readable or self.to != "resource")

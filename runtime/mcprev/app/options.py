@@ -63,7 +63,7 @@ class ServerOptions(TypedDict, total=False):
     """What processes that serve the same clients share: `ctx.session`, tasks, keys of request states, changes and rate
     limits. None: the memory of this process."""
     state: StateLimits | None
-    """The limits of the state of each session. None: the defaults of `mcprev.StateLimits`."""
+    """The limits of `ctx.session` for each session. None: the defaults of `mcprev.StateLimits`."""
     tasks: Tasks | None
     """The tools that can run as tasks, and the limits of tasks; see `mcprev.Tasks`. None: those with the option `task`."""
     lifespan: Lifespan | Sequence[Lifespan]
@@ -72,7 +72,7 @@ class ServerOptions(TypedDict, total=False):
     middleware: Sequence[Middleware]
     """Functions `async def f(call, call_next)` around every call of a registered function, the first one outermost."""
     auth: Bearer | None
-    """Requires and verifies tokens of HTTP clients. None: no tokens."""
+    """Requires and verifies access tokens of HTTP clients, such as a `mcprev.Bearer`. None: no tokens are required."""
     http: HttpOptions | None
     """The other options of serving over HTTP, such as `{"origins": ["https://app.example"], "drain": 10}`. They hold for
     `run_http`, `asgi` and `mcprev serve`, whose own options replace them one by one."""
@@ -80,7 +80,7 @@ class ServerOptions(TypedDict, total=False):
     """Called with each value that the revision of the client cannot represent; returns the value to send instead. None:
     the default replacements."""
     show_errors: bool
-    """Whether the model reads the text of every exception of a tool. Default: only that of `ToolError`."""
+    """Whether the text of every exception of a tool is sent to the model. Default: only that of `ToolError`."""
     ping_interval: float | None
     """Seconds between pings to clients with a session. A client that does not answer within 10 s is disconnected. None:
     no pings."""
@@ -122,10 +122,10 @@ class ToolOptions(EntryOptions, total=False):
     """A version of the tool: numbers joined by dots or dashes, such as `2` or `2026-01-31`. Clients see the newest
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
     timeout: float
-    """The seconds in which a call has to end, questions to the user included; then the model reads that it took too long.
+    """The seconds in which a call has to end, questions to the user included; then the tool fails with an error that says so.
     A function that is not async is abandoned, as its thread cannot be stopped. Default: no limit."""
     lenient_arguments: bool
-    """True converts arguments of other types, as `App` describes. Default: as the app says."""
+    """True converts arguments of other types, as `App` describes. Default: the option of the app."""
     ui: UserInterface | ToolInterface
     """The page that shows the results in clients that show pages, as `App.ui` returns it; with `page.app_only`, the page
     calls the tool and the model does not see it. Default: none."""
@@ -139,7 +139,7 @@ class ResourceOptions(EntryOptions, total=False):
     annotations: models.Annotations
     """The audience of the resource and its priority."""
     ttl_ms: int
-    """How long a client may cache the contents, in milliseconds; sent at revisions with `ttlMs`. Default: 0, not at all."""
+    """How long a client may cache the contents, in milliseconds; sent at revisions with `ttlMs`. Default: 0, no caching."""
     cache_scope: Literal["public", "private"]
     """`public`: clients may share cached contents between users. `private`, the default, and for what only some clients
     see: they must not.

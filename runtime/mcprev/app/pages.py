@@ -31,7 +31,7 @@ def shows_pages(ctx: Context) -> bool:
 
 
 class Pages:
-    """The part of an app that has pages."""
+    """The part of `App` that registers pages."""
 
     _registered: Registry
     _options: ServerOptions
@@ -53,13 +53,13 @@ class Pages:
 
         Pass it to `@app.tool(ui=clock)`, or `@app.tool(ui=clock.app_only)` for a tool that the page calls and the model
         does not see. The server declares the extension `io.modelcontextprotocol/ui`. Clients that have not declared it
-        see neither pages nor tools that only pages call; all other tools are ordinary ones for them, so each should
+        see neither pages nor tools that only pages call; they use all other tools as usual, so each of these should
         return a text.
 
         - `html` is an HTML5 document, or the path of its file, which is read at once.
         - `name`, `title` and `description` describe the page. Default of `name`: the URI without its scheme.
-        - `csp` is a `mcprev.extensions.ui.Csp`, the origins that the page may use. None: no other than its own.
-        - `permissions` are the features that the page asks for: `camera`, `microphone`, `geolocation`, `clipboardWrite`.
+        - `csp` is a `mcprev.extensions.ui.Csp`, the origins that the page may use. None: only its own.
+        - `permissions` are the features that the page requests: `camera`, `microphone`, `geolocation`, `clipboardWrite`.
         - `domain` is the origin that the host gives to the page, in the form that the host documents.
         - `prefers_border` says whether the host draws a border. None: the host decides.
 

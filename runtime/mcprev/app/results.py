@@ -108,7 +108,7 @@ class ToolReturns:
             return models.CallToolResult(content=_content(value, self._name))
         if self._open and any(isinstance(item, BLOCKS) for item in _several(value)):
             raise LocalProtocolError(
-                f"the tool '{self._name}' returned content, but its return annotation is that of data; annotate content, as in "
+                f"the tool '{self._name}' returned content, but its return annotation describes structured content; annotate content, as in "
                 "`list[str | mcprev.Image]`"
             )
         structured = self._structured(self._data, value)

@@ -15,7 +15,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 class Routed:
-    """The part of an app that has routes."""
+    """The part of `App` that registers HTTP routes."""
 
     _executor: Executor | None
 
@@ -77,10 +77,10 @@ class Routed:
         return register if app is None else register(cast("Any", app))
 
     def health(self, live: str = "/healthz", ready: str = "/ready") -> None:
-        """Register two routes for probes: `live` answers 200, `ready` 200, or 503 while the server should get no requests.
+        """Register two routes for health probes: `live` responds with 200, `ready` with 200, or 503 while the server should get no requests.
 
-        That is while it stops, and while its store does not answer. Everybody may read them, under any name of the host.
-        They answer 503 too if the lifespan of the server fails.
+        `ready` responds with 503 while the server shuts down, and while its store does not respond. Both accept every client and `Host`.
+        Both respond with 503 if the lifespan of the server fails.
         """
         from mcprev.routes.health import health_routes
 
@@ -88,7 +88,7 @@ class Routed:
             self.route(path, route.app, any_host=route.any_host)
 
     def all_routes(self) -> dict[str, Route]:
-        """Return the routes of this app and of those that are mounted in it. Raises `ValueError` for a path of two."""
+        """Return the routes of this app and of those that are mounted in it. Raises `ValueError` for a path that is registered twice."""
         found = dict(self._routes)
         for inner, prefix in self._inner_routes:
             for own, route in inner.all_routes().items():

@@ -33,16 +33,16 @@ _JSON: Final = b"application/json"
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """An HTTP request for a route; its body is within the option `max_body`."""
+    """An HTTP request for a route; its body is at most `max_body` bytes."""
 
     method: str
-    """The HTTP method, in capitals."""
+    """The HTTP method, in upper case."""
     path: str
-    """The decoded path, with that of a mount."""
+    """The decoded path, including the path at which the app is mounted."""
     query: Mapping[str, str]
-    """The parameters of the query; of a name that is there several times, the last value."""
+    """The parameters of the query; the last value of a name that occurs several times."""
     headers: Mapping[str, str]
-    """The headers by name in lower case; of a name that is there several times, the last value."""
+    """The headers by name in lower case; the last value of a name that occurs several times."""
     body: bytes
     """The whole body."""
     ready: bool
@@ -50,10 +50,10 @@ class RouteRequest:
     principal: str | None = None
     """The authenticated sender; None for a route without `auth`."""
     access: Access | None = field(default=None, repr=False)
-    """The content of the token; None for a route without `auth`."""
+    """The content of the access token; None for a route without `auth`."""
 
     def json(self) -> Json:
-        """Return the body as JSON. Raises `ValueError`, also for more values or nesting than a message of MCP may have."""
+        """Return the body as JSON. Raises `ValueError` for invalid JSON, and for more values or nesting than an MCP message may have."""
         check_values(self.body)
         found: Json = from_json(self.body, allow_inf_nan=False)
         return found

@@ -91,7 +91,7 @@ class Function:
         if inspect.isclass(inner):
             self.refuse("it is a class; register a function, or an object that can be called")
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-            self.refuse("it yields; return one value instead, and report progress with `ctx.progress`")
+            self.refuse("it is a generator; return one value instead, and report progress with `ctx.progress`")
         self._async = is_async(function)
         hints = read_hints(inner, self.refuse)
         self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
@@ -207,7 +207,7 @@ class Function:
             abandoned.set()
             if running.is_set():
                 _logger.warning(
-                    "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
+                    "%s() is abandoned: its request was cancelled, but a thread cannot be stopped, so it runs on", self.title
                 )
             else:
                 arguments.clear()  # the executor keeps waiting work, and with it the arguments
@@ -245,13 +245,13 @@ class Function:
                     name,
                 )
             if parameter.kind is parameter.POSITIONAL_ONLY:
-                self.refuse("is positional only, but arguments are passed by name; remove the '/'", name)
+                self.refuse("is positional-only, but arguments are passed by name; remove the '/'", name)
             if name not in hints:
                 self.refuse(_BARE.get(name, "has no annotation; annotate its type"), name)
             hint = hints[name]
             if inspect.isclass(hint) and issubclass(hint, Context):
                 if self._context is not None:
-                    self.refuse(f"is a second context beside '{self._context}'; keep one", name)
+                    self.refuse(f"is a second context in addition to '{self._context}'; keep one", name)
                 self._context = name
             elif (need := need_of(hint)) is not None:
                 self._needs[name] = need

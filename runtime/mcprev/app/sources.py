@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AppSources:
-    """The part of `App` that reads functions from elsewhere."""
+    """The part of `App` that registers tools from OpenAPI documents, FastAPI apps and folders."""
 
     _name: str
     _version: str
@@ -67,15 +67,15 @@ class AppSources:
           session for each request.
         - `headers` are sent with each request, such as `Authorization`. Clients of the server neither see nor set them.
         - `name` and `version` are those of the server. None: the title and version of the document.
-        - `select(method, path, operation)` returns whether an operation becomes a tool; the method is in capitals.
+        - `select(method, path, operation)` returns whether an operation becomes a tool; the method is in upper case.
           None: all of them do. It must not be async.
         - `routes` say which operations become resources or nothing instead of tools; see `mcprev.OpenApiRoute`.
-        - `output_schemas` makes output schemas of the schemas of successful answers. An answer that does not fit is an error
-          with the answer in it; pass False for an API that does not keep to its document.
+        - `output_schemas` makes output schemas of the schemas of successful responses. A response that does not match is an error
+          that contains the response; pass False for an API that does not follow its document.
         - `options` are those of `App`.
 
         The tags of an operation are the tags of its tool. Raises `ValueError` for a document that cannot be used, with
-        the path of the wrong member, `TypeError` if `select` returns
+        the JSON path of the invalid member, `TypeError` if `select` returns
         neither True nor False, `OSError` for a file that cannot be read, and `mcprev.errors.MissingExtra` if
         aiohttp is not installed.
         """
@@ -105,7 +105,7 @@ class AppSources:
         """Return an app whose tools are the operations of a FastAPI app in the same process; no network is used.
 
         `web` is a `fastapi.FastAPI` or any other ASGI app with a method `openapi()`. The requests have the host of
-        `base_url`, `headers`, and no client address. `web_lifespan` runs the lifespan of `web` with that of the server; pass
+        `base_url`, `headers`, and no client address. `web_lifespan` runs the lifespan of `web` together with that of the server; pass
         False where `web` is served in this process as well. The other arguments and errors are those of `from_openapi`.
         """
         from mcprev.app.openapi import Api
@@ -124,7 +124,7 @@ class AppSources:
 
     @classmethod
     def from_folder(cls, path: str | Path, name: str, version: str, **options: Unpack[ServerOptions]) -> Self:
-        """Return an app with the functions of a folder of Python files; see `add_folder` for files and errors.
+        """Return an app with the tools, resources and prompts of a folder of Python files; see `add_folder` for files and errors.
 
         `options` are those of `App`.
         """
@@ -136,12 +136,12 @@ class AppSources:
         """Register the tools, resources and prompts of all Python files in a folder, and in the folders in it.
 
         A file marks functions with `tool`, `resource` and `prompt` of `mcprev.app.folders`, or has an `App` as a variable,
-        which is mounted. Files and folders whose names begin with `_` or `.` are passed over; other files can import them,
+        which is mounted. Files and folders whose names begin with `_` or `.` are ignored; other files can import them,
         as in `from ._shared import x`. The files are imported once, in the order of their names, and nothing is registered
         if one of them is wrong.
 
-        Raises `ValueError` that begins with the file: for an exception in it, a name that exists already, and a link that
-        leads out of the folder. Raises `OSError` for a folder that cannot be read, and otherwise as `mount`.
+        Raises `ValueError`, whose message begins with the path of the file: for an exception in it, a name that exists already, and a link that
+        leads out of the folder. Raises `OSError` for a folder that cannot be read, and the errors of `mount`.
         """
         from mcprev.app.folders import read_folder
 
