@@ -899,7 +899,7 @@ def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> N
     assert (
         text_of(result)
         == "POST /x returned a response that its document does not allow: response.target is not of type integer. The request succeeded, so do "
-        'not repeat it; its answer follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
+        'not repeat it; its response follows.{"target": "/v1/x", "method": "POST", "headers": {}}'
     )
     result = call({"parameters": [parameter("q", schema=NUMBER)]}, {"q": "a"})
     assert result.is_error
