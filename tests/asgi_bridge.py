@@ -69,7 +69,7 @@ class Exchange:
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         await self.reading.wait()
         if self.gone:
-            raise OSError("the client hung up")
+            raise OSError("the client disconnected")
         if message["type"] == "http.response.start":
             assert not self.status
             self.status = message["status"]

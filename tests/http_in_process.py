@@ -143,7 +143,7 @@ class Lane(asyncio.Protocol):
     async def _send(self, message: Message) -> None:
         await self._writable.wait()
         if self._gone:
-            raise OSError("the client hung up")
+            raise OSError("the client disconnected")
         if message["type"] == "http.response.start":
             self._write(h11.Response(status_code=message["status"], headers=list(message["headers"])))
             return

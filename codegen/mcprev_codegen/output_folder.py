@@ -57,7 +57,7 @@ class Plan:
 def planned_changes(tree: Tree) -> Plan:
     """Return the changes to a folder. Raises `InputError` for a link, and for a folder that is neither empty nor generated."""
     if tree.target.is_symlink():
-        raise InputError(f"{tree.target}: this link leads elsewhere; pass the folder to which it leads")
+        raise InputError(f"{tree.target}: this is a symbolic link; pass the folder to which it points")
     if tree.target.exists() and not tree.target.is_dir():
         raise InputError(f"{tree.target}: this is a file; pass a folder")
     present: list[str] = []
@@ -66,7 +66,7 @@ def planned_changes(tree: Tree) -> Plan:
     elif (other := next(_files(tree.target), None)) is not None:
         raise InputError(
             f"{tree.target}: this folder is neither empty nor written by `{tree.command}`{tree.purpose} "
-            f"(it holds {other}); nothing was changed; pass another folder"
+            f"(it contains {other}); nothing was changed; pass another folder"
         )
     written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
     for name in written:
@@ -144,7 +144,7 @@ def _check_place(tree: Tree, name: str) -> None:
     path = tree.target / name
     for above in reversed(path.relative_to(tree.target).parents[:-1]):
         if (tree.target / above).is_symlink():
-            raise InputError(f"{tree.target / above}: this link leads elsewhere; move it away")
+            raise InputError(f"{tree.target / above}: this is a symbolic link to another folder; remove it")
         if os.path.lexists(tree.target / above) and not (tree.target / above).is_dir():
             raise InputError(f"{tree.target / above}: a folder has to be written here; move this file away")
     if not os.path.lexists(path):
@@ -153,7 +153,7 @@ def _check_place(tree: Tree, name: str) -> None:
     known = not folder or _is_generated(tree, f"{folder}/__init__.py")
     if path.is_dir() or path.is_symlink() or not (known or _is_generated(tree, name)):
         raise InputError(
-            f"{path}: this is in the way, but not written by this version of `{tree.command}`; move it away"
+            f"{path}: this path is needed, but was not written by this version of `{tree.command}`; move it away"
         )
 
 
@@ -169,7 +169,7 @@ def _staging(target: Path) -> Path:
     folder = target.parent / f".{target.name}.new"
     if os.path.lexists(folder):
         if folder.is_symlink() or (not (folder / _STAGED).is_file() and any(folder.iterdir())):
-            raise InputError(f"{folder}: this is needed for new files, but not empty; move it away")
+            raise InputError(f"{folder}: this folder is needed for new files, but is not empty; move it away")
         shutil.rmtree(folder)
     return folder
 

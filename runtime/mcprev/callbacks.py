@@ -32,7 +32,7 @@ async def call_within(seconds: float, function: Callable[..., Awaitable[T] | T],
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise
-        raise RuntimeError("it waited for something that was cancelled") from error
+        raise RuntimeError("it awaited something that was cancelled") from error
 
 
 def at_once(found: T, what: str) -> T:
@@ -40,7 +40,7 @@ def at_once(found: T, what: str) -> T:
     if isawaitable(found):
         if iscoroutine(found):
             found.close()
-        raise TypeError(f"{what} must not be async: it is called where nothing can be awaited")
+        raise TypeError(f"{what} must not be async: its caller cannot await it")
     return found
 
 

@@ -79,11 +79,11 @@ class McpError(Exception):
     """The base class of the errors that the runtime raises."""
 
     retry_after: float | None = None
-    """Seconds after which a server wants to be asked again that cannot serve any request now (HTTP 503); else None."""
+    """Seconds after which to try again, if the server responded that it cannot serve any request now (HTTP 503); else None."""
 
 
 class RpcError(McpError):
-    """A JSON-RPC error. A call raises it if the peer answers with an error; a handler raises it to answer with one.
+    """A JSON-RPC error. A call raises it if the peer responds with an error; a handler raises it to respond with one.
 
     It has the attributes `message`, `code` and `data`, which is JSON or None.
     """
@@ -152,7 +152,7 @@ class InternalError(RpcError):
 
 
 class WorkerLost(InternalError):
-    """The process that served the request has ended before it could answer; its session goes on at others."""
+    """The server process that served the request ended before its response; other processes continue the session."""
 
     @property
     def may_have_run(self) -> bool:
@@ -308,7 +308,7 @@ class SessionExpired(ConnectionLost):
 
 
 class AuthError(McpError):
-    """Authorization at the server failed; the message names the step that failed, and what to do."""
+    """Authorization at the server failed; the message says which step failed, and what to do."""
 
 
 class DiscoveryFailed(AuthError):
@@ -376,7 +376,7 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """Raise it in a tool to report a failure: the model reads its text, unlike that of any other exception.
+    """A failure of a tool, which the tool raises to report it: its text is sent to the model, unlike that of any other exception.
 
     `ToolResult.read` and `call_tool(..., as_=...)` raise it for a tool that failed.
     """
@@ -400,7 +400,7 @@ class TaskCancelled(McpError):
 
 
 class StoreError(McpError):
-    """A store cannot be reached, or has no room for a record; the message says which, and what to do."""
+    """A store cannot be reached, or has no room for a record; the message says which store, and what to do."""
 
 
 class StateTooLarge(McpError):
@@ -408,7 +408,7 @@ class StateTooLarge(McpError):
 
 
 class SchemaError(McpError):
-    """A JSON Schema cannot be used here; the message says why and what to do."""
+    """A JSON Schema that cannot be used; the message says why, and what to do."""
 
 
 class RevisionError(McpError):

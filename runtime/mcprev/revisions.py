@@ -290,7 +290,7 @@ def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
         return DEFAULT
     chosen = {revision_named(name) for name in names}
     if not chosen:
-        raise ValueError("at least one revision has to be allowed")
+        raise ValueError("`revisions` must contain at least one revision")
     return tuple(r for r in ALL if r in chosen)
 
 

@@ -42,7 +42,7 @@ TYPED: Final[dict[str, tuple[Message, type[Any], object]]] = {
     "too much": (text("[" + "[]," * 300_000 + "[]]"), list, mcprev.RemoteProtocolError("the data of the result is not of type list")),
     "nothing": ({"content": []}, Forecast, mcprev.RemoteProtocolError("the data of the result is not of type Forecast")),
     "an error": ({**text("no such city"), "isError": True}, Forecast, mcprev.ToolError("no such city")),
-    "a silent error": ({"content": [], "isError": True}, str, mcprev.ToolError("the tool failed and does not say")),
+    "a silent error": ({"content": [], "isError": True}, str, mcprev.ToolError("the tool failed without a reason")),
 }  # fmt: skip
 STRUCTURED: Final[dict[str, tuple[Message, type[Any], object]]] = {
     "structured": (structured(WARM), Forecast, Forecast(city="Rome", warm=1.5)),

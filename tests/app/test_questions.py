@@ -208,7 +208,7 @@ class Nested(BaseModel):
     ("kind", "wrong"),
     [
         (Nested, "point"),
-        (object(), "cannot be a form"),
+        (object(), "cannot be used for a form"),
         ("a", "'a' is neither a type nor a list of choices"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_command_serves_what_a_function_makes(tmp_path: Path) -> None:
             "wants",
             "'wants' in odd.py cannot be called without arguments: missing a required argument: 'name'",
         ),
-        ("later", "'later' in odd.py is async; make the server in a function that is not"),
+        ("later", "'later' in odd.py is async; create the server in a function that is not async"),
     ],
 )
 def test_the_command_says_what_is_wrong_with_a_function(

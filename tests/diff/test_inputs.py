@@ -168,7 +168,7 @@ def test_a_url_is_a_side(site: str, path: str, tmp_path: Path) -> None:
     ("path", "why"),
     [
         ("/nothing", "404"),
-        ("/page", "this is a web page; give the URL of the raw file"),
+        ("/page", "this is a web page; pass the URL of the raw file"),
         ("/away", "a private address"),
         ("/inside", "a private address"),
         ("/file", "cannot be fetched"),
@@ -184,11 +184,11 @@ def test_a_url_that_brings_no_schema_is_said_in_one_line(site: str, path: str, w
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("http://192.0.2.1/schema.ts", "give an https URL"),
-        ("ftp://example.org/schema.ts", "give an https URL"),
-        ("https:///schema.ts", "give an https URL"),
+        ("http://192.0.2.1/schema.ts", "pass an https URL"),
+        ("ftp://example.org/schema.ts", "pass an https URL"),
+        ("https:///schema.ts", "pass an https URL"),
         ("https://[::1/schema.ts", "invalid URL"),
-        ("file:///etc/hosts", "give an https URL"),
+        ("file:///etc/hosts", "pass an https URL"),
     ],
 )
 def test_only_https_is_fetched_from_elsewhere(url: str, why: str) -> None:

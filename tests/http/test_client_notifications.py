@@ -243,7 +243,7 @@ def test_what_a_server_leaves_unanswered_makes_room_for_what_waits(
                 notify(client, method, number)
             await until(lambda: len(sent(raw, method)) == 26)
             assert connection.now() - began < GRACE
-        assert said(caplog)[1:] == [f"the server did not take more messages: 25 of '{method}'"]
+        assert said(caplog)[1:] == [f"the server did not accept further messages: 25 of '{method}'"]
 
     run(main(), has_both_ends=True)
 
@@ -321,7 +321,7 @@ def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
                 notify(client, CANCELLED, 1)
                 await until(lambda: sent(raw, CANCELLED) == [1])
         more = f"{49 - kept} of '{method}'"
-        assert said(caplog)[1].startswith("the server did not take more messages: ")
+        assert said(caplog)[1].startswith("the server did not accept further messages: ")
         assert any(f"{49} of '{method}'" in line or more in line for line in said(caplog)[1:])
 
     run(main(), has_both_ends=True)
@@ -483,7 +483,7 @@ def test_the_end_of_the_connection_ends_all_that_wait(end: str, caplog: pytest.L
             assert connection._burst is None
         assert said(caplog) == [
             f"the server did not take '{LEFT}': the connection ends",
-            f"the server did not take more messages: 4 of '{LEFT}', 5 of '{CANCELLED}'",
+            f"the server did not accept further messages: 4 of '{LEFT}', 5 of '{CANCELLED}'",
         ]
 
     run(main(), has_both_ends=True)
@@ -522,6 +522,6 @@ def test_answers_that_a_server_does_not_take_are_bounded_and_stay_out_of_the_log
             assert len(connection._in_flight) == 4
         first, second = said(caplog)
         assert first == "the server did not take 'a response': more than 6 messages wait"
-        assert second == "the server did not take more messages: 79 of 'a response'"
+        assert second == "the server did not accept further messages: 79 of 'a response'"
 
     run(main(), has_both_ends=True)

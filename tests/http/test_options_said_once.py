@@ -118,7 +118,7 @@ def test_options_hold_in_every_way_and_each_can_be_replaced(
         (
             {"auth": True, "http": {"auth": True}},
             ValueError,
-            "`auth` is there twice: pass it as `auth=` or in",
+            "`auth` is given twice: pass it as `auth=` or in",
         ),
         ({"auth": True, "http": {"principal": len}}, ValueError, "`principal` and `auth` exclude each other"),
         ({"auth": "ann-token"}, TypeError, "`auth` must not be a str; pass mcprev.StaticTokens("),

@@ -224,7 +224,7 @@ def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
         r"mcprev.auth: a token is refused: `verify` returned None",
         r'mcprev.access: 127\.0\.0\.1:\d+ "POST /mcp" - 401 \d+\.\d ms',
     ]
-    told = [line for line in rest.splitlines() if "request states are sealed" not in line]
+    told = [line for line in rest.splitlines() if "request states are signed" not in line]
     assert len(told) == len(shapes), rest
     for line, shape in zip(told, shapes, strict=True):
         assert re.fullmatch(f"{time} INFO {shape}", line), line

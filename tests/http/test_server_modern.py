@@ -595,7 +595,7 @@ def test_to_listen_is_to_read_a_stream() -> None:
         headers = {"accept": "application/json"}
         refused = await modern(client, ROW, "subscriptions/listen", params, headers=headers).done()
         assert (refused.status, refused.json["id"]) == (406, 1)
-        assert "has to accept text/event-stream" in refused.error["message"]
+        assert "must accept text/event-stream" in refused.error["message"]
         assert (await client.call("echo").done()).headers["content-type"] == "application/json"
 
     work(test)

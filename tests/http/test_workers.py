@@ -268,7 +268,7 @@ def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.Mo
         assert "in use" in said("--http", where, "--workers", "2").output
     assert "is for the supervisor alone" in said("--http", "8000", MCPREV_WORKER="{}").output
     monkeypatch.setattr("sys.platform", "win32")
-    assert "which Windows has not" in said("--http", "8000", "--workers", "2").output
+    assert "which Windows does not support" in said("--http", "8000", "--workers", "2").output
 
 
 @req("HTTP-3", everywhere=True)

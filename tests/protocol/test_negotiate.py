@@ -147,8 +147,8 @@ def test_neg_12_modes(names: tuple[str, ...] | None, mode: str, allowed: tuple[R
         (None, "modern", "unknown revision 'modern'"),
         (("2024",), "auto", "unknown revision '2024'"),
         ((), "auto", "at least one revision"),
-        ((E.name,), "legacy", "mode 'legacy' leaves none of the revisions"),
-        ((E.name,), A.name, f"mode '{A.name}' leaves none of the revisions {E.name}"),
+        ((E.name,), "legacy", "mode 'legacy' excludes all of the revisions"),
+        ((E.name,), A.name, f"mode '{A.name}' excludes all of the revisions {E.name}"),
     ],
 )
 def test_neg_12_modes_that_make_no_sense(names: tuple[str, ...] | None, mode: str, message: str) -> None:

@@ -191,7 +191,7 @@ def test_mrtr_4_the_token_tells_nothing_but_its_payload() -> None:
 def test_mrtr_4_size_is_bounded_both_ways() -> None:
     states = RequestStateSealer([KEY], limit=200)
     assert states.open(states.seal("x" * 50, **REQUEST), **REQUEST) == "x" * 50
-    with pytest.raises(ValueError, match="over the limit of 200"):
+    with pytest.raises(ValueError, match="exceeds the limit of 200"):
         states.seal("x" * 200, **REQUEST)
     refused(states, RequestStateSealer([KEY]).seal("x" * 200, **REQUEST))
     refused(RequestStateSealer([KEY]), "A" * 10_000_000)
@@ -279,7 +279,7 @@ ANOTHER_REQUEST = "it was made for another request: its method, params or audien
         ({"at": 0}, "it was changed on its way", logging.INFO),
         ({"token": "é"}, "it is not base64", logging.INFO),
         ({"token": ""}, "it is sealed with a key that this process does not have", logging.WARNING),
-        ({"token": 5}, "it is no string, or too long", logging.INFO),
+        ({"token": 5}, "it is not a string, or too long", logging.INFO),
     ],
 )
 def test_why_a_state_is_refused_stands_in_the_log_alone(

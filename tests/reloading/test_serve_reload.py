@@ -95,7 +95,7 @@ def test_a_client_on_stdio_keeps_its_session(row: Revision, tmp_path: Path) -> N
             assert client.reopened == 0
             if row.handshake:
                 assert {"tools"} <= set(changes)
-        assert b"words.py changed: the server starts again" in b"".join(heard)
+        assert b"words.py changed: restarting the server" in b"".join(heard)
 
     run(main())
 

@@ -177,7 +177,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
                 (2,),
                 "the server has no tool '\\x1b[2Jx\\n\\u202e\\x07'; it has buy",
             ),
-            Bad(("call", "shop.py", "buy", EVIL), (2,), "is no argument; write NAME=VALUE"),
+            Bad(("call", "shop.py", "buy", EVIL), (2,), "is not an argument; write NAME=VALUE"),
             Bad(("call", "shop.py", "buy", f"{EVIL}=1"), (2,), "$.\\x1b[2Jx"),
             Bad(("call", "shop.py", "buy", f"@{EVIL}"), (2,), "cannot read '\\x1b[2Jx"),
             Bad(("call", EVIL, "buy"), (2,), "\\x1b[2Jx"),

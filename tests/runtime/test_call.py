@@ -202,12 +202,12 @@ def test_arguments_are_said_in_several_ways(
         (("a=1", "notes=2"), "did you mean 'note'?"),
         (("a=1", "parts=[1,true]"), "$.parts[1] is not of type integer"),
         (("a=1", "a=2"), "the argument 'a' is given twice"),
-        (("a",), "'a' is no argument; write NAME=VALUE"),
-        (("=1",), "'=1' is no argument"),
+        (("a",), "'a' is not an argument; write NAME=VALUE"),
+        (("=1",), "'=1' is not an argument"),
         (("a:=x",), "the value of 'a' is not JSON"),
         (("a:=NaN",), "NaN is not a JSON value"),
         (("{",), "the argument is not JSON"),
-        (("[1]",), "'[1]' is no argument"),
+        (("[1]",), "'[1]' is not an argument"),
         (("@missing.json",), "cannot read 'missing.json': No such file or directory"),
         (("@list.json",), "'list.json' is not a JSON object"),
         (("@binary",), "'binary' is not UTF-8 text: byte 0 is 0xff"),
@@ -260,7 +260,7 @@ def test_each_kind_of_content() -> None:
         "[image image/png, 3 bytes: files/1.png]",
         "[audio audio/wav, 3 bytes: files/2.wav]",
         "two",
-        "[link memo://one one\\x1b[2J; mcprev read shows it]",
+        "[link memo://one one\\x1b[2J; show it with `mcprev read`]",
     ]
     assert Path("files/1.png").read_bytes() == b"png"
     again = invoke("call", "shop.py", "everything", "--out", "files").stdout
@@ -270,7 +270,7 @@ def test_each_kind_of_content() -> None:
 
 def test_data_that_is_no_base64_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     Renderer(None).file("image", "image/\x1b[2J", "no base64")
-    assert capsys.readouterr().out == "[image image/\\x1b[2J: its data is not base64]\n"
+    assert capsys.readouterr().out == "[image image/\\x1b[2J: its data is not valid base64]\n"
 
 
 def test_members_of_meta_are_sent() -> None:

@@ -148,7 +148,7 @@ def test_list_that_does_not_end_costs_itself_only(
     document = json.loads(done.stdout)
     assert list(document["errors"]) == ["tools"]
     assert len(document["resources"]) == 1
-    assert done.stderr.startswith("Error: the server could not list everything it declares: tools: ")
+    assert done.stderr.startswith("Error: the server failed to list what its capabilities declare: tools: ")
 
 
 def test_the_pages_of_a_list_have_one_bound_together() -> None:

@@ -141,7 +141,7 @@ def test_a_member_is_written_in_the_style_of_the_file(before: str, after: str) -
         ("{ /* ", "the comment does not end"),
         ("[]", "$ is not an object"),
         ('{"servers": []}', "$.servers is not an object"),
-        ('{"servers": {"new": 1, "new": 2}}', "the member 'new' is there twice"),
+        ('{"servers": {"new": 1, "new": 2}}', "the member 'new' occurs twice"),
         ("[" * 1000, "nested deeper than"),
     ],
 )
@@ -239,10 +239,10 @@ def test_a_file_of_any_name_and_what_is_only_shown() -> None:
         (("install", "claude-desktop", URL, "--header", "A: b\nC: d"), "a header has a line end"),
         (("install", "cursor", "shop.py", "--name", "a__b"), "cannot be the name of a server"),
         (("install", "cursor", "shop.py", "--name", "a\x1b[2J"), "'a\\x1b[2J' cannot be the name"),
-        (("install", "cursor", "shop.py"), "nobody can be asked here: pass --yes, or --dry-run"),
+        (("install", "cursor", "shop.py"), "there is no terminal to ask for confirmation: pass --yes, or --dry-run"),
         (("install", "a/b/c.json", "shop.py", "--yes"), "whose folder does not exist"),
         (("install", "folder.json", "shop.py", "--yes"), "is not a regular file"),
-        (("install", "link.json", "shop.py", "--yes"), "is a symbolic link; name the file that it leads to"),
+        (("install", "link.json", "shop.py", "--yes"), "is a symbolic link; pass the file that it points to"),
         (("install", "binary.json", "shop.py", "--yes"), "is not UTF-8 text: byte 0 is 0xff"),
         (
             ("install", "broken.json", "shop.py", "--yes"),

@@ -116,7 +116,7 @@ def write(name: str, text: str | bytes) -> None:
         (
             "odd.json",
             '{"mcpServers": {"a": {}, "b": {}}}',
-            "several servers; write one of a@odd.json, b@odd.json",
+            "several servers; pass one of a@odd.json, b@odd.json",
         ),
         ("odd.json", '{"mcpServers": {"a": []}}', "the server 'a' in 'odd.json': its entry is not an object"),
         ("odd.json", '{"mcpServers": {"a": {}}}', "it has neither `command` nor `url`"),

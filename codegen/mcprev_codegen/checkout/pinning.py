@@ -37,7 +37,7 @@ def import_schema(
     """
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
-        raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
+        raise InputError(f"--commit '{commit}' is not a commit id: pass all 40 hexadecimal digits, in lower case")
     data = inputs.fetch(source) if inputs.is_url(source) else inputs.read_file(Path(source))
     commit = commit or _commit_of(source, data)
     source = inputs.without_secrets(source)
@@ -70,7 +70,7 @@ def _check_version(module: ir.Module, source: str, revision: str) -> None:
     const = module.consts.get(VERSION_CONSTANT)
     if const is None:
         raise InputError(
-            f"{source}: it does not declare {VERSION_CONSTANT}, so it is not known to be {revision}"
+            f"{source}: it does not declare {VERSION_CONSTANT}, so it cannot be identified as {revision}"
         )
     if const.value != revision:
         raise InputError(
@@ -101,10 +101,10 @@ def _pin(
     same = present if present is not None and present.sha256 == sha256 else None
     found = commit or (same.commit if same else None)
     if found is None:
-        raise InputError(f"{source}: the upstream commit is not known; pass it with --commit")
+        raise InputError(f"{source}: the upstream commit is unknown; pass it with --commit")
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
     if not where.isprintable():
-        raise InputError(f"{where!r} is not a URL: pass that of the file at upstream with --location")
+        raise InputError(f"{where!r} is not a URL: pass the upstream URL of the file with --location")
     return inputs.Pin(revision, where, found, sha256, "", SPEC.format(revision=revision))
 
 

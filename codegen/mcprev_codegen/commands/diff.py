@@ -41,26 +41,26 @@ class _UsageError(click.ClickException):
     type=click.Choice(_LEVELS),
     default="nominal",
     show_default=True,
-    help="Which changes to show: of data on the wire; also of names; also of generated code.",
+    help="Which changes to show: of data on the wire; also of names (nominal); also of generated code (source).",
 )
 @click.option(
-    "--direction", type=click.Choice(("client", "server")), help="Only changes of data that this side sends."
+    "--direction", type=click.Choice(("client", "server")), help="Show only changes of data that this side sends."
 )
 @click.option(
-    "--type", "types", multiple=True, metavar="NAME", help="Only changes of this type. May be repeated."
+    "--type", "types", multiple=True, metavar="NAME", help="Show only changes of this type; may be repeated."
 )
 @click.option(
     "--method",
     "methods",
     multiple=True,
     metavar="NAME",
-    help="Only changes of data that this method carries. May be repeated.",
+    help="Show only changes of data that this method carries; may be repeated.",
 )
 @click.option(
-    "--only", multiple=True, metavar="ID", help="Only changes with this rule or fingerprint. May be repeated."
+    "--only", multiple=True, metavar="ID", help="Show only changes with this rule or fingerprint; may be repeated."
 )
 @click.option(
-    "--ignore", multiple=True, metavar="ID", help="No changes with this rule or fingerprint. May be repeated."
+    "--ignore", multiple=True, metavar="ID", help="Leave out changes with this rule or fingerprint; may be repeated."
 )
 @click.option(
     "--ignore-file",
@@ -68,9 +68,9 @@ class _UsageError(click.ClickException):
     metavar="FILE",
     help="Leave out the changes that FILE lists, each with a reason; see docs/diff.md.",
 )
-@click.option("--docs", is_flag=True, help="Also show changes of upstream's descriptions.")
+@click.option("--docs", is_flag=True, help="Also show changes of the descriptions in the upstream schema.")
 @click.option(
-    "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 if a shown change is at least that bad."
+    "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 if a shown change has this verdict or a worse one."
 )
 @click.option(
     "--history", "subject", metavar="NAME", help="Show the history of one type or method over all revisions."
@@ -205,7 +205,7 @@ def _latest(folder: SchemaFolder) -> str:
     pending = decision_status(folder, load_pinned(folder)).pending
     names = [name for name in dated(folder) if name not in pending]
     if not names:
-        raise _UsageError("no revision is complete, so there is no latest; name a revision")
+        raise _UsageError("no pinned revision is complete, so `latest` is undefined; pass the name of a revision")
     return names[-1]
 
 
@@ -221,7 +221,7 @@ def _history(name: str, form: str, style: TextStyle) -> str:
     from mcprev_codegen.inputs import schema_folder
 
     if form not in HISTORIES:
-        raise _UsageError("--history has only the formats table, markdown and json")
+        raise _UsageError("--history supports only the formats table, markdown and json")
     try:
         return HISTORIES[form](history(schema_folder(), name), style)
     except LookupError as error:
@@ -233,7 +233,7 @@ def _rules(form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff.render import RULES
 
     if form not in RULES:
-        raise _UsageError("--rules has only the formats table, markdown and json")
+        raise _UsageError("--rules supports only the formats table, markdown and json")
     return RULES[form](table(), style)
 
 

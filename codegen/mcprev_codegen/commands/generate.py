@@ -27,7 +27,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     from mcprev_codegen.build import TARGETS
 
     if value not in TARGETS:
-        raise click.BadParameter(f"'{value}' is none of {', '.join(TARGETS)}", ctx, param)
+        raise click.BadParameter(f"'{value}' is not a target; use one of {', '.join(TARGETS)}", ctx, param)
     return value
 
 
@@ -44,14 +44,14 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "--like", metavar="REV", help="The revision that FILE extends (default: the one that FILE declares)."
 )
 @click.option(
-    "--no-overlay", is_flag=True, help="FILE extends no known revision, and may be no schema of MCP."
+    "--no-overlay", is_flag=True, help="FILE does not extend a known revision; it need not be a schema of MCP."
 )
 @click.option(
     "--names",
     "names_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="TOML",
-    help="Names in Python for types and members of FILE whose own names do not do; see docs/vendor.md.",
+    help="A file with Python names for types and members of FILE whose own names cannot be used; see docs/vendor.md.",
 )
 @click.option(
     "--out",
@@ -63,7 +63,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "--target",
     callback=_target,
     metavar="NAME",
-    help="What the types are made for: pydantic (default); or types only, into --out: dataclass, typeddict, msgspec.",
+    help="The library to generate types for: pydantic (default); or types only, into --out: dataclass, typeddict, msgspec.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def generate_command(
@@ -77,10 +77,12 @@ def generate_command(
     target: str | None,
     check: bool,
 ) -> None:
-    """Generate the packages of REV... (default: every pinned revision, and docs/revisions as well).
+    """Generate the typed packages of revisions.
 
-    With --schema, generate one package from a file that is not pinned, such as an extension of a revision. With
-    --target, generate types for another library than pydantic: a module for each revision.
+    REV is a pinned revision. Default: every pinned revision, and docs/revisions as well.
+
+    With --schema, generate one package from a file that is not pinned, such as a revision with an extension. With
+    --target, generate types for a library other than pydantic: one module for each revision.
     Files are written only if everything could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage,
     3 an invalid schema, pin or overlay entry.
     """
@@ -131,7 +133,7 @@ def _report(result: Result, seconds: float, *, check: bool) -> None:
         echo(f"warning: {warning}", err=True)
     show_progress("")
     for path in result.foreign:
-        echo(f"kept, since it is not generated: {os.path.relpath(path)}", err=True)
+        echo(f"kept, because it is not generated: {os.path.relpath(path)}", err=True)
     for decision in result.decisions:
         echo(str(decision), err=True)
     if not result.changed:
@@ -160,14 +162,14 @@ def _check_usage(
     """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
         if like is not None or no_overlay or names_file is not None:
-            raise click.UsageError("--like, --no-overlay and --names need --schema FILE")
+            raise click.UsageError("--like, --no-overlay and --names require --schema FILE")
         if out is None and target is not None:
             from mcprev_codegen.build import DEFAULT_TARGET
 
             if target != DEFAULT_TARGET:
-                raise click.UsageError(f"--target {target} needs --out, the folder of the types")
+                raise click.UsageError(f"--target {target} requires --out, the folder of the types")
     elif out is None:
-        raise click.UsageError("--schema needs --out, the folder of the package")
+        raise click.UsageError("--schema requires --out, the folder of the package")
     elif len(names) > 1:
         raise click.UsageError("--schema takes at most one REV, the name of the revision of FILE")
     elif like is not None and no_overlay:

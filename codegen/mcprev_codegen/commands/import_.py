@@ -13,17 +13,17 @@ from mcprev_codegen.terminal import echo
 @click.option("--revision", required=True, metavar="REV", help="The date of the revision, or 'draft'.")
 @click.option("--commit", metavar="SHA", help="The upstream commit, if PATH_OR_URL does not determine it.")
 @click.option(
-    "--location", metavar="URL", help="The URL of the file at upstream, if it is not the usual one."
+    "--location", metavar="URL", help="The upstream URL of the file, if it is not the usual one."
 )
 @click.option("--repin", is_flag=True, help="Replace the pin of REV if it is for another file.")
 def import_command(
     *, source: str, revision: str, commit: str | None, location: str | None, repin: bool
 ) -> None:
-    """Import the schema.ts at PATH_OR_URL as revision REV and pin it.
+    """Import and pin a schema.ts as a revision.
 
-    Its declarations are written to schema/REV/schema.ts in canonical form, without prose; its source is recorded in
-    schema/revisions.toml. Open decisions are listed at the end, and by `mcprev list` until they are made.
-    Exit codes: 0 done, 2 usage, 3 an invalid file.
+    PATH_OR_URL is the file, REV its revision. Its declarations are written to schema/REV/schema.ts in canonical form,
+    without prose; its source is recorded in schema/revisions.toml. Open decisions are listed at the end, and by
+    `mcprev list` until they are made. Exit codes: 0 done, 2 usage, 3 an invalid file.
     """
     from mcprev_codegen.checkout import decision_lines, import_schema
     from mcprev_codegen.inputs import schema_folder

@@ -11,7 +11,9 @@ from mcprev_codegen.terminal import echo
 @click.command("unpin")
 @click.argument("revision", metavar="REV")
 def unpin_command(*, revision: str) -> None:
-    """Delete the contract and the pin of revision REV; `mcprev generate` deletes its package then.
+    """Delete the contract and the pin of a revision.
+
+    The next `mcprev generate` deletes its package.
 
     Files and entries written by hand for REV are kept and listed. Exit codes: 0 done, 2 usage, 3 REV is not pinned.
     """

@@ -79,14 +79,14 @@ def unlisted(
             kind = "Notification" if name.endswith("Notification") else "Request"
             yield schema.fail(
                 decl,
-                f"'{name}' gets no method, since no union lists it: add it to Client{kind} or Server{kind}",
+                f"'{name}' is not generated as a method, because no union contains it: add it to Client{kind} or Server{kind}",
             ).headline
     for method in methods.values():
         if inherited is not None and method.result_source == "empty" and method.method not in inherited:
             expected = f"{method.type.removesuffix('Request')}Result"
             yield schema.fail(
                 method.type,
-                f"'{method.method}' is answered by EmptyResult, since no {expected} is declared",
+                f"'{method.method}' has the result EmptyResult, because no {expected} is declared",
             ).headline
 
 

@@ -188,7 +188,7 @@ def _fragment(entry: OverlayEntry, text: Json) -> ir.Field:
     try:
         member = parse_fragment(str(text), str(entry.table.path))
     except SchemaError as error:
-        raise entry.fail(f"this is not a TypeScript member: {error.message}") from None
+        raise entry.fail(f"this is not a member in TypeScript: {error.message}") from None
     return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)
 
 

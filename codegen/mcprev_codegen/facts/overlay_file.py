@@ -100,7 +100,7 @@ def _entry(table: Table[_File], number: int, entry: _Entry) -> OverlayEntry:
         raise _fail(table, number, str(error)) from None
     pointers = entry.pointers or ((entry.pointer,) if entry.pointer is not None else ())
     if not all(isinstance(entry.new, str) or pointer.endswith("#default") for pointer in pointers):
-        raise _fail(table, number, "'new' must be a text")
+        raise _fail(table, number, "'new' must be a string")
     if not pointers:
         raise _fail(table, number, "this entry needs 'pointer' or 'pointers'")
     expected, new = cast("Json", entry.expected), cast("Json", entry.new)

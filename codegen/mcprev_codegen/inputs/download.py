@@ -108,7 +108,7 @@ class _Download:
 def _body(response: HTTPResponse, shown: str) -> bytes:
     """Return the body of a response. Raises `InputError` if it is a web page or too large."""
     if response.headers.get_content_type() == "text/html":
-        raise InputError(f"{shown}: this is a web page; give the URL of the raw file")
+        raise InputError(f"{shown}: this is a web page; pass the URL of the raw file")
     body = bytearray()
     while piece := response.read1(_CHUNK):
         body += piece
@@ -125,11 +125,11 @@ def _check_scheme(url: str) -> None:
     except ValueError:
         raise InputError(f"{shown}: invalid URL") from None
     if not host or parts.scheme not in ("https", "http"):
-        raise InputError(f"{shown}: give an https URL or the path of a file")
+        raise InputError(f"{shown}: pass an https URL or the path of a file")
     if parts.username is not None:
-        raise InputError(f"{shown}: no user and password can be part of the URL; download the file")
+        raise InputError(f"{shown}: a URL with a user or password is not supported; download the file and pass its path")
     if parts.scheme == "http" and not all(a.is_loopback for a in _addresses(host)):
-        raise InputError(f"{shown}: http is not authenticated; give an https URL")
+        raise InputError(f"{shown}: http is not authenticated; pass an https URL")
 
 
 class _ConnectionHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):

@@ -62,7 +62,7 @@ def write_whole(path: Path, text: str) -> None:
 def refuse_link(path: Path) -> None:
     """Raise `InputError` for a link: what is written or deleted there would be elsewhere."""
     if path.is_symlink():
-        raise InputError(f"{path}: this link leads elsewhere; move it away")
+        raise InputError(f"{path}: this is a symbolic link to another folder; remove it")
 
 
 def _written(path: Path, text: str) -> Path:

@@ -35,11 +35,11 @@ def with_names(
     for kind, own, known in (("types", given.types, types), ("members", given.members, members)):
         for name in own:
             if name not in known:
-                raise table.fail(f"the schema has none of that name among its {kind}", kind, name)
+                raise table.fail(f"the schema has no such name among its {kind}", kind, name)
     return PythonNames({**names.types, **given.types}, {**names.members, **given.members})
 
 
 def _given(table: Table[PythonNames]) -> PythonNames:
     if "type" in table.values.members:
-        raise table.fail("'type' keeps its name, by which objects are told apart", "members", "type")
+        raise table.fail("'type' cannot be renamed, because it distinguishes the objects of a union", "members", "type")
     return table.values

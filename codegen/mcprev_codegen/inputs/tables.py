@@ -29,7 +29,7 @@ _SHOWN: Final = 20
 _WORDS: Final = {
     "missing": "is missing",
     "unexpected_keyword_argument": "is an unknown key",
-    "string_type": "must be a text",
+    "string_type": "must be a string",
     "tuple_type": "must be a list",
     "dict_type": "must be a table",
     "dataclass_type": "must be a table",
@@ -100,12 +100,12 @@ def read_table(path: Path, kind: type[T], read: Callable[[Path], bytes] = read_b
         text = data.decode("utf-8").replace("\r\n", "\n")
         lines = text.split("\n")
         if len(data) > _LIMIT or max(map(len, lines)) > _LONGEST:
-            raise InputError(f"{path}: more than {_LIMIT} bytes, or than {_LONGEST} characters on a line")
+            raise InputError(f"{path}: more than {_LIMIT} bytes, or a line of more than {_LONGEST} characters")
         values: dict[str, object] = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     except RecursionError:
-        raise InputError(f"{path}: cannot be read: its values are nested too deep") from None
+        raise InputError(f"{path}: cannot be read: its values are nested too deeply") from None
     return Table(path, lines, _checked(Table(path, lines, values), kind))
 
 

@@ -40,7 +40,7 @@ def check_revision(revision: str) -> str:
         raise InputError(
             f"{revision[:_LONGEST]!r} is not a valid name of a revision: use at most {_LONGEST} letters and digits, "
             "with single hyphens or dots between them, such as a date (YYYY-MM-DD) or 'draft', "
-            "and no name of a device on Windows"
+            "and not a device name of Windows"
         )
     return revision
 

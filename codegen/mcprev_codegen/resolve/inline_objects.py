@@ -92,7 +92,7 @@ class _Hoister:
         if name in self.schema.types or name in self.names:
             raise self.schema.fail(
                 owner,
-                f"an inline object here would be called '{name}', which is another type; declare it as an interface",
+                f"the generated name '{name}' of this inline object is that of another type; declare the object as an interface",
             )
         self.names.add(name)
         place = len(self.added)

@@ -340,7 +340,7 @@ class Schema:
         ):
             raise self.fail(
                 owner,
-                f"{what} has two types in an intersection, and what they have in common is not known; declare it once",
+                f"{what} has two types in an intersection, and what they have in common cannot be determined; declare it once",
             )
         return ir.union_of(found)
 

@@ -142,7 +142,7 @@ def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> clic
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
-    """Speak every revision of the Model Context Protocol: look at servers, use, install, serve and bridge them, compare and generate."""
+    """Speak every revision of the Model Context Protocol: inspect, call, serve, bridge and install servers, compare revisions, generate types."""
 
 
 if COMPLETING in os.environ:

@@ -88,8 +88,8 @@ class Answers:
         used = self._used.get(name, 0)
         self._used[name] = used + 1
         if used >= len(answers):
-            echo(f"Warning: the server asks for more than the {len(answers)} answers of `{name}`", err=True)
-            raise RpcError(f"there is no answer number {used + 1}", code=REJECTED)
+            echo(f"Warning: the server sends more requests than the {len(answers)} answers in `{name}`", err=True)
+            raise RpcError(f"the file has no answer number {used + 1} for this request", code=REJECTED)
         return answers[used]
 
     # -- elicitation ---------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Answers:
                 content[name] = value
         issues = compile_schema(schema, trusted=False)(content)
         if issues:
-            echo(f"cancelled: the answers do not fit the form: {describe(issues, '$')}", err=True)
+            echo(f"cancelled: the answers do not match the form: {describe(issues, '$')}", err=True)
             return _result("cancel")
         return _result("accept", content)
 
@@ -151,7 +151,7 @@ class Answers:
             if self._terminal is None:
                 return _message_of_file(self._next("sampling"))
             show_progress("")
-            echo("the server asks for a message of a model:", err=True, bold=True)
+            echo("the server sends a sampling request; write the message of the model:", err=True, bold=True)
             if params.system_prompt:
                 echo("system:", err=True)
                 _quote(params.system_prompt)
@@ -159,7 +159,7 @@ class Answers:
                 echo(f"{message.role}:", err=True)
                 _quote(_text_of(message.content))
             echo(
-                f"write at most {params.max_tokens} tokens; an empty line ends the message, none declines it",
+                f"write at most {params.max_tokens} tokens; an empty line ends the message, an empty message declines the request",
                 err=True,
             )
             lines: list[str] = []
@@ -183,14 +183,14 @@ def _answer_of_file(answer: Json, schema: Mapping[str, Json], *, is_form: bool) 
         return _result(answer or "decline", {} if answer == "accept" and is_form else None)
     if not isinstance(answer, dict) or not is_form:
         echo(
-            f"Warning: cancelled: an answer of `elicitation` is an object, or one of {', '.join(_ACTIONS)}",
+            f"Warning: cancelled: an answer in `elicitation` must be an object, or one of {', '.join(_ACTIONS)}",
             err=True,
         )
         return _result("cancel")
     issues = compile_schema(schema, trusted=False)(answer)
     if issues:
         echo(
-            f"Warning: cancelled: an answer of the file does not fit the form: {describe(issues, '$')}",
+            f"Warning: cancelled: an answer in the file does not match the form: {describe(issues, '$')}",
             err=True,
         )
         return _result("cancel")

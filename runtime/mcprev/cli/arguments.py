@@ -46,7 +46,7 @@ def _members(word: str, schema: Mapping[str, Json]) -> dict[str, Json]:
         return _object(word, "the argument")
     name, equals, value = word.partition("=")
     if not equals or not name.rstrip(":"):
-        raise click.BadParameter(f"'{clean(word[:80])}' is no argument; {HOW}", param_hint=HINT)
+        raise click.BadParameter(f"'{clean(word[:80])}' is not an argument; {HOW}", param_hint=HINT)
     if name.endswith(":"):
         return {name[:-1]: _json(value, f"the value of '{clean(name[:-1])}'")}
     return {name: _typed(value, _property(schema, name))}
@@ -127,7 +127,7 @@ def read_file(path: str) -> bytes:
 
 def _decoded(data: bytes, where: str) -> str:
     if len(data) > MAX_LINE:
-        raise Failure(f"{where} has more than {MAX_LINE} bytes, which no message has", ExitCode.USAGE)
+        raise Failure(f"{where} has more than {MAX_LINE} bytes, the maximum of a message", ExitCode.USAGE)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Let everybody who reaches HOST use the server with the rights that the bridge has.",
+    help="Serve without authentication: everybody who can reach HOST uses the server with the credentials of the bridge.",
 )
 @click.option(
     "--shared",
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     type=click.Choice(("always", "needed")),
     default="always",
     show_default=True,
-    help="Which names of several servers get the name of their server as a prefix.",
+    help="With several servers: which names get the name of their server as a prefix, all (always) or those that clash (needed).",
 )
-@click.option("--strict", is_flag=True, help="Refuse what a revision cannot express; do not replace it.")
+@click.option("--strict", is_flag=True, help="Refuse what a revision cannot express, instead of replacing it.")
 @click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
 @click.option(
     "--record",
@@ -105,7 +105,7 @@ def bridge_command(
     prefixes: Prefixes,
     **options: object,
 ) -> None:
-    """Put servers in front of clients of every revision, over stdio, or over HTTP with --http.
+    """Serve clients of every revision in front of one or several servers, over stdio, or over HTTP with --http.
 
     The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
     command to start. Each client speaks its own revision, the server another one or the same. The command inherits few

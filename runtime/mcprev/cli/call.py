@@ -54,12 +54,12 @@ def session_options(command: Command) -> Command:
             "meta",
             metavar="NAME=VALUE",
             multiple=True,
-            help="Add a member to the _meta of the request, NAME:=JSON for another value than a text; may be repeated.",
+            help="Add a member to the _meta of the request, or NAME:=JSON for a value that is not a string; may be repeated.",
         ),
         click.option(
             "--log-level",
             type=click.Choice(_LEVELS, case_sensitive=False),
-            help="Ask the server for its log messages from this level on, and print them to stderr.",
+            help="Request log messages of this and higher levels from the server, and print them to stderr.",
         ),
         click.option(
             "--save",
@@ -79,7 +79,7 @@ def session_options(command: Command) -> Command:
             "roots",
             metavar="PATH",
             multiple=True,
-            help="Tell the server of this root; may be repeated.",
+            help="Declare this root to the server; may be repeated.",
         ),
         login_option,
         header_option,
@@ -234,11 +234,11 @@ def call_command(
 ) -> None:
     """Call a tool.
 
-    TARGET is a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST out of the configuration of a host, or a command
+    TARGET is a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST from the configuration of a host, or a command
     after --. Each of ARGS is NAME=VALUE, NAME:=JSON, a JSON object, @FILE with one, or - for standard input. The
-    arguments are held against the schema of the tool before they are sent.
+    arguments are checked against the input schema of the tool before they are sent.
 
-    Exit codes: 0 ok, 1 the tool failed, 2 usage, 3 the server is not reached, 4 it breaks the protocol.
+    Exit codes: 0 success, 1 the tool failed, 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
     """
     target, tool, rest = _split(words, "TOOL")
     session = server_use_of(target, **options)
@@ -374,7 +374,7 @@ def _prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
 def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - as declared
     """Show the values that a server suggests for an argument.
 
-    REF is the name of a prompt, or a URI template. NAME is the argument with the text so far; the others are those that
+    REF is the name of a prompt, or a URI template. NAME=VALUE is the argument to complete with the text so far; OTHER=VALUE are arguments that
     have a value already. Exit codes are those of `mcprev call`.
     """
     target, ref, rest = _split(words, "REF")
@@ -384,7 +384,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
     given = cast("dict[str, str]", read_arguments(rest, {"properties": texts}))
     wrong = next((name for name, value in given.items() if not isinstance(cast("object", value), str)), None)
     if wrong is not None:
-        raise click.BadParameter(f"the value of '{clean(wrong)}' is not a text", param_hint=HINT)
+        raise click.BadParameter(f"the value of '{clean(wrong)}' is not a string", param_hint=HINT)
     name = next(iter(given))
     session = server_use_of(target, **options)
 
@@ -409,16 +409,16 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
 @click.command("ask", cls=TargetCommand)
 @session_options
 @click.option(
-    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="End after this time."
+    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="Disconnect after this number of seconds."
 )
 @words_argument("TARGET | -- COMMAND", "tools")
 def ask_command(
     *, words: tuple[str, ...], seconds: float | None, **options: Any  # noqa: ANN401 - as declared
 ) -> None:
-    """Stay connected: answer what the server asks, and show its log messages and changes.
+    """Stay connected: answer the requests of the server, and show its log messages and change notifications.
 
-    Forms, pages to open, and messages of a model are answered at the terminal, or with --answer FILE; so does every
-    other command that uses a server. Ctrl+C ends it. Exit codes are those of `mcprev call`.
+    Elicitation (forms and URLs) and sampling requests are answered at the terminal, or from --answer FILE, as in every
+    other command that connects to a server. Ctrl+C disconnects. Exit codes are those of `mcprev call`.
     """
     _no_more(words[1:], "this command takes a TARGET only")
     session = server_use_of(words, **options)
@@ -426,7 +426,7 @@ def ask_command(
     async def use(client: Client) -> int:
         from mcprev.errors import McpError, TransportError
 
-        echo(f"connected at {client.revision}; Ctrl+C ends", err=True)
+        echo(f"connected at revision {client.revision}; Ctrl+C disconnects", err=True)
         changes = client.listen(tools=True, prompts=True, resources=True)
         try:
             async with asyncio.timeout(seconds):
@@ -441,6 +441,6 @@ def ask_command(
                 await asyncio.shield(client.connection.closed)
         except TimeoutError:
             return ExitCode.OK
-        raise Failure("the server has ended the connection", ExitCode.UNREACHED)
+        raise Failure("the server has closed the connection", ExitCode.UNREACHED)
 
     session.run(use)

@@ -34,7 +34,7 @@ class TargetCommand(click.Command):
             args = args[:at]
             if not ctx.meta[__name__] and not ctx.resilient_parsing:
                 raise click.UsageError(
-                    "there is no command after --; write one, as in -- python server.py", ctx
+                    "the command after -- is missing; write one, as in -- python server.py", ctx
                 )
         return super().parse_args(ctx, args)
 
@@ -49,7 +49,7 @@ def read_target(words: Sequence[str], *, headers: Sequence[str] = (), env: Seque
     """Return the server that words, or those after `--`, name. Raises `click.ClickException`."""
     command = words_after_dashes()
     if command and words:
-        raise click.UsageError(f"name the server before -- or after it, not both: {clean(words[0])}")
+        raise click.UsageError(f"give the server either before -- or after it, not both: {clean(words[0])}")
     if not command and not words:
         raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND")
     try:
@@ -117,7 +117,7 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
 
     def show(page: str) -> bool:
         if not asks:
-            raise mcprev.TokenRejected("the tokens of the last login are not valid any more")
+            raise mcprev.TokenRejected("the tokens of the last login are no longer valid; pass --login to log in again")
         echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True
@@ -140,7 +140,7 @@ def _kept_tokens() -> TokenStore:
             """Return the registration of an earlier login. Raises `TokenRejected` if there was none."""
             found = await super().registration(issuer)
             if found is None:
-                raise mcprev.TokenRejected(f"nobody has logged in at {issuer} yet")
+                raise mcprev.TokenRejected(f"no user has logged in at {issuer} yet")
             return found
 
     return KeptTokensOnly(token_folder())

@@ -21,7 +21,7 @@ def completion_command(ctx: click.Context, *, shell: str) -> None:
     """Print a script for bash, zsh or fish that completes revisions, methods, types, servers, tools and arguments.
 
     Put `eval "$(mcprev completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or
-    `mcprev completion fish | source` into ~/.config/fish/config.fish. Names of tools are those of the last list of a
+    `mcprev completion fish | source` into ~/.config/fish/config.fish. Names of tools are those that the server listed last;
     server; no server is started.
     """
     import_module("mcprev.cli.bash_completion")

@@ -65,7 +65,7 @@ def told_failures(server: NamedServer, seconds: float) -> Iterator[None]:
         yield
     except TimeoutError:
         raise Failure(
-            f"the server did not answer within {seconds:g} s; --timeout SECONDS gives it longer",
+            f"the server did not respond within {seconds:g} s; pass a longer --timeout SECONDS",
             ExitCode.UNREACHED,
         ) from None
     except (McpError, OSError, ValidationError) as error:

@@ -37,9 +37,9 @@ _HOST: Final = "127.0.0.1"
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="The port of the page at 127.0.0.1; a free one by default.",
+    help="The port of the page on 127.0.0.1; a free port by default.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the URL of the page, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the URL of the page, and do not open a browser.")
 @click.option(
     "--http", "over_http", is_flag=True, help="Run the server of a file or module over HTTP, not stdio."
 )
@@ -48,7 +48,7 @@ _HOST: Final = "127.0.0.1"
     "file",
     metavar="FILE.jsonl",
     type=click.Path(dir_okay=False),
-    help="Show a session that the page has saved; TARGET may then be left out.",
+    help="Show a saved session instead of a server; TARGET may then be left out.",
 )
 @click.option(
     "--explore",
@@ -81,7 +81,7 @@ def dev_command(
     login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
-    """Open a page to use a server with: its tools, resources and prompts, and every message on the wire.
+    """Open a web page to try a server: its tools, resources and prompts, and every message on the wire.
 
     TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST out of the
     configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is
@@ -181,7 +181,7 @@ def _saved(file: str) -> Inspector:
         with Path(file).open("rb") as stream:
             return RecordedSession(Path(file).name, iter(partial(stream.readline, LINE + 1), b""))
     except Unreadable as error:
-        raise click.ClickException(f"'{clean(file)}' is no saved session: {clean(str(error))}") from None
+        raise click.ClickException(f"'{clean(file)}' is not a saved session: {clean(str(error))}") from None
 
 
 def _tell(app: DevApp, browse: bool, port: int) -> None:  # noqa: FBT001 - a callback

@@ -31,11 +31,11 @@ _SHOWN: Final = 10
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
-    help="The folder to write: an empty one, or one that this command has written.",
+    help="The folder to write: an empty folder, or one that this command has written before.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def explore_command(*, more: tuple[str, ...], schemas: tuple[str, ...], out: Path, check: bool) -> None:
-    """Write a site of all revisions that opens in a browser without a server: DIR/index.html.
+    """Write a static site about all revisions, to open in a browser without a web server: DIR/index.html.
 
     It has a page for each type, method and pair of revisions, the rules by which mcprev converts between two, and a
     search. SCHEMA is a pinned revision, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout.
@@ -54,7 +54,7 @@ def explore_command(*, more: tuple[str, ...], schemas: tuple[str, ...], out: Pat
     for warning in built.warnings:
         echo(f"warning: {warning}", err=True)
     for path in built.foreign:
-        echo(f"kept, since it is not of the site: {path}", err=True)
+        echo(f"kept, because it is not part of the site: {path}", err=True)
     seconds, changed = time.perf_counter() - started, (*built.written, *built.deleted)
     size = f"{built.files} files, {built.size / 1e6:.1f} MB"
     if not changed:

@@ -67,7 +67,7 @@ def inspect_command(
     """Show the revision, capabilities, tools, resources and prompts of a server.
 
     TARGET is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; NAME or
-    NAME@HOST out of the configuration of a host; or, after --, a command to start, which speaks MCP over its stdin and
+    NAME@HOST from the configuration of a host; or, after --, a command to start, which speaks MCP over its stdin and
     stdout. A command inherits few environment variables; -e adds more.
     """
     chosen = revision_names(names)
@@ -88,7 +88,7 @@ def inspect_command(
     errors: dict[str, str] = document["errors"]
     if errors:
         text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
-        raise click.ClickException(f"the server could not list everything it declares: {text}")
+        raise click.ClickException(f"the server failed to list what its capabilities declare: {text}")
 
 
 # -- requests ----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 def change_options(command: Command) -> Command:
     """Add the options that both commands have."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Show the change, and make none."),
+        click.option("--dry-run", is_flag=True, help="Show the change, and do not make it."),
         click.option("--yes", is_flag=True, help="Do not ask before the change is made."),
         click.option("--project", is_flag=True, help="Change the file of the project in this folder."),
     ):
@@ -37,7 +37,7 @@ def change_options(command: Command) -> Command:
     "--name", metavar="NAME", help="The name of the server. Default: that of its file, host or command."
 )
 @click.option("--replace", is_flag=True, help="Replace a server of the same name.")
-@click.option("--print", "print_only", is_flag=True, help="Print the entry as JSON, and change no file.")
+@click.option("--print", "print_only", is_flag=True, help="Print the entry as JSON, and do not change any file.")
 @change_options
 @header_option
 @env_option
@@ -59,10 +59,10 @@ def install_command(
     """Write a server into the configuration of a host.
 
     HOST is claude-code, claude-desktop, cursor, gemini-cli, lm-studio, vscode, windsurf or zed, or the path of a file that
-    ends with .json. TARGET is what the other commands take; paths are made absolute. The change is shown first, and
-    everything else in the file stays as it is, comments too. A copy of the file is kept beside it.
+    ends with .json. TARGET is as for `mcprev inspect`; paths are made absolute. The change is shown first, and
+    everything else in the file stays as it is, comments too. A copy of the previous file is kept next to it.
 
-    Exit codes: 0 ok, 1 the change was declined, 2 usage, or a file that cannot be changed.
+    Exit codes: 0 success, 1 the change was declined, 2 usage, or a file that cannot be changed.
     """
     if not words_after_dashes() and not argv:
         raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND")
@@ -118,13 +118,13 @@ def _make(change: FileChange, what: str, *, yes: bool, dry_run: bool) -> None:
         return
     if not yes:
         if not TerminalInput.is_there():
-            raise Failure("nobody can be asked here: pass --yes, or --dry-run", ExitCode.USAGE)
+            raise Failure("there is no terminal to ask for confirmation: pass --yes, or --dry-run", ExitCode.USAGE)
         sys.stdout.flush()
         if not click.confirm(f"{clean(what)}?", err=True):
             echo("nothing was changed", err=True)
             sys.exit(ExitCode.FAILED)
     copy = change.make()
     echo(
-        f"changed {change.place.file}" + ("" if copy is None else f"; the copy of what was before is {copy}")
+        f"changed {change.place.file}" + ("" if copy is None else f"; the previous file is kept as {copy}")
     )
-    echo(f"restart {change.place.host.title}, or let it read its servers again", err=True)
+    echo(f"restart {change.place.host.title}, or reload its MCP servers", err=True)

@@ -148,7 +148,7 @@ def _made_by(factory: Callable[..., object], where: str) -> object:
     try:
         return at_once(found, where)
     except TypeError:
-        raise click.ClickException(f"{where} is async; make the server in a function that is not") from None
+        raise click.ClickException(f"{where} is async; create the server in a function that is not async") from None
 
 
 def _title(module: ModuleType) -> str:
@@ -183,7 +183,7 @@ def _module(name: str) -> ModuleType:
     except SyntaxError as error:
         if error.filename is not None:
             raise
-        raise click.ClickException(f"'{clean(name)}' is no Python source: {error.msg}") from None
+        raise click.ClickException(f"'{clean(name)}' is not valid Python: {error.msg}") from None
     return module
 
 

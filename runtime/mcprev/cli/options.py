@@ -63,7 +63,7 @@ def env_option(command: Command) -> Command:
         "env",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Set this variable of the environment of a server that is started; may be repeated.",
+        help="Set this environment variable for a server that is started; may be repeated.",
     )(command)
 
 

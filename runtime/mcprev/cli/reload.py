@@ -142,7 +142,7 @@ class Children:
 
 def _tell(changed: list[str]) -> None:
     names = ", ".join(os.path.relpath(name) for name in changed[:3])
-    echo(f"{names}{' and more' if len(changed) > 3 else ''} changed: the server starts again", err=True)
+    echo(f"{names}{' and more' if len(changed) > 3 else ''} changed: restarting the server", err=True)
 
 
 class StdioReloader(asyncio.Protocol):
@@ -192,7 +192,7 @@ class StdioReloader(asyncio.Protocol):
                         code = await process.wait()
                         if self._children.is_hopeless(code):
                             return code
-                        self._stop(f"the server ended with exit code {code}; mend it, it starts again then")
+                        self._stop(f"the server ended with exit code {code}; fix the error, and the server is restarted")
                     changed = sources.changed()
                 self._settled.clear()
                 _tell(changed)
@@ -258,7 +258,7 @@ class StdioReloader(asyncio.Protocol):
     async def _opened(self, process: asyncio.subprocess.Process, answer: object) -> None:
         """Go on with the session at a new process that has answered `initialize`."""
         if isinstance(answer, ErrorResponse):
-            echo(f"the server does not take the session any more: {answer.error.get('message')}", err=True)
+            echo(f"the server no longer accepts the session: {answer.error.get('message')}", err=True)
         else:
             different = self._session.differs(answer)  # type: ignore[arg-type]
             if different is not None:

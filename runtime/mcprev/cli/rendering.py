@@ -59,7 +59,7 @@ class Renderer:
                 self.resource(block.resource)
             case models.ResourceLink():
                 about = f" {block.mime_type}" if block.mime_type else ""
-                echo(f"[link {block.uri} {block.name}{about}; mcprev read shows it]")
+                echo(f"[link {block.uri} {block.name}{about}; show it with `mcprev read`]")
             case _:
                 echo(f"[content of an unknown type: {_dumped(block)[:200]}]")
 
@@ -91,7 +91,7 @@ class Renderer:
         try:
             content = base64.b64decode(data, validate=True)
         except (NotBase64, ValueError):
-            echo(f"[{kind} {media_type or ''}: its data is not base64]")
+            echo(f"[{kind} {media_type or ''}: its data is not valid base64]")
             return
         about = f"{media_type or 'application/octet-stream'}, {len(content)} bytes"
         if self._folder is None:

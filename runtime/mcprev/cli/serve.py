@@ -53,19 +53,19 @@ MIN_BODIES: Final = 64 * 1024 * 1024
     "--store",
     metavar="URL",
     envvar=STORE,
-    help=f"What the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. {STORE} in the environment "
-    "says the same, and hides a password.",
+    help=f"The store that the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. The variable {STORE} "
+    "of the environment does the same, and keeps a password out of the command line.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
     help="Serve in this number of processes, and replace those that end; SIGHUP replaces all, one after another.",
 )
-@click.option("--health", is_flag=True, help="Also answer probes at /healthz and /ready.")
+@click.option("--health", is_flag=True, help="Also serve health probes at /healthz and /ready.")
 @click.option(
-    "--reload", "reload_", is_flag=True, help="Start the server again when a source file of it changes."
+    "--reload", "reload_", is_flag=True, help="Restart the server when one of its source files changes."
 )
-@click.option("--no-auth", is_flag=True, help="Serve without authentication, whatever the server has.")
+@click.option("--no-auth", is_flag=True, help="Serve without authentication, even if the server has some.")
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS, case_sensitive=False),
@@ -142,7 +142,7 @@ def _report_stdio(server: Server) -> None:
     text = f"serving '{server.identity.info['name']}' on stdin and stdout; revisions: {names}"
     _logger.info("%s", text)
     if sys.stderr.isatty() and not _logger.isEnabledFor(logging.INFO):
-        echo(f"{text}; Ctrl+C ends", err=True)
+        echo(f"{text}; press Ctrl+C to stop", err=True)
 
 
 def _serve_http(
@@ -201,7 +201,7 @@ def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
     """Run workers with the command line of this process; return the exit code."""
     if sys.platform == "win32":
         raise click.ClickException(
-            "--workers needs processes that share a socket, which Windows has not; start several on ports of their own"
+            "--workers requires processes that share a socket, which Windows does not support; start several servers on separate ports"
         )
     from mcprev.cli.workers import shared_metrics
     from mcprev.serving.running import bind

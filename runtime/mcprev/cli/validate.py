@@ -42,7 +42,7 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
     """Validate a transcript of JSON-RPC messages against its revision.
 
     FILE has one message on each line; `-` reads standard input. A line may also be {"direction": "client_to_server" or
-    "server_to_client", "session": ..., "message": {...}}, as `connect(record=...)` writes them; direction and session
+    "server_to_client", "session": ..., "message": {...}}, as `mcprev.connect(record=...)` writes them; direction and session
     may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file cannot be read or
     has no message.
     """

@@ -102,7 +102,7 @@ class CallbackQueue:
             except asyncio.CancelledError:
                 if is_cancelled():
                     raise
-                _logger.exception("a callback waited for something that was cancelled")
+                _logger.exception("a callback awaited something that was cancelled")
             except Exception:
                 _logger.exception("a callback raised")
             finally:
@@ -113,7 +113,7 @@ class CallbackQueue:
 
     def _go_past(self) -> None:
         """Leave a slow callback alone, and run the next ones in another task."""
-        _logger.warning("a callback takes longer than %g s: later ones do not wait for it any more", SLOW)
+        _logger.warning("a callback takes longer than %g s: later callbacks no longer wait for it", SLOW)
         self.runner = None
         if self._waiting:
             self._start()

@@ -39,7 +39,7 @@ def handler_of(
     Only these methods are overridden, and the client declares what its handler overrides.
     """
     if isinstance(roots, str):
-        raise TypeError(f"roots are a sequence: roots=[{roots!r}]")
+        raise TypeError(f"`roots` must be a sequence, as in roots=[{roots!r}]")
 
     async def list_roots(*_: object) -> models.ListRootsResult:
         from mcprev_types.latest import models

@@ -122,7 +122,7 @@ class Client(Methods):
     # -- the session ---------------------------------------------------------------------------------------
 
     async def set_log_level(self, level: models.LoggingLevel) -> None:
-        """Request log messages of this and higher levels, for all calls from now on.
+        """Request log messages of this level and above, for all calls from now on.
 
         `level` is `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`. Messages go to the
         handler or to the function `logging` of `connect`. Raises `LocalProtocolError` if the revision has sessions and

@@ -141,7 +141,7 @@ class ServerCache:
         structured = result.structured_content
         wrong = output.unusable
         if structured is ABSENT:
-            wrong = "it has an outputSchema and gave no structured content"
+            wrong = "it has an outputSchema, but returned no structured content"
         elif not wrong:
             try:
                 output.check = output.check or compile_schema(output.schema, trusted=False)

@@ -109,7 +109,7 @@ class Subscription:
         return self.take()
 
     def take(self) -> Change:
-        """Return the first change that waits, and remove it."""
+        """Remove and return the oldest change that has not been read yet."""
         change = next(iter(self._waiting))
         del self._waiting[change]
         return change

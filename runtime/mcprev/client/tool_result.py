@@ -76,7 +76,7 @@ class ToolResult(models.CallToolResult):
         `RemoteProtocolError` for data that is not of the type; its text begins with `where`.
         """
         if self.is_error:
-            raise ToolError(self.text or "the tool failed and does not say why")
+            raise ToolError(self.text or "the tool failed without a reason")
         sent: Json = cast("Json", self.structured_content)
         adapter, data = TypeAdapter(type_), self.data
         if type_ is str and self.structured_content is ABSENT:

@@ -41,7 +41,7 @@ def _sampled_audio(block: JsonObject, context: ConversionContext) -> JsonObject:
     found = replacement(block, Reason.AUDIO, context, _SAMPLING_CONTENT)
     if found is None:
         raise NotRepresentable(
-            "sampling with audio is not possible: send text or an image, or give on_downgrade a transcript"
+            "sampling with audio is not possible: send text or an image, or return a transcript from on_downgrade"
         )
     return found
 

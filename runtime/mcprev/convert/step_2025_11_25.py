@@ -63,10 +63,10 @@ def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObje
     blocks = as_list(result.get("content"))
     if blocks is not None:
         if len(blocks) > 1:
-            raise NotRepresentable("the peer takes one block of content: answer with one", "content")
+            raise NotRepresentable("the peer's revision allows one content block: return one", "content")
         result = {**result, "content": blocks[0] if blocks else {"type": "text", "text": ""}}
     if tag_of(result.get("content")) in _TOOL_BLOCKS:
-        raise NotRepresentable("the peer has no sampling with tools: answer with text", "content")
+        raise NotRepresentable("the peer's revision has no sampling with tools: return text", "content")
     return result
 
 
@@ -75,7 +75,7 @@ def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObje
 
 def _no_url(_params: JsonObject, _: ConversionContext) -> JsonObject:
     """Refuse elicitation by URL, which the older revision does not have."""
-    raise NotRepresentable("the peer has no elicitation by URL: put the URL in a result or an error", "mode")
+    raise NotRepresentable("the peer's revision has no elicitation by URL: put the URL in a result or an error", "mode")
 
 
 def _form(schema: JsonObject, context: ConversionContext) -> JsonObject:
@@ -93,7 +93,7 @@ def _field(name: str, field: Json, context: ConversionContext) -> Json:
         found = context.downgrade(schema, Reason.MULTI_SELECT)
         if found is None or found.get("type") == "array":
             raise NotRepresentable(
-                "the peer has no field for several choices: ask for one, or for text (on_downgrade)",
+                "the peer's revision has no field for several choices: request one choice, or text (with on_downgrade)",
                 *("properties", name),
             )
         schema = found

@@ -171,7 +171,7 @@ def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObje
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
         raise NotRepresentable(
-            "this revision asks for input in a result: return an InputRequiredResult", "code"
+            "this revision requests input in a result: return an InputRequiredResult", "code"
         )
     return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
 

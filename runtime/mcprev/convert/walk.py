@@ -289,7 +289,7 @@ def _replace_or_refuse(tag: str, lost: frozenset[str]) -> Rule:
         found = context.downgrade(value, Reason.CONTENT)
         if found is None or found.get(tag) in lost:
             raise NotRepresentable(
-                f"the peer's revision has no '{value[tag]}' here: give on_downgrade another form", tag
+                f"the peer's revision has no '{value[tag]}' here: return a replacement from on_downgrade", tag
             )
         return found
 

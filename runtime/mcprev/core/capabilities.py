@@ -305,7 +305,7 @@ def introduction(name: str, version: str, icons: Sequence[Model], **texts: str |
 def checked_handler(handler: object, base: str) -> object:
     """Return the handler. Raises `TypeError` for a class, and for a method whose name is almost one that it lacks."""
     if isinstance(handler, type):
-        raise TypeError(f"{handler.__name__} is a class; pass a handler made of it: {handler.__name__}()")
+        raise TypeError(f"{handler.__name__} is a class; pass an instance of it: {handler.__name__}()")
     served = {binding.stub: method for method, binding in bindings(LATEST, base).items()}
     lacks = served.keys() - vars(type(handler)).keys()
     for name, member in vars(type(handler)).items():
@@ -315,8 +315,8 @@ def checked_handler(handler: object, base: str) -> object:
             meant = get_close_matches(name, lacks, 1, cutoff=0.85)
             if meant:
                 raise TypeError(
-                    f"{type(handler).__name__}.{name} serves nothing; did you mean '{meant[0]}', which serves "
-                    f"'{served[meant[0]]}'? (a helper needs a name that is less alike, or begins with _)"
+                    f"{type(handler).__name__}.{name} does not override a method; did you mean '{meant[0]}', which serves "
+                    f"'{served[meant[0]]}'? (otherwise choose a less similar name, or begin it with _)"
                 )
     return handler
 
@@ -386,10 +386,10 @@ def with_extensions(
     added: dict[str, AddedMethod] = {}
     for extension in extensions:
         if isinstance(extension, str):
-            raise TypeError(f"an extension is no text: extensions=[mcprev.Extension({extension!r})]")
+            raise TypeError(f"an extension must not be a string: pass extensions=[mcprev.Extension({extension!r})]")
         methods = extension.methods(base)
         for name in ({extension.name} & settings.keys()) or (added.keys() & methods.keys()):
-            raise ValueError(f"'{name}' is declared twice")
+            raise ValueError(f"the extension '{name}' is declared twice; keep one of them")
         settings[extension.name] = dict(extension.settings)
         added.update(methods)
     return ({**declared, "extensions": settings} if settings else declared), added

@@ -224,7 +224,7 @@ class Connection:
             event.fail(InternalError("too many requests in progress"))
             self._drop(event)
         else:
-            self.logger.warning("too many messages wait to be served: %s is dropped", one_line(event.method))
+            self.logger.warning("too many messages are waiting to be served: %s is dropped", one_line(event.method))
             self._drop(event)
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -288,7 +288,7 @@ class Connection:
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
-            incoming.fail(InternalError("the server stops", data=self.stop_data))
+            incoming.fail(InternalError("the server is shutting down", data=self.stop_data))
             self._cancel_handler(incoming)
         self.process_events()
 

@@ -25,7 +25,7 @@ class BaseContext(Generic[Incoming]):
 
     _connection: Connection
     request: Incoming
-    """The request as the engine has it. In a handler of a notification: a substitute on servers, None on clients."""
+    """The request in the protocol engine. In a handler of a notification: a substitute on servers, None on clients."""
 
     @property
     def request_id(self) -> RequestId | None:
@@ -44,7 +44,7 @@ class BaseContext(Generic[Incoming]):
         return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification, if the peer asked for progress; otherwise do nothing.
+        """Send a progress notification, if the peer requested progress; otherwise do nothing.
 
         `progress` is the progress so far, in any unit, and `total` its value at the end, if that is known. A value that
         is not larger than the last one is not sent, and neither is any value after the request has ended. See

@@ -242,7 +242,7 @@ def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json
         return model.from_wire(answer)
     except ValidationError:
         raise InvalidParams(
-            f"Invalid params: the input response '{key}' is no answer to '{method}'"
+            f"Invalid params: the input response '{key}' is not a valid result of '{method}'"
         ) from None
 
 

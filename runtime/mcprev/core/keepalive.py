@@ -23,7 +23,7 @@ PATIENCE = 10.0
 def check_interval(interval: float | None) -> float | None:
     """Return the interval between pings in seconds. Raises `ValueError` unless it is positive or None."""
     if interval is not None and not interval > 0:
-        raise ValueError("the time between pings is a positive number of seconds, or None for no pings")
+        raise ValueError("`ping_interval` must be a positive number of seconds, or None for no pings")
     return interval
 
 
@@ -43,7 +43,7 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
         except RequestTimeout as error:
             if not connection.can_reach():
                 continue  # the ping may not have been sent: over HTTP the stream can be closed while the client is alive
-            connection.logger.warning("the peer did not answer a ping within %g s", error.elapsed)
+            connection.logger.warning("the peer did not respond to a ping within %g s", error.elapsed)
             lost = f"the peer did not answer a ping within {error.elapsed:.3g} s"
             await connection.aclose(ConnectionLost(lost, in_flight=True, retry_safe=False))
             return
@@ -52,4 +52,4 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
                 return
         except McpError as error:
             # An error response, or no open stream right now: the peer may still be alive.
-            connection.logger.debug("a ping was not answered with a result: %s", one_line(error))
+            connection.logger.debug("a ping failed: %s", one_line(error))

@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ReconnectPolicy:
-    """How often and how fast a client opens a lost connection again, for `connect(restart=...)`."""
+    """How often and how fast a client reconnects after a lost connection, for `connect(restart=...)`."""
 
     limit: int = 3
     """The maximum number of attempts in a row: 3 by default. A connection that is lost within `stable` seconds counts
@@ -22,10 +22,10 @@ class ReconnectPolicy:
 
     def __post_init__(self) -> None:
         if self.limit < 0 or min(self.backoff, self.longest, self.stable) < 0:
-            raise ValueError("the numbers of restarts and their seconds cannot be negative")
+            raise ValueError("the members of a ReconnectPolicy must not be negative")
 
     def delay(self, tried: int) -> float:
-        """Return the seconds to wait after `tried` attempts in a row."""
+        """Return the seconds to wait after `tried` consecutive attempts."""
         return float(min(self.backoff * 2.0 ** min(tried, 60), self.longest))
 
 

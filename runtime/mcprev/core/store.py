@@ -15,20 +15,20 @@ class Record(NamedTuple):
     """A record as it is stored."""
 
     value: bytes
-    """JSON in UTF-8. It may hold secrets: do not log it."""
+    """JSON in UTF-8. It may contain secrets: do not log it."""
     version: int
-    """A number above 0 that each write of the record raises, and that no other write of its key ever has."""
+    """A number above 0, which each write of the record increases; no two writes of one key have the same number."""
 
 
 class Records(Protocol):
     """Records by key, each with a version and a time to live.
 
-    What a method returns is what is stored at that moment, whichever task or process wrote it. A method raises
+    Methods return the current state of the store, whichever task or process wrote it (linearizable). A method raises
     `StoreError` if the store cannot be reached or has no room; then nothing was written, or the outcome is unknown.
     """
 
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
         ...
 
     async def write(
@@ -36,13 +36,13 @@ class Records(Protocol):
     ) -> int | None:
         """Store a record if its version is still `seen`, and return its new version; else None.
 
-        `seen` 0: only if there is no record. None: whatever is stored. `ttl`: the record ends after this many seconds;
+        `seen` 0: only if there is no record. None: unconditionally. `ttl`: the record expires after this many seconds;
         None: never.
         """
         ...
 
     async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
-        """Remove a record if its version is still `seen`, or whatever it is if `seen` is None; return whether it was there."""
+        """Remove a record if its version is still `seen`, or unconditionally if `seen` is None; return whether it existed."""
         ...
 
 
@@ -50,16 +50,16 @@ class LogItem(NamedTuple):
     """An item to append to a log."""
 
     value: bytes
-    """JSON in UTF-8. It may hold secrets: do not log it."""
+    """JSON in UTF-8. It may contain secrets: do not log it."""
     droppable: bool = False
-    """Whether a reader can do without it: such items are forgotten first."""
+    """Whether readers can do without the item: such items are deleted first."""
 
 
 class LogBounds(NamedTuple):
-    """How much of a log is kept. Beyond it, the oldest droppable items are forgotten, then the oldest."""
+    """The limits of a log. Beyond them, the oldest droppable items are deleted first, then the oldest of all."""
 
     ttl: float
-    """Seconds after the last append at which the log ends."""
+    """Seconds after the last append at which the log expires."""
     items: int = 256
     """The maximum number of items."""
     size: int = 1024 * 1024
@@ -67,29 +67,29 @@ class LogBounds(NamedTuple):
 
 
 class LogTail(NamedTuple):
-    """The end of a log, as it was read."""
+    """The items of a log after a number, as `Store.tail` returns them."""
 
     items: Sequence[tuple[int, bytes]]
     """Numbers and values of the items that are stored, in order; numbers of items that were dropped are left out."""
     last: int
     """The number of the latest item; 0 if the log has none."""
     lost: bool
-    """Whether items are gone that the reader needs: they were forgotten and not droppable, or the log began anew."""
+    """Whether the reader has missed items: items that are not droppable were deleted, or the log was created anew."""
     complete: bool
-    """Whether the log takes no more items."""
+    """Whether the log is complete: nothing can be appended any more."""
 
 
 class Store(Records, Protocol):
-    """Records that can be listed, and logs: lists of items that a store numbers from one, and that readers wait for.
+    """A store of records with indexes, and of logs: lists of items, numbered from 1, whose readers wait for more.
 
-    Keys of records and names of logs are apart. A store may be used by several event loops at once, each in a thread
+    Keys of records and names of logs are separate namespaces. Several event loops may use a store at once, each in a thread
     of its own, and after a fork.
     """
 
     async def write(
         self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None, index: str = ""
     ) -> int | None:
-        """Store a record as `Records.write` does; `listed` finds it under `index`, until it is written otherwise."""
+        """Store a record as `Records.write` does; `listed` finds it under `index`, until a write without it or with another."""
         ...
 
     async def listed(
@@ -97,36 +97,36 @@ class Store(Records, Protocol):
     ) -> Sequence[tuple[str, Record]]:
         """Return up to `limit` keys and records of an index whose versions are above `after`, the oldest version first.
 
-        So those come first that were not written for longest, and the last version of a page begins the next one.
+        The records that were written least recently come first; pass the last version of a page as `after` for the next page.
         """
         ...
 
     async def append(
         self, log: str, items: Sequence[LogItem], /, *, bounds: LogBounds, seen: int | None = None
     ) -> int | None:
-        """Append items to a log if its last number is still `seen`; return the number of the last one, or else None.
+        """Append items to a log if the number of its last item is still `seen`; return the new last number, else None.
 
-        Without items, the log is kept for longer. None too if the log is complete. With `seen` None they are appended whatever the last number is; an append
-        whose outcome is unknown is repeated safely only with a number.
+        Without items, only the expiry of the log is renewed. Returns None too if the log is complete. `seen` None appends unconditionally; an append
+        whose outcome is unknown can be repeated safely only with a number.
         """
         ...
 
     async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> LogTail:
-        """Return the items after a number; if there is nothing to tell, wait for it up to `wait` seconds.
+        """Return the items after a number; if there are none, wait for them up to `wait` seconds.
 
-        An item that is lost, or that the log is complete, ends the wait too. News of an append may be late or get lost;
-        the store is asked again when the wait is over, so `wait` is also how late an item can be.
+        The wait also ends if items were lost or the log becomes complete. Notifications of appends may be late or get lost;
+        the store is read again at the end of the wait, so `wait` is also the maximum delay of an item.
         """
         ...
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items, also one that has none yet; it ends after `ttl` seconds."""
+        """Mark a log as complete, even an empty one, so that nothing can be appended; it expires after `ttl` seconds."""
         ...
 
     async def aclose(self) -> None:
-        """Release what the running event loop holds of the store; the next use opens it again.
+        """Close the connections of the running event loop to the store; the next use opens them again.
 
-        Waits of this loop end with `StoreError`. Any task may call it, and more than once.
+        Waits of this loop end with `StoreError`. Any task may call it; further calls have no effect.
         """
         ...
 

@@ -76,7 +76,7 @@ class ToolSchemas:
         if self.output is not None:
             if structured is MISSING:
                 raise LocalProtocolError(
-                    f"the tool '{self.name}' has an outputSchema and gave no structured content"
+                    f"the tool '{self.name}' has an outputSchema, but returned no structured content"
                 )
             check = self._result
             if check is None:
@@ -87,7 +87,7 @@ class ToolSchemas:
 
                 text = describe(found, "structuredContent")
                 raise LocalProtocolError(
-                    f"the result of the tool '{self.name}' does not fit its outputSchema: {text}"
+                    f"the result of the tool '{self.name}' does not match its outputSchema: {text}"
                 )
 
     def _compile(self, member: str, schema: Json) -> Validator:

@@ -30,7 +30,7 @@ class Accepted(Generic[T_co]):
     """The user filled in the form of `Context.elicit`."""
 
     data: T_co
-    """The answer, of the type that was asked for."""
+    """The data of the form, of the type that `elicit` was called with."""
     action: Literal["accept"] = "accept"
 
 
@@ -91,7 +91,7 @@ class Form(Generic[T]):
             self._adapter = adapter_of(kind)
             schema = schema_from(self._adapter, "validation")
         except NO_SCHEMA as error:
-            raise TypeError(f"{kind!r} cannot be a form: {first_sentence(error)}") from None
+            raise TypeError(f"{kind!r} cannot be used for a form: {first_sentence(error)}") from None
         definitions: Mapping[str, Schema] = schema.pop("$defs", {})
         schema = _resolved(schema, definitions)
         self._single = "properties" not in schema
@@ -112,7 +112,7 @@ class Form(Generic[T]):
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
             path = ".".join(str(part) for part in wrong["loc"] if part in self._schema["properties"])
-            raise TypeError(f"the field '{path}' cannot be in a form: {wrong['msg']}") from None
+            raise TypeError(f"the field '{path}' cannot be part of a form: {wrong['msg']}") from None
 
     def read(self, message: str, answer: models.ElicitResult) -> Elicited[T]:
         """Return the answer. Raises `InvalidParams` for content that the type does not allow."""

@@ -203,13 +203,13 @@ def without_member(text: str, path: Sequence[str]) -> str:
 def _check_object(text: str, node: Node, path: Sequence[str]) -> None:
     if not isinstance(node.value, Mapping):
         where = ".".join(["$", *path])
-        raise JsoncError(text, node.start, f"{where} is not an object; mend the file first")
+        raise JsoncError(text, node.start, f"{where} is not an object; correct the file first")
 
 
 def _member(text: str, node: Node, name: str) -> ObjectMember | None:
     found = [member for member in node.members if member.name == name]
     if len(found) > 1:
-        raise JsoncError(text, found[1].start, f"the member {name!r:.60} is there twice; remove one of them")
+        raise JsoncError(text, found[1].start, f"the member {name!r:.60} occurs twice; remove one of them")
     return found[0] if found else None
 
 
@@ -270,5 +270,5 @@ def _checked(text: str, path: Sequence[str], expected: Json) -> str:
     for name in path:
         found = found[name]
     if found != expected:
-        raise JsoncError(text, 0, "the file cannot be changed without touching more of it; change it by hand")
+        raise JsoncError(text, 0, "the entry cannot be changed without rewriting other parts of the file; edit the file by hand")
     return text

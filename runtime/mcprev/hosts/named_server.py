@@ -245,7 +245,7 @@ def _only(given: tuple[str, ...], file: str) -> NamedServer:
     if not servers:
         raise ValueError(f"'{file}' has no servers; it needs {{\"mcpServers\": {{NAME: ...}}}}")
     names = ", ".join(f"{each.name}@{file}" for each in servers[:20])
-    raise ValueError(f"'{file}' has several servers; write one of {names}")
+    raise ValueError(f"'{file}' has several servers; pass one of {names}")
 
 
 def _read(given: tuple[str, ...], found: Configured) -> NamedServer:

@@ -35,7 +35,7 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
     except OSError:
         if file.is_symlink():
             raise ValueError(
-                f"'{file}' is a symbolic link; name the file that it leads to, {str(file.resolve())!r}, in place of the host"
+                f"'{file}' is a symbolic link; pass the file that it points to, {str(file.resolve())!r}, in place of the host"
             ) from None
         raise
 
@@ -47,17 +47,17 @@ def _check_owner(file: Path, found: os.stat_result) -> None:
 
 def _check_folders(file: Path, below: Path | None) -> None:
     if file.is_symlink() and not _NOFOLLOW:
-        raise ValueError(f"'{file}' is a symbolic link; name the file that it leads to")
+        raise ValueError(f"'{file}' is a symbolic link; pass the file that it points to")
     for folder in file.parents:
         if below is not None and folder.is_symlink() and folder.is_relative_to(below) and folder != below:
             raise ValueError(
-                f"the folder '{folder}' is a symbolic link, which a project should not bring along"
+                f"the folder '{folder}' is a symbolic link, which is not accepted in a project; replace it with a real folder"
             )
     folder = file.parent
     if hasattr(os, "geteuid") and folder.is_dir():
         found = folder.stat()
         if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
-            raise ValueError(f"everybody can write into the folder '{folder}': chmod o-w it")
+            raise ValueError(f"everybody can write into the folder '{folder}'; run `chmod o-w` on it first")
 
 
 def replace_text(file: Path, before: str | None, after: str) -> Path | None:

@@ -71,7 +71,7 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
     if isinstance(schema, bool):
         return always_valid if schema else _never_valid
     if not isinstance(schema, OBJECT):
-        raise SchemaError("a JSON Schema is an object or a boolean")
+        raise SchemaError("a JSON Schema must be an object or a boolean")
     has_choices = _measure(schema)
     dialect = _dialect(schema)
     try:
@@ -83,7 +83,7 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
                 return within_time(plain, clock) if has_choices else plain
             return within_time(_compiled(bare, dialect, trusted=trusted), clock)
     except RecursionError:
-        raise SchemaError("the schema nests too deeply") from None
+        raise SchemaError("the schema is nested too deeply") from None
     except TooSlowError:
         raise SchemaError(f"the schema takes longer than {MAX_SECONDS:g} s to be compiled") from None
 
@@ -117,13 +117,13 @@ def _measure(schema: Json) -> bool:
         values += sum(map(len, level))
         if objects > MAX_OBJECTS or values > MAX_VALUES:
             raise SchemaError(
-                f"the schema holds more than {MAX_OBJECTS} objects, or more than {MAX_VALUES} values in all"
+                f"the schema contains more than {MAX_OBJECTS} objects, or more than {MAX_VALUES} values in all"
             )
         choices = choices or any(_CHOICES & item.keys() for item in found)
         level = [child for item in level for child in _children(item)]
         if not level:
             return choices
-    raise SchemaError(f"the schema nests deeper than {MAX_DEPTH}")
+    raise SchemaError(f"the schema is nested deeper than {MAX_DEPTH}")
 
 
 def _objects(value: Json) -> Iterator[dict[str, Json]]:
@@ -299,7 +299,7 @@ def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[An
     if value is not True or not isinstance(instance, LIST):
         return
     if len({canonical_json(item) for item in instance}) < len(instance):
-        yield import_module("jsonschema.exceptions").ValidationError("holds the same item twice")
+        yield import_module("jsonschema.exceptions").ValidationError("contains the same item twice")
 
 
 def _targets(schema: dict[str, Any], resolver: Json, specification: Json) -> Iterator[tuple[Any, Any]]:
@@ -320,7 +320,7 @@ def _targets(schema: dict[str, Any], resolver: Json, specification: Json) -> Ite
                     f"the reference {reference!r:.200} does not resolve within the schema; nothing is fetched"
                 ) from None
             if not isinstance(found.contents, (OBJECT, bool)):
-                raise SchemaError(f"the reference {reference!r:.200} leads to a value that is no schema")
+                raise SchemaError(f"the reference {reference!r:.200} leads to a value that is not a schema")
             yield found.contents, found.resolver
         for _, child in subschemas(inner):
             if isinstance(child, OBJECT):

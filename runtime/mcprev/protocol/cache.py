@@ -63,7 +63,7 @@ class ResultCache:
         Raises `ValueError` unless both are positive.
         """
         if max_entries < 1 or max_bytes < 1:
-            raise ValueError("a cache holds at least one entry of at least one byte")
+            raise ValueError("`max_entries` and `max_bytes` of a ResultCache must be positive")
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
@@ -143,7 +143,7 @@ class ResultCache:
                 self._remove(key)
 
     def forget(self, scope: Scope) -> None:
-        """Remove all results of a server, for example after it was restarted."""
+        """Remove all results of a server, for example after a restart of the server."""
         self.changes += 1
         for key in tuple(self._entries):
             if key[0] == scope.server:

@@ -293,7 +293,7 @@ def _without_body(endpoint: Endpoint, verb: str, headers: Headers, live: Revisio
         error = InvalidRequest("Invalid Request: this HTTP method is not served here")
         return HttpError(405, error, headers=((b"allow", endpoint.allow),))
     if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
-        raise _Refused(406, "the client has to accept text/event-stream")
+        raise _Refused(406, "the client must accept text/event-stream")
     if live is None:
         raise _no_session(endpoint, headers)
     _check_version(live, None, version)
@@ -306,7 +306,7 @@ def _post(
     endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
 ) -> RequestClass:
     if headers.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
-        raise _Refused(415, "the Content-Type has to be application/json")
+        raise _Refused(415, "the Content-Type must be application/json")
     if isinstance(message, Malformed):
         raise _Refused(400, RpcError(message.message, code=message.code))
     if isinstance(message, (Request, Notification)):
@@ -320,7 +320,7 @@ def _post(
     accept = accepted(headers.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
         wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
-        raise _Refused(406, f"the client has to accept {wanted}")
+        raise _Refused(406, f"the client must accept {wanted}")
     return _legacy(endpoint, headers, message, live, accept, version)
 
 
@@ -335,7 +335,7 @@ def _modern(
     accept = BOTH if formats is None else accepted(formats)
     listens = isinstance(message, Request) and message.method == LISTEN
     if not accept.sse and (listens or not accept.json):
-        raise _Refused(406, f"the client has to accept {SSE if listens else f'{JSON} or {SSE}'}")
+        raise _Refused(406, f"the client must accept {SSE if listens else f'{JSON} or {SSE}'}")
     if meta is not None and isinstance(message, Request):
         method = message.method
         name_of = endpoint.name_params.get(method)
@@ -372,7 +372,7 @@ def _legacy(
     if isinstance(message, Batch) and not revision.accepts_batch:
         raise _Refused(400, _NO_BATCHES)
     if isinstance(message, Response | ErrorResponse):
-        raise _Refused(400, "a response needs the Mcp-Session-Id of its session")
+        raise _Refused(400, "a response requires the header Mcp-Session-Id of its session")
     return SessionlessRequest(message, revision)
 
 

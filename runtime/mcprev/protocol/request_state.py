@@ -76,7 +76,7 @@ class RequestStateSealer:
         Raises `ValueError` for a short key and for a lifetime that is not positive.
         """
         if not lifetime > 0:
-            raise ValueError("the lifetime of a request state is a positive number of seconds")
+            raise ValueError("the `lifetime` of a request state must be a positive number of seconds")
         self._given = keys if callable(keys) else _checked(tuple(keys))
         self._audience = audience
         self._lifetime = lifetime
@@ -94,7 +94,7 @@ class RequestStateSealer:
             return self._given or _process_keys()
         keys = _checked(self._given())
         if not keys:
-            raise ValueError("the function for the keys of request states returned none")
+            raise ValueError("the function `keys` of a RequestStateSealer returned no keys; return at least one")
         return keys
 
     def seal(
@@ -119,7 +119,7 @@ class RequestStateSealer:
         signed = self._signed(body, method, params, principal)
         token = urlsafe_b64encode(_mac(key, signed) + body).rstrip(b"=").decode()
         if len(token) > self._limit:
-            raise ValueError(f"a request state of {len(token)} characters is over the limit of {self._limit}")
+            raise ValueError(f"a request state of {len(token)} characters exceeds the limit of {self._limit}; keep less in it, or raise `limit`")
         return token
 
     def open(
@@ -133,7 +133,7 @@ class RequestStateSealer:
     ) -> Json:
         """Return the payload. Raises `InvalidParams`, with the same message for every reason; the reason is logged."""
         if not isinstance(token, str) or len(token) > self._limit:
-            raise _refused("it is no string, or too long")
+            raise _refused("it is not a string, or too long")
         try:
             sealed = urlsafe_b64decode(token.encode("ascii") + b"==")
         except ValueError:
@@ -210,7 +210,7 @@ def params_digest(params: Mapping[str, Json] | None) -> str:
 
 def _checked(keys: Sequence[bytes]) -> Sequence[bytes]:
     if any(len(key) < KEY_BYTES for key in keys):
-        raise ValueError(f"a key for request states holds at least {KEY_BYTES} bytes")
+        raise ValueError(f"a key for request states must have at least {KEY_BYTES} bytes")
     return keys
 
 
@@ -226,6 +226,6 @@ def _mac(key: bytes, signed: bytes) -> bytes:
 def _process_keys() -> tuple[bytes, ...]:
     """Return the key of a process without configured keys, created on first use."""
     _log.info(
-        "request states are sealed with a key of this process; set one to share them with other processes"
+        "request states are signed with a random key of this process; pass `states` or a `store` to share them with other processes"
     )
     return (secrets.token_bytes(KEY_BYTES),)

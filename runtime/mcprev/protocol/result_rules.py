@@ -60,7 +60,7 @@ def _check_base64(holder: object, member: str, path: str) -> None:
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
-        raise _wrong(f"binary data has to be base64: {error}", f"{path}.{member}") from None
+        raise _wrong(f"binary data must be base64: {error}", f"{path}.{member}") from None
 
 
 def _is_base64(data: str) -> bool:
@@ -112,7 +112,7 @@ def _hinted(result: Result) -> Result:
     """Check that `ttlMs` is an integer, which the schemas do not require."""  # CACHE-1
     ttl = result.get("ttlMs")
     if isinstance(ttl, float):
-        raise _wrong("ttlMs is a whole number of milliseconds", "$.ttlMs")
+        raise _wrong("ttlMs must be a whole number of milliseconds", "$.ttlMs")
     return result
 
 
@@ -122,7 +122,7 @@ def _hinted(result: Result) -> Result:
 def _completions(result: Result) -> Result:
     if len(_list(_member(result.get("completion"), "values"))) > MOST_VALUES:
         raise _wrong(
-            f"there may be {MOST_VALUES} values: give the best and set hasMore", "$.completion.values"
+            f"at most {MOST_VALUES} values are allowed: return the best ones and set hasMore", "$.completion.values"
         )
     return result
 

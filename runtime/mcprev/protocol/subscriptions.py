@@ -33,7 +33,7 @@ MAX_STREAMS: Final = 10_000
 
 
 class Changed(StrEnum):
-    """The kinds of changes: the list of tools, of prompts or of resources, the contents of one resource, or one task."""
+    """The kind of a change: of the list of tools, prompts or resources, of the contents of one resource, or of one task."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -41,7 +41,7 @@ class Changed(StrEnum):
     RESOURCE = "resource"
     """The contents of one resource, which a URI identifies."""
     TASK = "task"
-    """The status of one task, which an id identifies. Servers announce it by themselves."""
+    """The status of one task, which an id identifies. The runtime sends it; handlers need not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,16 +95,16 @@ class Context(BaseContext[IncomingRequest]):
 
     _server: ServerHooks
     stamp: Mapping[str, Json]
-    """What the client says of itself, under the keys that describe a request."""
+    """The parts of the request's `_meta` that describe the client: its revision, name and capabilities."""
     _answers: mrtr.InputResponses | None = None
     asked: dict[str, int] = field(default_factory=dict[str, int], init=False)
-    """How often each question was asked with `elicit` or `sample` in this run of the handler."""
+    """How often each question was asked with `elicit` or `sample` in this run of the handler, by its text."""
     running: TaskExecution | None = field(default=None, init=False)
-    """What may make a task of the request; None where nothing can."""
+    """Turns the request into a task; None if the request cannot become one."""
 
     @property
     def as_task(self) -> TaskExecution | None:
-        """The execution of the task that the request has become; None if it is no task."""
+        """The execution of the task that the request has become; None if it has not become a task."""
         return None if self.running is None or self.running.task is None else self.running
 
     @property
@@ -124,7 +124,7 @@ class Context(BaseContext[IncomingRequest]):
 
     @property
     def access(self) -> Access | None:
-        """The content of the request's token; None if the server requires no tokens (`auth=mcprev.Bearer(...)`)."""
+        """The content of the request's access token; None if the server requires none (`auth=mcprev.Bearer(...)`)."""
         origin = message_origin(self.request)
         return None if origin is None else cast("Access | None", origin.access)
 
@@ -135,7 +135,7 @@ class Context(BaseContext[IncomingRequest]):
 
     @cached_property
     def session(self) -> SessionState:
-        """JSON values that last from one request to the next, such as `await ctx.session.get("cart")`.
+        """The session state: JSON values that are kept between requests, such as `await ctx.session.get("cart")`.
 
         They belong to the session; at revisions without sessions over HTTP, to the principal, or to a handle.
         """
@@ -150,7 +150,7 @@ class Context(BaseContext[IncomingRequest]):
     def headers(self) -> Mapping[str, str]:
         """The headers of the HTTP request, with names in lower case; empty on other transports.
 
-        They are the client's own words: use `principal` and `access` for decisions. `authorization` and `cookie` hold
+        The client can send anything in them: use `principal` and `access` for decisions. `authorization` and `cookie` contain
         secrets; do not log them.
         """
         origin = message_origin(self.request)
@@ -200,7 +200,7 @@ class Context(BaseContext[IncomingRequest]):
         return cast("models.ClientCapabilities", found)
 
     async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
-        """Send a log message to the client, if it asked for messages of this level; `logger` names the part that logs.
+        """Send a log message to the client, if it requested messages of this level; `logger` is the name of the logger.
 
         `level` is `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`; `data` is any JSON
         value. Raises `ValueError` for another level. See
@@ -228,7 +228,7 @@ class Context(BaseContext[IncomingRequest]):
         called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts.
 
         `ttl` is the maximum time that the task is kept after its creation and `poll` the time that the client should
-        wait between two requests for its status, both in milliseconds; None: as `Tasks` says. `message` is the first
+        wait between two requests for its status, both in milliseconds; None: as `Tasks` specifies. `message` is the first
         status message. Raises `InternalError` if too many tasks run.
         """
         if self.running is not None:

@@ -182,7 +182,7 @@ class RequestDispatcher:
         except BaseException as raised:
             error, failure = None, as_exception(raised, LIST)
             _logger.warning(
-                "the tools cannot be listed, so a call's headers are not checked", exc_info=failure
+                "the tools cannot be listed, so the headers of a call are not checked", exc_info=failure
             )
         finally:
             origin.checking = False
@@ -326,7 +326,7 @@ class RequestDispatcher:
         kind = wire.get("resultType", COMPLETE)
         if kind not in _RESULT_TYPES:
             raise ConversionError(
-                f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
+                f"no revision has a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
             )
         return wire
 
@@ -352,7 +352,7 @@ def _session_stamp(peer: HandshakeServer, revision: Revision) -> Mapping[str, Js
         return request_meta(said, from_=revision.name)
     except ConversionError as error:
         # The client's info is invalid; the client is served as one without capabilities.
-        _logger.debug("the client introduced itself badly: %s", one_line(error))
+        _logger.debug("the client sent invalid information about itself: %s", one_line(error))
         return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 

@@ -127,7 +127,7 @@ class LifespanRunner:
         run = self._run
         if run is None or not run.started.done() or run.task.done():
             raise LocalProtocolError(
-                "the lifespan of the server does not run: serve with run_stdio, run_http or asgi, or within "
+                "the lifespan of the server is not running: serve with run_stdio, run_http or asgi, or within "
                 "`async with server.running():`"
             )
         of: Any = get_origin(kind) or kind

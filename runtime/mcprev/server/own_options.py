@@ -14,7 +14,7 @@ def own_options(auth: Bearer | None, http: HttpOptions | None) -> HttpOptions:
     options: HttpOptions = {} if http is None else {**http}
     if auth is not None:
         if "auth" in options:
-            raise ValueError("`auth` is there twice: pass it as `auth=` or in `http`, not both")
+            raise ValueError("`auth` is given twice: pass it as `auth=` or in `http`, not both")
         options["auth"] = auth
     if options:
         from mcprev.transports.http.server.options import http_settings

@@ -254,7 +254,7 @@ class Server:
 
     @property
     def session_states(self) -> SessionStates:
-        """What handlers keep between requests, as `ctx.session`; made when it is first used."""
+        """The session states of all clients, which handlers use as `ctx.session`; created at the first use."""
         if self._session_states is None:
             from mcprev.state.session import SessionStates, StateLimits
             from mcprev.stores.memory import MemoryRecords
@@ -279,7 +279,7 @@ class Server:
         return made
 
     def keep(self, connection: Connection, /) -> None:
-        """Send a connection, which a transport has made, the notifications of `changed`, and pings if enabled, until it ends."""
+        """Send notifications of `changed`, and pings if enabled, to a connection of a transport, until it ends."""
         self._connections.add(connection)
         if self.changes is not None:
             self.changes.start()
@@ -391,7 +391,7 @@ class Server:
                 await self.lifespan.release(owner)
 
     async def aclose(self) -> None:
-        """Close every connection and cancel the tasks that still run; may be called again."""
+        """Close every connection and cancel the tasks that still run; may be called more than once."""
         for connection in tuple(self._connections):
             await connection.aclose()
         await self._end_work()
@@ -406,12 +406,12 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        A session is notified of every changed list and of its subscribed resources; a listen stream, of what it subscribed
-        to; nobody of a resource of an app that it does not see. With a `store`, clients of other processes are too, within
+        A session is notified of every changed list and of its subscribed resources, a listen stream of what it subscribed
+        to; but not of a resource of an app that the client does not see. With a `store`, clients of other processes are too, within
         a second. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
         """
         if what not in CHANGES:
-            raise LocalProtocolError(f"'{what}' is not one of {', '.join(CHANGES)}")
+            raise LocalProtocolError(f"'{what}' is not a kind of change; use one of {', '.join(CHANGES)}")
         kind = Changed(what)
         if (kind is Changed.RESOURCE) is (uri is None):
             raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
@@ -420,11 +420,11 @@ class Server:
             self.changes.publish(kind, uri)
 
     def on_change(self, callback: Callable[[Changed, str | None], object]) -> None:
-        """Call `callback(kind, uri)` for the changes of all processes that share the `store`, before clients are notified."""
+        """Register `callback(kind, uri)`, which is called for each change in any process that shares the `store`, before clients are notified."""
         self.forget.append(callback)
 
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
-        """Notify the clients of this process of a change, which may have happened in another."""
+        """Notify the clients of this process of a change, which may have been made in another process."""
         if kind is Changed.TOOLS:
             self._dispatcher.tools.forget()
         for forget in self.forget:
@@ -433,13 +433,13 @@ class Server:
             self.tell_change(connection, kind, uri)
 
     def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
-        """Notify one client of a change, if it is to know."""
+        """Notify one client of a change, if it has subscribed to such changes and sees what changed."""
         self._guarded.tell(connection, kind, uri, None if uri is None else self.guard(uri))
 
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None
     ) -> bool:
-        """Send a notification to the client of a session, whichever process serves it; return False if it has none or not the method.
+        """Send a notification to the client of a session, whichever process serves it; return False if the session is unknown or its revision lacks the method.
 
         For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision.
         """

@@ -206,7 +206,7 @@ class TaskExecution:
                 else:
                     self._saved, self._version = task, version
                     return
-            raise StoreError("a task is changed by others all the time; try again later")
+            raise StoreError("other processes keep changing the task; try again later")
 
     async def look(self) -> bool:
         """Take over what other processes have stored, and store what is not; return whether there was anything."""

@@ -343,20 +343,20 @@ class TaskManager(RunningTasks):
             if await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time())) is None:
                 raise tasks.unknown(task.id)
         elif answers:
-            raise InternalError("the task does not run in this process, and no store passes the answer on")
+            raise InternalError("the task runs in another process, and the server has no `store` that all its processes share")
 
     async def _update(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
         task = await self._requested_task(incoming)
         given: Json = (incoming.params or {}).get("inputResponses") or {}
         if not isinstance(given, dict):
-            raise InvalidParams("Invalid params: inputResponses is no object")
+            raise InvalidParams("Invalid params: inputResponses is not an object")
         responses = cast("dict[str, Json]", given)
         known: dict[str, dict[str, Json] | McpError] = {}
         for key in task.asked.keys() & responses.keys():
             answer: Json = responses[key]
             if not isinstance(answer, dict):
-                raise InvalidParams(f"Invalid params: the input response '{key}' is no object")
+                raise InvalidParams(f"Invalid params: the input response '{key}' is not an object")
             known[key] = cast("dict[str, Json]", answer)
             read_answer(key, task.asked[key], cast("dict[str, Json]", answer))
         await self._answer(task, known)
@@ -400,7 +400,7 @@ class TaskManager(RunningTasks):
                 start = next((n for n, task in enumerate(found, 1) if task.id == cursor), None)
                 found = None if start is None else found[start:]
         if found is None:
-            raise InvalidParams("Invalid params: no such cursor")
+            raise InvalidParams("Invalid params: the cursor is unknown; list again without a cursor")
         page = found[: tasks.PAGE]
         listed: dict[str, Json] = {"tasks": [tasks.members(task, incoming.revision) for task in page]}
         if len(found) > tasks.PAGE:

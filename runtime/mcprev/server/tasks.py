@@ -59,9 +59,9 @@ class Tasks:
 
 
 class MemoryTaskStore:
-    """Stores tasks in memory, 10,000 by default.
+    """A store of tasks in memory, 10,000 by default.
 
-    Beyond that, tasks that have ended are deleted: the oldest of the principal or session that has the most of them.
+    Beyond that, tasks that have ended are deleted: the oldest of the principal or session with the most tasks.
     """
 
     def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.monotonic) -> None:

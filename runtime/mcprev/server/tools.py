@@ -128,4 +128,4 @@ class ToolTable:
                 break
             seen.add(cursor)
             asked["cursor"] = cursor
-        raise LocalProtocolError("the handler's list of tools does not end")
+        raise LocalProtocolError("the pages of the handler's list of tools do not end; return no `next_cursor` with the last page")

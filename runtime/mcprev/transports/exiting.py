@@ -39,6 +39,6 @@ def exit_guard() -> Generator[threading.Timer, None, None]:
 
 def _exit_now() -> None:
     """End the process at once, without waiting for threads or tasks."""
-    _logger.error("serving is over and a handler does not end: the process ends without it")
+    _logger.error("serving has ended, but a handler is still running: the process exits without it")
     logging.shutdown()
     os._exit(0)

@@ -515,7 +515,7 @@ export declare namespace Shop {
 def test_a_file_without_messages_becomes_a_package_of_its_types(tmp_path: Path) -> None:
     path, out = write_source(tmp_path / "acme", TYPES), tmp_path / "acme-types"
     (warning,) = pipeline.generate_project(SchemaFolder(write_folder(tmp_path)), path, out, "3.0", overlay=False).warnings
-    assert warning == f"{path}:7: functions describe no data: 1 are left out, of which this is the first"
+    assert warning == f"{path}:7: functions do not describe data: 1 are left out, of which this is the first"
     code = """
 import acme_types.latest as acme
 from pydantic import TypeAdapter
@@ -550,7 +550,7 @@ def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) 
     words = (
         "JSDoc tag '@acme'",
         "'Thing.size' no longer matches",
-        "'AcmeStrayRequest' gets no method",
+        "'AcmeStrayRequest' is not generated as a method",
         "no AcmeBareResult is",
     )
     assert len(warnings) == len(words)

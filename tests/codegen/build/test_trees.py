@@ -316,7 +316,7 @@ def test_a_folder_of_somebody_elses_is_refused_before_packages_are_made(
     out.mkdir()
     (out / "notes.txt").write_text("theirs\n", encoding="utf-8")
     result = invoke(schema, "generate", "--out", str(out))
-    assert (result.exit_code, "(it holds notes.txt); nothing was changed" in result.stderr) == (3, True)
+    assert (result.exit_code, "(it contains notes.txt); nothing was changed" in result.stderr) == (3, True)
 
 
 def test_a_file_of_somebody_elses_is_named(tmp_path: Path) -> None:

@@ -102,13 +102,13 @@ def test_without_out_the_packages_go_beside_the_schema_folder(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["generate", "--schema", "x.ts", REVISION], "--schema needs --out"),
+        (["generate", "--schema", "x.ts", REVISION], "--schema requires --out"),
         (["generate", "--schema", "x.ts", "--out", "out", "a", "b"], "at most one REV"),
         (
             ["generate", "--schema", "x.ts", "--out", "out", "--like", REVISION, "--no-overlay"],
             "cannot be combined",
         ),
-        (["generate", "--like", REVISION], "need --schema FILE"),
+        (["generate", "--like", REVISION], "require --schema FILE"),
         (["generate", "--colour"], "No such option"),
         (["import"], "Missing argument"),
         (["import", "x.ts"], "--revision"),

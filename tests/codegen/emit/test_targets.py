@@ -336,7 +336,7 @@ def test_a_module_that_is_edited_obsolete_or_not_ours(tmp_path: Path, target: st
     assert "1 to be deleted" in invoke(schema, *arguments, "--check", code=1).output
     invoke(schema, mini.REVISION, *arguments)
     assert old.exists()
-    assert "kept, since it is not generated" in invoke(schema, *arguments).output
+    assert "kept, because it is not generated" in invoke(schema, *arguments).output
     assert {p.name for p in out.iterdir()} == {"__init__.py", "py.typed", "v2099_01_01.py", "mine.py"}
 
 
@@ -344,7 +344,7 @@ def test_a_module_that_is_edited_obsolete_or_not_ours(tmp_path: Path, target: st
 def test_the_packages_of_a_checkout_are_pydantic(tmp_path: Path, target: str) -> None:
     schema = mini.write_folder(tmp_path)
     place = tmp_path / "generated" / "mcprev_types"
-    assert "needs --out" in invoke(schema, "--target", target, code=2).output
+    assert "requires --out" in invoke(schema, "--target", target, code=2).output
     assert "is for the packages" in invoke(schema, "--target", target, "--out", str(place), code=3).output
     assert not place.exists()
     assert invoke(schema, "--target", "pydantic").exit_code == 0
@@ -353,7 +353,7 @@ def test_the_packages_of_a_checkout_are_pydantic(tmp_path: Path, target: str) ->
 
 def test_another_target_is_none(tmp_path: Path) -> None:
     shown = invoke(mini.write_folder(tmp_path), "--target", "attrs", "--out", "out", code=2).output
-    assert f"'attrs' is none of {', '.join(TARGETS)}" in shown
+    assert f"'attrs' is not a target; use one of {', '.join(TARGETS)}" in shown
 
 
 def test_a_folder_with_an_empty_marker_only_is_not_generated(tmp_path: Path) -> None:

@@ -210,9 +210,9 @@ BROKEN: Final = {
     "a header for no method": (entry("no/method#name_param", '""', '"x"'), "no such method"),
     "an unknown facet": (entry("Thing#colour", '""', '"red"'), "unknown facet '#colour'"),
     "a new type that is not declared": (entry("Thing.name", '"name: string;"', '"name: Gone;"'), "'Gone' is not declared"),
-    "a new member that is no TypeScript": (entry("Thing.name", '"name: string;"', '"name string"'), "not a TypeScript member"),
-    "an expectation that is no TypeScript": (entry("Thing.name", '"???"', '"name: string;"'), "not a TypeScript member"),
-    "two members instead of one": (entry("Thing.name", '"name: string;"', '"name: string; b: string;"'), "not a TypeScript member"),
+    "a new member that is no TypeScript": (entry("Thing.name", '"name: string;"', '"name string"'), "not a member in TypeScript"),
+    "an expectation that is no TypeScript": (entry("Thing.name", '"???"', '"name: string;"'), "not a member in TypeScript"),
+    "two members instead of one": (entry("Thing.name", '"name: string;"', '"name: string; b: string;"'), "not a member in TypeScript"),
     "an unknown since": (entry("Thing.name#default", '"string"', '"x"', 'since = "zero"\n'), "'zero' is not a revision"),
     "an unknown until": (entry("Thing.name#default", '"string"', '"x"', 'until = "zero"\n'), "'zero' is not a revision"),
 }  # fmt: skip

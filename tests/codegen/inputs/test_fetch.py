@@ -119,7 +119,7 @@ def test_the_body_of_a_redirect_is_not_read(monkeypatch: pytest.MonkeyPatch) -> 
         yield f"HTTP/1.1 302 Found\r\nLocation: ftp://{address[7:]}/\r\nContent-Length: 99999\r\n\r\n".encode()
         yield from repeat(b"x")
 
-    with dripping(pieces) as address, pytest.raises(InputError, match=r"give an https URL|cannot be fetched"):
+    with dripping(pieces) as address, pytest.raises(InputError, match=r"pass an https URL|cannot be fetched"):
         fetch.fetch(f"{address}/schema.ts")
 
 

@@ -310,5 +310,5 @@ def test_what_a_repository_puts_in_the_place_of_a_commit_is_not_pinned_as_that_c
     assert found.last_change(path, changed) is None
     assert found.read("HEAD:api/schema.ts", "", 10_000)[1].decode() == TEXT
     folder = SchemaFolder(write_folder(tmp_path))
-    with pytest.raises(InputError, match="the upstream commit is not known"):
+    with pytest.raises(InputError, match="the upstream commit is unknown"):
         import_schema(folder, str(path), REVISION)

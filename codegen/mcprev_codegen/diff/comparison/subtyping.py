@@ -68,7 +68,7 @@ class Subtyping:
         decl = schema.types.get(name) or next(iter(schema.types.values()))
         raise schema.fail(
             decl,
-            f"more than {_MAX_DEPTH} types that contain one another cannot be compared; this is the first",
+            f"more than {_MAX_DEPTH} types nested in one another cannot be compared; this is the outermost",
         )
 
     def _accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:

@@ -60,7 +60,7 @@ def _check(file: Table[_File], number: int, entry: IgnoreEntry) -> None:
     given = {name: value for name, value in asdict(entry).items() if value is not None}
     place = ("ignore", number)
     if empty := [name for name, value in given.items() if not value.strip()]:
-        raise file.fail(f"'ignore.{empty[0]}' must be a text", *place, empty[0])
+        raise file.fail(f"'ignore.{empty[0]}' must be a string", *place, empty[0])
     if not given.keys() & set(_SELECTORS):
         raise file.fail(f"one of {', '.join(_SELECTORS)} is missing", *place)
     if entry.rule not in (None, *table().rules):

@@ -129,7 +129,7 @@ class ModelPlanner:
                 named = [name for name in section.types if self.schema.types[name].tags.category]
                 raise self.schema.fail(
                     (named or section.types)[0],
-                    f"its @category gives no name for a module ({section.title[:60]!r}): begin it with a letter, "
+                    f"its @category cannot be the name of a module ({section.title[:60]!r}): begin it with a letter, "
                     "and keep it short",
                 )
         return found

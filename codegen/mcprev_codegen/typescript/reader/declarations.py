@@ -88,7 +88,7 @@ class Declarations:
         if self._functions:
             self._file.warn(
                 self._functions[0],
-                f"functions describe no data: {len(self._functions)} are left out, of which this is the first",
+                f"functions do not describe data: {len(self._functions)} are left out, of which this is the first",
             )
         return ir.Module(tuple(decls), tuple(dict.fromkeys(self._file.warnings)))
 
@@ -151,7 +151,7 @@ class Declarations:
         separator = "_" if namespace and inner.type == "lexical_declaration" else ""
         name = self._file.short(node, f"{namespace.replace('.', '')}{separator}{own_name}")
         if name in self._named:
-            self._file.fail(node, f"this would be called '{name}', which is another type; rename one of them")
+            self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
         statement = _Statement(name, namespace, inner, *self._file.docs(above, section), trailing)
         self._statements[path] = self._named[name] = statement
 
@@ -311,7 +311,7 @@ class Declarations:
             return self._generics.use(node, statement.name, statement.node, given, read)
 
     def _refuse_circle(self, node: Node, name: str) -> NoReturn:
-        self._file.fail(node, f"'{name}' is made from itself here; write out what is meant")
+        self._file.fail(node, f"'{name}' is defined in terms of itself here; write the type out")
 
     # -- declarations --------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class Declarations:
             )
             if not given and following is None:
                 self._file.fail(
-                    member, f"the enum's member '{name}' needs a value, since the one before is not a number"
+                    member, f"the enum's member '{name}' needs a value, because the previous member is not a number"
                 )
             value = read_literal(self._file, given[0]) if given else following
             assert value is not None
@@ -413,7 +413,7 @@ class Declarations:
                 self._file.unsupported(type_, "on a constant")
             (value,) = named_children(literal)
         elif value is None:
-            self._file.fail(declarator, "a constant needs a value; write `= ` and the value behind its name")
+            self._file.fail(declarator, "a constant needs a value; write `= ` and the value after its name")
         elif value.type == "satisfies_expression" or (
             value.type == "as_expression" and value.children[-1].type == "const"
         ):

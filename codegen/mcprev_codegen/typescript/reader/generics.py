@@ -72,11 +72,11 @@ class Generics:
                 node, f"more than {MAX_INSTANCES} uses of generics with different arguments are not supported"
             )
         if self._is_taken(name) or (name in self._instances and self._instances[name].use != use):
-            self._file.fail(node, f"this would be called '{name}', which is another type; rename one of them")
+            self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
         if name not in self._instances:
             if sum(instance.decl is None for instance in self._instances.values()) == MAX_NESTING:
                 self._file.fail(
-                    node, f"'{generic}' uses itself with different arguments without end; write its types out"
+                    node, f"'{generic}' refers to itself with ever new arguments; write its types out"
                 )
             instance = self._instances[name] = _Instance(use)
             instance.decl = read(name, arguments)
@@ -97,7 +97,7 @@ class Generics:
             elif defaults:
                 arguments[name] = self._read_type(defaults[0], dict(arguments))
         if len(arguments) < len(parameters) or len(given) > len(parameters):
-            self._file.fail(node, f"'{generic}' has {len(parameters)} type parameters, but gets {len(given)}")
+            self._file.fail(node, f"'{generic}' has {len(parameters)} type parameters, but {len(given)} arguments")
         return arguments
 
     def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:

@@ -56,7 +56,7 @@ def read_number(file: SourceFile, node: Node, text: str) -> int | float:
         if math.isfinite(value):
             whole = "." not in plain and value.is_integer() and abs(value) <= _EXACT
             return int(value) if whole else value
-    file.fail(node, f"the notation of the number {text} is not supported; write its digits out")
+    file.fail(node, f"the notation of the number {text} is not supported; write it in decimal digits")
 
 
 def read_string(file: SourceFile, node: Node) -> str:

@@ -89,12 +89,12 @@ class Operators:
             self._refuse_enum(node)
         if keys is None:
             self._file.fail(
-                node, "names of members are expected here; write literals, or an alias or enum of them"
+                node, "member names are expected here; write string literals, or an alias or enum of them"
             )
         return keys
 
     def _refuse_enum(self, node: Node) -> NoReturn:
-        self._file.fail(node, "members of an enum are no names and literals here; write the literals")
+        self._file.fail(node, "enum members are not supported here; write the literals")
 
     def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
         if type_ == ir.Prim("string"):
@@ -104,7 +104,7 @@ class Operators:
             if key is not None:
                 return key
         self._file.fail(
-            node, "names of members are expected here; write literals, an alias or enum of them, or string"
+            node, "member names are expected here; write string literals, an alias or enum of them, or string"
         )
 
     def members(self, node: Node, type_: ir.TypeExpr) -> Mapping[str, ir.Field]:
@@ -121,7 +121,7 @@ class Operators:
                 return self._declared_members(node, type_)
             case _:
                 self._file.fail(
-                    node, "the members of this type are not known; write the type out that is meant"
+                    node, "the members of this type cannot be determined; write the type out"
                 )
 
     def _declared_members(self, node: Node, reference: ir.Ref) -> Mapping[str, ir.Field]:
@@ -143,19 +143,19 @@ class Operators:
                             found.setdefault(name, field)
                     found |= {field.name: field for field in fields}
                 case None:
-                    self._file.fail(node, f"the members of '{reference.name}' are not known here")
+                    self._file.fail(node, f"the members of '{reference.name}' cannot be determined here")
             self._file.count(node, len(found))
             self._members[reference] = found
             self._collecting -= 1
         members = self._members[reference]
         if members is None:
-            self._file.fail(node, f"'{reference.name}' has members that are made from itself; write them out")
+            self._file.fail(node, f"'{reference.name}' has members that are defined in terms of itself; write them out")
         return members
 
     def _no_index(self, node: Node, index: ir.IndexSig | None) -> None:
         if index is not None:
             self._file.fail(
-                node, "this type has an index signature, so its members are not known; write the type out"
+                node, "this type has an index signature, so its members cannot be determined; write the type out"
             )
 
     def _inlined(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
@@ -176,10 +176,10 @@ class Operators:
         names = [*self.members(node, self._read(named_children(node)[0]))]
         self._file.count(node, len(names))
         if not names:
-            self._file.fail(node, "this keyof type leaves no value, since the type has no member")
+            self._file.fail(node, "this keyof type has no values, because the type has no members")
         if any(name.lstrip("-").isdecimal() for name in names):
             self._file.fail(
-                node, "the names of members are numbers here; write them out as a union of literals"
+                node, "the member names are numbers here; write them as a union of literals"
             )
         return ir.union_of(ir.Lit(name) for name in names)
 
@@ -197,7 +197,7 @@ class Operators:
             if not absent:
                 self._file.fail(
                     node,
-                    "the member is optional, and an absent value has a meaning only in another member; write the type out",
+                    "the member is optional, and an absent value is meaningful only as the value of another member; write the type out",
                 )
             found.append(UNDEFINED)
         return ir.union_of(dict.fromkeys(found))
@@ -301,7 +301,7 @@ class Operators:
             self._file.fail(node, "NonNullable of an unknown value is not supported; write the type out")
         kept = [part for part in parts if part not in _NULLISH]
         if not kept:
-            self._file.fail(node, "this type leaves no value")
+            self._file.fail(node, "this type has no values")
         return type_ if len(kept) == len(parts) else ir.union_of(self._inlined(node, part) for part in kept)
 
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
@@ -319,7 +319,7 @@ class Operators:
         wanted = {_identity(part) for part in of}
         kept = [part for part in types if any(kind in wanted for kind in _kinds(part)) == keep]
         if not kept:
-            self._file.fail(node, "this type leaves no value")
+            self._file.fail(node, "this type has no values")
         return ir.union_of(dict.fromkeys(kept))
 
     def _text(self, node: Node, type_: ir.TypeExpr) -> str:

@@ -149,7 +149,7 @@ class SourceFile:
         except BadTag as error:
             self.fail(found[-1], str(error), below=error.line)
         for name, below in unknown:
-            self.warn(found[-1], f"the JSDoc tag '@{name}' is not known; it is kept as prose", below=below)
+            self.warn(found[-1], f"the JSDoc tag '@{name}' is unknown; it is kept as prose", below=below)
         return tags, doc
 
     def member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:

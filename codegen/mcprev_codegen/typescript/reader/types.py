@@ -199,7 +199,7 @@ class TypeReader:
                 case _:
                     self._file.unsupported(child, "on a member")
         if type_ is None:
-            self._file.fail(node, f"member '{name}' has no type; write it behind a colon")
+            self._file.fail(node, f"member '{name}' has no type; write a colon and the type")
         tags, doc = self._file.docs(above)
         if trailing and doc.text is None and doc.notes is None:
             doc = replace(doc, notes=comment_body(node_text(trailing[0])))
@@ -212,7 +212,7 @@ class TypeReader:
             return self._file.short(node, node_text(node))
         text = shown_number(read_number(self._file, node, node_text(node)))
         if text is None:
-            self._file.fail(node, "this number is not supported as a name; put it into quotes")
+            self._file.fail(node, "this number is not supported as a name; write it in quotes")
         return text
 
     def _index(self, node: Node) -> ir.IndexSig:

@@ -76,7 +76,7 @@ def start(
     Values that do not match `allowed` are ignored.
     """  # NEG-7, NEG-12
     if not allowed:
-        raise ValueError("at least one revision has to be allowed")
+        raise ValueError("`revisions` must contain at least one revision")
     plan = Plan(allowed, first_step(allowed), probe)
     found = mutual(prior, allowed) if prior is not None else None
     if prior is not None and found is not None:
@@ -101,7 +101,7 @@ def advance(plan: Plan, outcome: Outcome) -> Plan:
     """Return the plan after the outcome of its step, with the next step in `step`."""
     plan = replace(plan, evidence=(*plan.evidence, describe_step(plan.step, outcome)))
     if isinstance(outcome, Refused | HttpRefused) and _tells_nothing(plan, outcome):
-        return fail(plan, outcome, f"the server did not say what it speaks: HTTP {outcome.status}")
+        return fail(plan, outcome, f"the server did not state its revisions: HTTP {outcome.status}")
     return _RULES[type(plan.step), type(outcome)](plan, outcome)
 
 
@@ -133,13 +133,13 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
         # The server lists the version that the probe used: probe once more (MOD-10).
         return send_step(replace(plan, probed_again=True), step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
-    return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
+    return fail(plan, outcome, "no common revision" if about_versions else "the server refused `server/discover`")
 
 
 def fall_back(plan: Plan, outcome: Outcome) -> Plan:
     """Try `initialize`: after any other response to a probe the server may be of the handshake era."""  # NEG-4
     if not plan.legacy:
-        return fail(plan, outcome, "the server speaks none of the revisions allowed")
+        return fail(plan, outcome, "the server speaks none of the allowed revisions")
     return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
@@ -250,7 +250,7 @@ def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
     if not probed and isinstance(first, Discover):
         return replace(plan, step=Respawn(first), probed_again=True)
     return fail(
-        plan, outcome, "the server speaks no MCP that is allowed here, over neither of the HTTP transports"
+        plan, outcome, "the server speaks no allowed revision of MCP, neither over Streamable HTTP nor over HTTP+SSE"
     )
 
 
@@ -298,7 +298,7 @@ def send_step(plan: Plan, step: Opening) -> Plan:
 def send_step_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
     """Return the plan with a step to send now, or fail if the step was sent before."""
     if step in plan.asked:
-        return fail(plan, outcome, "nothing is left to ask the server")
+        return fail(plan, outcome, "every step of the negotiation failed")
     return send_step(plan, step)
 
 

@@ -46,7 +46,7 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
         kept = (pinned,) if names is None or pinned in revisions else ()
     if not kept:
         raise ValueError(
-            f"mode '{mode}' leaves none of the revisions {', '.join(revision.name for revision in revisions)}"
+            f"mode '{mode}' excludes all of the revisions {', '.join(revision.name for revision in revisions)}"
         )
     return kept
 

@@ -47,9 +47,9 @@ def endpoint_url(sse_url: str, data: bytes) -> str:
     uri = data.decode(errors="replace").strip()
     found = _joined(sse_url, uri)
     if not uri or found is None:
-        raise RemoteProtocolError("the server named no URL to post to", raw=printable(uri))
+        raise RemoteProtocolError("the `endpoint` event of the server has no valid URL", raw=printable(uri))
     if origin_of(found) != origin_of(sse_url):
-        raise RemoteProtocolError("the server named a URL of another origin to post to", raw=printable(uri))
+        raise RemoteProtocolError("the `endpoint` event of the server has a URL of another origin", raw=printable(uri))
     return found
 
 

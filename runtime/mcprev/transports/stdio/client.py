@@ -50,7 +50,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
     """
 
     restarts: Final = ReconnectPolicy()
-    """A server that exits by itself is started again, unless `connect` gets another policy."""
+    """The default policy of `connect(restart=True)`: a server process that exits is started again."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
             try:
                 at_once(self._on_stderr(cast("bytes", data)), "`stderr`")
             except Exception:
-                logger.exception("what reads the server's stderr raised")
+                logger.exception("the function that reads the server's stderr raised")
 
     def _log_lines(self, data: bytes, *, ended: bool = False) -> None:
         """Log the lines that are complete, or longer than what is kept."""

@@ -44,11 +44,11 @@ class AuthorizedRequest:
     retries: int = 0
     """How many times the request was sent again because `Authorization.retry` returned True."""
     state: object = field(default=None, repr=False)
-    """Whatever the `Authorization` wants to remember about this request."""
+    """Any value that the `Authorization` keeps about this request."""
 
     @property
     def interactive(self) -> bool:
-        """Whether a user may be asked; not for a request that cancels a call or ends the session."""
+        """Whether a login may ask the user: False for a request that cancels a call or ends the session."""
         if self.body is None:
             return self.method != "DELETE"
         message = jsonrpc.parse(self.body, batch=False)
@@ -58,7 +58,7 @@ class AuthorizedRequest:
 class Authorization:
     """The base class of the values of `http(auth=...)`, such as `OAuth`. Override `headers` to authorize requests.
 
-    An error that is no `McpError` becomes an `AuthError` that names its type only, because its text may contain secrets.
+    An error that is not an `McpError` becomes an `AuthError` that names only its type, because its text may contain secrets.
     """
 
     def bind(self, url: str, session: aiohttp.ClientSession | None, /) -> Authorization:  # noqa: ARG002
@@ -81,13 +81,13 @@ class Authorization:
     ) -> bool:
         """Return whether to send the request again, such as after a 401. Default: False.
 
-        Called with the status and headers of each response that is no redirect. A request is sent again a few times at
+        Called with the status and headers of each response that is not a redirect. A request is sent again a few times at
         most, whatever this method returns; then the client gets the last response.
         """
         return False
 
     async def drain(self) -> None:
-        """Wait, for bounded time, for what must not be lost, such as a new token. Default: nothing.
+        """Wait, for bounded time, until nothing important is unsaved, such as a new token. Default: do nothing.
 
         Called when a client closes. Errors are logged.
         """

@@ -359,7 +359,7 @@ class HttpConnection(Connection):
     def _log_not_taken(self, what: str, why: object) -> None:
         """Log the first of the messages that the server does not take; count those of the next `BURST` seconds."""
         if self._burst is None:
-            self.logger.warning("the server did not take '%s': %s", what, one_line(why))
+            self.logger.warning("the server did not accept '%s': %s", what, one_line(why))
             self._burst = self._loop.call_later(BURST, self._end_burst)
         else:
             self._not_taken[what] += 1
@@ -370,7 +370,7 @@ class HttpConnection(Connection):
             self._burst = None
         if self._not_taken:
             counts = ", ".join(f"{count} of '{what}'" for what, count in self._not_taken.items())
-            self.logger.warning("the server did not take more messages: %s", counts)
+            self.logger.warning("the server did not accept further messages: %s", counts)
             self._not_taken.clear()
 
     @override

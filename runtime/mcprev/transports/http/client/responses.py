@@ -136,4 +136,4 @@ def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
 
 def answer_too_large(limit: int) -> RemoteProtocolError:
     """Return the error for a body over the limit, in bytes."""
-    return RemoteProtocolError(f"an answer of more than {limit} bytes")
+    return RemoteProtocolError(f"a response of more than {limit} bytes")

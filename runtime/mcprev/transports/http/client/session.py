@@ -298,7 +298,7 @@ def _auth_errors(tap: Tap | None) -> Generator[None, None, None]:
     except asyncio.CancelledError:
         if is_cancelled():
             raise
-        failure = AuthError("authorization failed, because what it waited for was cancelled")
+        failure = AuthError("authorization failed, because something that it awaited was cancelled")
     except Exception as error:  # noqa: BLE001 - reported without its text, and not as the cause either
         failure = AuthError(f"authorization failed, with {raised_at(error)}")
     finally:

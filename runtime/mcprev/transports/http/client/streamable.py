@@ -270,7 +270,7 @@ class StreamableHttp(HttpTransport):
             async with asyncio.timeout(OPENING):
                 await self._stream_known.wait()
         except TimeoutError:
-            self._logger.debug("the server has not said whether it has a stream of its own")
+            self._logger.debug("the server has not responded to the GET for its own stream")
 
     async def _listen(self) -> None:
         """Read the server's own stream, for messages outside of requests, if the server has one."""  # HTTP-10
@@ -305,7 +305,7 @@ class StreamableHttp(HttpTransport):
                 cursor.tried = 0
             delay = cursor.wait()
             if delay is None:
-                self._logger.warning("the server's own stream is lost and not opened again")
+                self._logger.warning("the server's own stream is lost and was not reopened")
                 return
             await asyncio.sleep(delay)
 

@@ -40,7 +40,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
     """
 
     restarts: Final = ReconnectPolicy()
-    """A lost connection is made again when it is needed, unless `connect` gets another policy."""
+    """The default policy of `connect(restart=True)`: a lost connection is opened again when it is needed."""
     probe = HTTP
     """Interprets the response to the first request."""
 
@@ -117,7 +117,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         return VERDICTS.get(self.url)
 
     def learn(self, plan: Plan, /) -> None:
-        """Remember a probe result, unless the user prescribed the revision."""
+        """Remember a probe result, unless the user fixed the revision."""
         if any(isinstance(step, Discover) for step in plan.asked):
             VERDICTS.keep(self.url, plan)
 

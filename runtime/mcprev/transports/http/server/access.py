@@ -33,7 +33,7 @@ class Access:
     expires: float | None
     """The expiry time in seconds since 1970; None if the token does not expire."""
     audience_checked: bool
-    """Whether the verifier has found out that the token is for this server; if not, `audience` must name its resource."""
+    """Whether the verifier has checked that the token is for this server; if not, `audience` must contain its resource."""
     claims: Mapping[str, Json] = field(compare=False, repr=False)
     """Further claims of the token, for handlers."""
     refusal: Callable[[str, Mapping[str, Json]], Awaitable[RpcError | None]] | None = field(

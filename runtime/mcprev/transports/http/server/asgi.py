@@ -221,8 +221,8 @@ class AsgiApp(HttpApp):
         try:
             http_request.principal = checked_principal(await call_within(IDENTIFY, find, http_request.scope))
         except Exception:
-            logger.exception("who sends a request cannot be told, so it is refused")
-            return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
+            logger.exception("the sender of a request could not be authenticated, so the request is refused")
+            return HttpError(403, InvalidRequest("Forbidden: the sender of the request could not be authenticated"))
         return stopped() if self._closed else None
 
     async def _authorize(self, auth: Authentication, http_request: HttpRequest) -> HttpError | None:

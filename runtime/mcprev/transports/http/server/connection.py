@@ -226,7 +226,7 @@ class AsgiConnection(Connection):
         self.protocol.end()
         self.process_events()
         await self.finish_requests(linger)
-        self.ended(error or ConnectionLost("the server stops", in_flight=True, retry_safe=False))
+        self.ended(error or ConnectionLost("the server is shutting down", in_flight=True, retry_safe=False))
         await asyncio.shield(self.closed)
 
 

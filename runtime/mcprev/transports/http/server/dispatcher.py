@@ -332,7 +332,7 @@ class HttpDispatcher:
 
 def stopped(request_id: RequestId | None = None) -> HttpError:
     """Return the error response to a request that begins after the server has stopped."""
-    return HttpError(503, InternalError("the server stops"), request_id, headers=RETRY_SOON)
+    return HttpError(503, InternalError("the server is shutting down"), request_id, headers=RETRY_SOON)
 
 
 def unavailable() -> HttpError:

@@ -169,7 +169,7 @@ class Http11Request(HttpRequest):
         if self.failed is not None:
             return self.failed
         if not self.complete:
-            raise ClientGone("the client hung up in the middle of a request")
+            raise ClientGone("the client disconnected in the middle of a request")
         return self.take()
 
     def _expects(self) -> bool:

@@ -50,7 +50,7 @@ LINGER: Final = 2
 """Seconds that a client has to read the response to a request that it has not sent completely."""
 WAITING: Final = 64
 """The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire."""
-_NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
+_NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is not HTTP/1.1"), null_id=True)
 _TOO_MANY: Final = HttpError(
     503, InternalError("too many requests wait on this connection"), null_id=True, headers=RETRY_SOON
 )

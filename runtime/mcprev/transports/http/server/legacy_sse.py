@@ -84,7 +84,7 @@ class LegacySseServerConnection(Connection):
         members = message.messages if isinstance(message, Batch) else (message,)
         if self._stopping and any(isinstance(member, Request) for member in members):
             read = message.id if isinstance(message, Request) else None
-            return HttpError(503, InternalError("the server stops"), read, headers=RETRY_SOON)
+            return HttpError(503, InternalError("the server is shutting down"), read, headers=RETRY_SOON)
         if isinstance(message, Request) and message.method == OPEN:
             refused = opening_refusal(http_request.share, message.id)
             if refused is not None:
@@ -161,7 +161,7 @@ class SseEndpoints:
                 405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET
             )
         if b"accept" in headers and not accepted(headers.get(b"accept")).sse:
-            return _refuse(406, "the client has to accept text/event-stream")
+            return _refuse(406, "the client must accept text/event-stream")
         if not self._identity.revisions:
             return _refuse(404, "no revision that has this transport is served")
         if client is not None and self._by_client[client] >= self._per_client:

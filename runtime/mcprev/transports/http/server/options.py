@@ -27,7 +27,7 @@ def checked_principal(found: object) -> str | None:
     """Return the result of a user's `principal` function. Raises `TypeError` if it is neither a string nor None."""
     if found is None or isinstance(found, str):
         return found
-    raise TypeError(f"`principal` gave a {type(found).__name__}, which is neither a str nor None")
+    raise TypeError(f"`principal` returned a {type(found).__name__}, which is neither a str nor None")
 
 
 class HttpOptions(TypedDict, total=False):
@@ -152,7 +152,7 @@ class HttpSettings:
     def __post_init__(self) -> None:
         for path in (self.path, *self.sse_paths):
             if not path.startswith("/"):
-                raise ValueError(f"the path '{path}' has to begin with a slash")
+                raise ValueError(f"the path '{path}' must begin with a slash")
         if self.principal is not None and self.auth is not None:
             raise ValueError(
                 "`principal` and `auth` exclude each other, as a token has a principal; pass None for the other one"

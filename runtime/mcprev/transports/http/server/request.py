@@ -163,7 +163,7 @@ class AsgiRequest(HttpRequest):
             while True:
                 message = await self._receive()
                 if message["type"] != "http.request":
-                    raise ClientGone("the client hung up in the middle of a request")
+                    raise ClientGone("the client disconnected in the middle of a request")
                 chunk: bytes = message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) + len(chunk) > limit:

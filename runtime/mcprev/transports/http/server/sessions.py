@@ -140,7 +140,7 @@ class Session(AsgiConnection):
             try:
                 self._events.append(self.id, stream, number, message, droppable=droppable)
             except Exception:
-                self.logger.exception("an event could not be kept")
+                self.logger.exception("an event could not be stored")
 
     def over(self, stream: SessionStream) -> None:
         """Record the end of a stream; it can be resumed for some time."""
@@ -252,7 +252,7 @@ class Session(AsgiConnection):
             try:
                 missed.update(await self._events.after(self.id, stream.number, looked, last))
             except Exception:
-                self.logger.exception("the events of a stream could not be looked for")
+                self.logger.exception("the stored events of a stream could not be read")
                 return None
             looked = last
             if looked == stream.last:
