@@ -63,7 +63,7 @@ def test_a_bridge_between_processes(row: Revision, there: Revision, tmp_path: Pa
             assert client.server_info.name == "echo"
             first = int(said(await client.call_tool("pid", {})))
             assert said(await client.call_tool("echo", {"text": "hello"})) == "hello"
-            with pytest.raises(mcprev.InternalError, match="the server behind the bridge did not answer"):
+            with pytest.raises(mcprev.InternalError, match="the server behind the bridge did not respond"):
                 await client.call_tool("die", {})
             second = int(said(await client.call_tool("pid", {})))
             assert first != second

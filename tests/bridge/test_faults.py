@@ -227,7 +227,7 @@ def test_a_server_that_cannot_be_reached_is_an_error_without_its_output(row: Rev
                 error = (await client.ask(method, params if row.handshake else {})).error
                 assert error["code"] == -32603
                 assert "hunter2" not in json.dumps(error)
-                assert "the server behind the bridge did not answer" in error["message"]
+                assert "the server behind the bridge did not respond" in error["message"]
 
     run(main())
 
@@ -384,7 +384,7 @@ def test_a_bridge_that_does_not_run_says_so() -> None:
 
         connection = bridge.connection()
         connect_pair(client, connection)
-        assert "does not run" in (await client.ask("initialize", INTRODUCTION)).error["message"]
+        assert "is not running" in (await client.ask("initialize", INTRODUCTION)).error["message"]
         await connection.aclose()
 
     run(main())

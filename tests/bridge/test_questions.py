@@ -245,7 +245,7 @@ def test_held_calls_are_bounded() -> None:
                 await client.ask("tools/call", {"name": "one"})
             third = (await client.ask("tools/call", {"name": "one"})).error
             assert third["code"] == -32603
-            assert "too many calls wait" in third["message"]
+            assert "too many calls are waiting" in third["message"]
 
     run(main())
 
@@ -308,7 +308,7 @@ def test_a_repeated_request_takes_the_call_over() -> None:
             earlier = asyncio.ensure_future(client.ask("tools/call", params))
             later = asyncio.ensure_future(client.ask("tools/call", params))
             refused = await earlier
-            assert "another request continues this call" in refused.error["message"]
+            assert "another request already continues this call" in refused.error["message"]
             gate.set()
             assert said((await later).result)[1] == [{"action": "decline"}]
 

@@ -281,16 +281,16 @@ BANK: Final = BridgedServer(target="https://bank.example/mcp", login=UserLogin()
 
 
 def test_logins_need_to_know_whose_they_are() -> None:
-    with pytest.raises(ValueError, match="`logins` need `auth`"):
+    with pytest.raises(ValueError, match="`logins` requires `auth`"):
         mcprev.Bridge({"bank": BANK}, logins=Logins("https://b.example", identify))
     bridge = mcprev.Bridge({"bank": BANK})
-    with pytest.raises(ValueError, match="users log in at 'bank', which over HTTP needs `auth` and `logins`"):
+    with pytest.raises(ValueError, match="users log in at 'bank', which over HTTP requires `auth` and `logins`"):
         bridge.asgi()
     bridge = mcprev.Bridge({"plain": app})
     bridge.asgi()
-    with pytest.raises(ValueError, match="over HTTP needs `auth` and `logins`"):
+    with pytest.raises(ValueError, match="over HTTP requires `auth` and `logins`"):
         bridge.replace_servers({"bank": BANK})
-    with pytest.raises(TypeError, match="needs its URL as `target`"):
+    with pytest.raises(TypeError, match="requires a URL as `target`"):
         mcprev.Bridge({"bank": BridgedServer(target=app, login=UserLogin())})
     for url in ("http://b.example", "b.example", "https://"):
         with pytest.raises(ValueError, match="must be an https URL"):
@@ -313,7 +313,7 @@ def configured(tmp_path: Path, auth: Any, **entry: Any) -> ConfigFile:
     ("auth", "text"),
     [
         ("x", "`bridge.auth` is not an object"),
-        ({}, "`bridge.auth.type` is None; it is 'client_credentials' or 'oauth'"),
+        ({}, "`bridge.auth.type` is None; use 'client_credentials' or 'oauth'"),
         (
             {"type": "client_credentials", "clientID": "x"},
             "has no member `clientID`; did you mean 'clientId'",
@@ -335,17 +335,17 @@ def test_a_command_has_no_auth(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     entry = {"command": "x", "bridge": {"auth": {"type": "oauth"}}}
     file.write_text(json.dumps({"mcpServers": {"a": entry}}), encoding="utf-8")
-    with pytest.raises(ValueError, match="a command gets what it needs in `env`"):
+    with pytest.raises(ValueError, match="pass credentials of a command in `env`"):
         mcprev.Bridge(ConfigFile(file))
 
 
 def test_logins_of_a_configuration_are_refused_over_http(tmp_path: Path) -> None:
     source = configured(tmp_path, {"type": "oauth"})
-    with pytest.raises(ValueError, match="over HTTP needs `auth` and `logins`"):
+    with pytest.raises(ValueError, match="over HTTP requires `auth` and `logins`"):
         mcprev.Bridge(source).asgi()
     done = invoke(None, "bridge", "--http", "127.0.0.1:0", "--config", str(tmp_path / "mcp.json"))
     assert done.exit_code == 1
-    assert "users log in at 'bank', which over HTTP needs `auth` and `logins`" in done.output
+    assert "users log in at 'bank', which over HTTP requires `auth` and `logins`" in done.output
 
 
 @each_client

@@ -148,7 +148,7 @@ def test_servers_are_added_and_removed(row: Revision, there: Revision) -> None:
             assert said(await client.call("third__works")) == "third"
             assert (await client.ask("tools/call", {"name": "files__works"})).code == -32602
             await until(lambda: all(up.lost for up in servers["files"].made))
-            with pytest.raises(ValueError, match="one prefix"):
+            with pytest.raises(ValueError, match="the same prefix"):
                 bridge.replace_servers({"bank": both["bank"], "BANK": both["bank"]})
             with pytest.raises(ValueError, match="at least one"):
                 bridge.replace_servers({})
@@ -253,10 +253,10 @@ def write(file: Path, servers: Mapping[str, Any]) -> None:
         ({"a": {"command": "x", "bridge": {"rename": {"tools": {"x": 1}}}}}, "is not an object of strings"),
         ({"a": {"command": "x", "bridge": {"rename": {"resources": {}}}}}, "`rename` has no `resources`"),
         ({"a": {"command": "x", "bridge": {"prefix": 3}}}, "`bridge.prefix` is not a string"),
-        ({"a": {"command": "x", "bridge": {"prefix": "a__"}}}, "needs another prefix"),
-        ({"a": {"command": "x", "bridge": {"perPrincipal": 1}}}, "neither true nor false"),
+        ({"a": {"command": "x", "bridge": {"prefix": "a__"}}}, "cannot have the prefix"),
+        ({"a": {"command": "x", "bridge": {"perPrincipal": 1}}}, "must be true or false"),
         ({"a": {"command": "x", "url": "https://a.example"}}, "both `command` and `url`"),
-        ({"a": {"command": "x"}, "A": {"command": "x"}}, "have one prefix"),
+        ({"a": {"command": "x"}, "A": {"command": "x"}}, "have the same prefix"),
     ],
 )
 def test_a_file_that_is_not_valid_is_refused(servers: Any, text: str, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(
     with caplog.at_level("ERROR", "mcprev.bridge"):
         run(main())
     assert len(caplog.records) == 3
-    assert all("is not used, the servers stay as they are" in record.message for record in caplog.records)
+    assert all("is invalid and was ignored; the servers are unchanged" in record.message for record in caplog.records)
 
 
 def test_a_file_is_read_again_at_a_signal(tmp_path: Path) -> None:

@@ -248,8 +248,8 @@ def test_only_what_is_offered_is_listed_and_reached(row: Revision, there: Revisi
     [
         ({"allow": {"tool": []}}, "`allow` has no `tool`"),
         ({"rename": {"resources": {}}}, "`rename` has no `resources`"),
-        ({"rename": {"tools": {"a": "c", "b": "c"}}}, "gives one name to two"),
-        ({"deny": {"tools": "a"}}, "is a text"),
+        ({"rename": {"tools": {"a": "c", "b": "c"}}}, "has the same new name twice"),
+        ({"deny": {"tools": "a"}}, "is a string"),
     ],
 )
 def test_what_cannot_be_offered(options: Any, text: str) -> None:
@@ -260,11 +260,11 @@ def test_what_cannot_be_offered(options: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        (["a__b"], "needs another prefix than 'a__b'"),
-        (["___"], "needs another prefix than ''"),
-        (["a b", "a-b"], "have one prefix, 'a-b'"),
-        (["a_b", "a-b"], "have one prefix, 'a-b'"),
-        (["A", "a"], "have one prefix, 'a'"),
+        (["a__b"], "cannot have the prefix 'a__b'"),
+        (["___"], "cannot have the prefix ''"),
+        (["a b", "a-b"], "have the same prefix, 'a-b'"),
+        (["a_b", "a-b"], "have the same prefix, 'a-b'"),
+        (["A", "a"], "have the same prefix, 'a'"),
     ],
 )
 def test_prefixes_that_cannot_be_told_apart_are_refused(names: list[str], text: str) -> None:
@@ -323,7 +323,7 @@ def test_whatever_is_listed_a_name_leads_back_to_its_server(
     try:
         namings = Namings(Naming.of(prefix, None, Offer()) for prefix in prefixes)
     except ValueError:
-        return  # two have one prefix, as a scheme
+        return  # two have the same prefix, as a scheme
     names, servers = Names(lambda: namings, mode), list(namings.servers.values())
     lists: dict[str, list[str]] = {each.server: [] for each in servers}
     for number, name in listed:

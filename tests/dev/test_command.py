@@ -89,7 +89,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["server.py", "--revision", "1999-01-01"], "1999-01-01"),
     (["server.py", "--port", "70000"], "70000"),
     (["--open", "nowhere.jsonl"], "nowhere.jsonl"),
-    (["--open", "server.py"], "is no saved session: line 1"),
+    (["--open", "server.py"], "is not a saved session: line 1"),
     (["--", ""], "command"),
     (["server.py", "--explore", "."], "there is no site in '.'; `mcprev explore --out .` writes one"),
     (["server.py", "--explore", "nowhere"], "there is no site in 'nowhere'"),

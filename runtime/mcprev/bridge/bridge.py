@@ -57,7 +57,7 @@ VERSION: Final = "0"
 
 
 class Bridge(Server):
-    """A server in front of others: clients of every revision reach them, whatever their own revisions are."""
+    """A server in front of one or several other servers, which clients of every revision can use, whatever the servers' revisions are."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Bridge(Server):
         Several servers are a mapping of such targets, or of `mcprev.bridge.several.options.BridgedServer` with options for
         each, by their names; or a `mcprev.bridge.several.servers.ConfigFile`.
 
-        - `name` and `version` are shown where the server does not say its own.
+        - `name` and `version` are sent to clients if the server does not state its own.
         - `revisions` are the revisions to offer to clients, `server_revisions` those to negotiate with the server. None:
           every dated revision.
         - `shared` lets clients over HTTP without authentication share connections to a server with sessions, and so what
@@ -135,12 +135,12 @@ class Bridge(Server):
             requires={},
         )
         if prefixes not in ("always", "needed"):
-            raise ValueError(f"`prefixes` is 'always' or 'needed', not {prefixes!r}")
+            raise ValueError(f"`prefixes` must be 'always' or 'needed', not {prefixes!r}")
         self._prefixes: Prefixes = prefixes
         self._logins = logins
         if logins is not None:
             if not self.http.keys() & {"auth", "principal"}:
-                raise ValueError("`logins` need `auth`: without it, nobody knows whose login it is")
+                raise ValueError("`logins` requires `auth`, which identifies the user of each request")
             self.routes: Callable[[], Mapping[str, Route]] = lambda: logins.routes
         self._over_http = False
         self._file: ConfigFile | None = None
@@ -164,7 +164,7 @@ class Bridge(Server):
         self._hub: Hub | None = None
 
     def begin(self, files: ExitStack) -> Relay | Hub:
-        """Return what the parts of the bridge share while it runs. Raises `OSError` for the file of the recording."""
+        """Return the shared state of the running bridge. Raises `OSError` if the file of the recording cannot be opened."""
         new_protocol: Any = ClientProtocol
         record = None
         if self._record is not None:
@@ -228,7 +228,7 @@ class Bridge(Server):
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app; see `mcprev.Server.asgi`.
 
-        Raises `ValueError` if users log in at one of the servers, and nothing tells them apart.
+        Raises `ValueError` if users log in at one of the servers, but the bridge does not authenticate them.
         """
         found = super().asgi(**options)
         self._over_http = True
@@ -239,7 +239,7 @@ class Bridge(Server):
         names = [f"'{name}'" for name, spec in specs.items() if spec.logs_in]
         if names and self._over_http and self._logins is None:
             raise ValueError(
-                f"users log in at {', '.join(names)}, which over HTTP needs `auth` and `logins`: a login belongs to one user"
+                f"users log in at {', '.join(names)}, which over HTTP requires `auth` and `logins`, because a login belongs to one user"
             )
 
     def _configure(self, specs: dict[str, ServerSpec]) -> None:
@@ -249,10 +249,10 @@ class Bridge(Server):
         self._specs = specs
 
     def replace_servers(self, servers: Servers) -> None:
-        """Have other servers from now on, also while the bridge runs, if it was made for several.
+        """Replace the servers of a bridge with several servers; it may be running.
 
-        A server whose target and options are the same keeps its connections. Open calls end at the server that they began
-        at. Raises `ValueError` and `TypeError`, before anything changes.
+        A server whose target and options are unchanged keeps its connections. Calls in progress complete at the
+        server that they began at. Raises `ValueError` or `TypeError` for an invalid server, before anything changes.
         """
         from mcprev.bridge.several.servers import specs_of
 
@@ -261,7 +261,7 @@ class Bridge(Server):
         self._configure(specs_of(servers, self._logins))
 
     def shared_store(self) -> Store | None:
-        """Return what the workers of the bridge share, apart from what its clients do; None if they share no whole store."""
+        """Return the store that the workers of the bridge share; None if they share no complete store."""
         if self.records is None or not hasattr(self.records, "append"):
             return None
         from mcprev.stores.prefixed import of_service
@@ -269,7 +269,7 @@ class Bridge(Server):
         return cast("Store", of_service(self.records, f"{self.identity.info['name']}/bridge"))
 
     def finish(self) -> None:
-        """Take note that the bridge does not run any more."""
+        """Mark the bridge as stopped."""
         self._hub = None
 
     @property
@@ -318,7 +318,7 @@ class _Clients:
         """Answer a request of a client."""
         relay, stateless = self._relay, self._stateless
         if relay is None or stateless is None:
-            incoming.fail(Busy("the bridge does not run"))
+            incoming.fail(Busy("the bridge is not running"))
             return
         exchange: Exchange | None = None
         try:

@@ -185,7 +185,7 @@ class HeldCall:
         exchange.reads(self.upstream)
         before, self._exchange, self._suspended_since = self._exchange, exchange, None
         if before is not None and before is not exchange:
-            before.fail(InvalidParams("another request continues this call"), self.pair)
+            before.fail(InvalidParams("another request already continues this call"), self.pair)
         if self._deadline is not None:
             self._deadline.cancel()
         task = self.task
@@ -229,7 +229,7 @@ class HeldCall:
         clients = self._clients
         if self.id not in clients.held and len(clients.held) >= self._relay.bounds.held:
             self._relay.start(self.cancel())
-            exchange.fail(Busy("too many calls wait for an answer of their user"), self.pair)
+            exchange.fail(Busy("too many calls are waiting for input from their users; try again later"), self.pair)
             return
         clients.held[self.id] = self
         incoming = exchange.incoming
@@ -253,7 +253,7 @@ class HeldCall:
         )
 
     def _expire(self) -> None:
-        logger.warning("a call is cancelled: its client did not come back with an answer")
+        logger.warning("a call was cancelled: its client did not send the request again with the input in time")
         self._relay.start(self.cancel())
 
     async def cancel(self) -> None:

@@ -223,7 +223,7 @@ class OwnTask:
         running, method = self._context.running, str(request.get("method"))
         server, incoming = self._pair.server, self._context.request
         if running is None or running.task is None:
-            raise InternalError("the request is no task, so its client cannot be asked")
+            raise InternalError("the request did not become a task, so its client cannot be asked for input")
         asked: JsonObject = {"method": method}
         params = _converted(request.get("params"), method, PayloadKind.PARAMS, server, LATEST)
         if params is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.pair import Pair
     from mcprev.core.store import Store
 
-GONE: Final = "the call that this request continues is over; make the call again from its beginning"
+GONE: Final = "the call that this request continues is over; send the request again without it"
 LOOK: Final = 1.0
 """Seconds between two looks whether the worker that holds a call is alive."""
 Continue: TypeAlias = Callable[["ForwardedExchange", str], Awaitable[None]]
@@ -133,7 +133,7 @@ class Peers:
         try:
             await self._worker.start()
         except StoreError as error:
-            raise InternalError("what the workers of this bridge share cannot be reached") from error
+            raise InternalError("the store that the workers of this bridge share cannot be reached; try again later") from error
 
     async def forward(self, to: int, held: str, exchange: Exchange, principal: str | None) -> None:
         """Answer a request with the call that another worker holds. Raises `InvalidParams` if that has ended."""
@@ -158,7 +158,7 @@ class Peers:
                     raise InvalidParams(GONE)
             answer = asking.result().get(to)
         except StoreError as error:
-            raise InternalError("what the workers of this bridge share cannot be reached") from error
+            raise InternalError("the store that the workers of this bridge share cannot be reached; try again later") from error
         except asyncio.CancelledError:
             self._relay.start(worker.tell(to, {"kind": "cancel", "key": key}))
             raise

@@ -68,7 +68,7 @@ class Pooled:
         request = None if caller is None else caller.request
         if caller is None or request is None:
             logger.debug(
-                "'%s' of the server belongs to no request of a client; it is dropped", one_line(method)
+                "'%s' of the server does not belong to a request of a client; it is dropped", one_line(method)
             )
             return
         pair = self._relay.pair(request.revision, upstream.revision)

@@ -175,7 +175,7 @@ class Outlet:
                     self._release()
             self._unread, self._draining, self._held = 0, None, None
         if self._dropped:
-            logger.warning("%d notifications were dropped, because the client does not read", self._dropped)
+            logger.warning("%d notifications were dropped, because the client does not read its stream", self._dropped)
             self._dropped = 0
         later, self._later = self._later, {}
         for method, params in later.values():
@@ -363,10 +363,10 @@ def wire_error(
         except ConversionError as wrong:
             error = wrong
     if isinstance(error, ConversionError):
-        return InternalError(f"what the other side sent cannot be converted: {error}").to_wire()
+        return InternalError(f"the message of the other side cannot be converted: {error}").to_wire()
     if isinstance(error, McpError):
         logger.warning("'%s' failed: %s", one_line(method), one_line(error))
         first = mask_text(str(error).partition("\n")[0])[:300]
-        return InternalError(f"{server} behind the bridge did not answer: {first}").to_wire()
+        return InternalError(f"{server} behind the bridge did not respond: {first}").to_wire()
     logger.error("'%s' failed", one_line(method), exc_info=error)
     return InternalError("Internal error").to_wire()

@@ -113,14 +113,14 @@ class SessionPeer:
             if upstream is not None and upstream.alive:
                 return upstream
             if self._connection.error is not None:
-                raise ConnectionLost("the client is gone", in_flight=False, retry_safe=True)
+                raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
             upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
             if self._connection.error is not None:
                 self._relay.upstreams.give(upstream, keep=False)
-                raise ConnectionLost("the client is gone", in_flight=False, retry_safe=True)
+                raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
             self._upstream = self.outlet.source = upstream
             if self._asked_before:
                 await self._restore(upstream)
@@ -283,7 +283,7 @@ class SessionPeer:
         upstream, pair = self._upstream, None
         try:
             if upstream is None:
-                raise InternalError("the client is gone")
+                raise InternalError("the client has disconnected")
             pair = self.pair(upstream)
             if not pair.has(asked.method):
                 raise unknown_between(asked.method, pair)
@@ -312,7 +312,7 @@ class SessionPeer:
         channel = about if about is not None and about.open else None
         refusal = None if channel is None else connection.refuses(channel)
         if refusal is None and channel is None and not connection.can_reach():
-            refusal = InternalError("the client cannot be asked now: it has no stream for that")
+            refusal = InternalError("the client cannot be asked for input: it has no open stream")
         if refusal is not None:
             raise refusal
         progress = asked is not None and asked.token is not None

@@ -189,7 +189,7 @@ class _Polling:
         for key, request in as_object(state.get("inputRequests")).items():
             if key not in self._asking:
                 if self._ask is None:
-                    raise NotAsked("the task asks for input, which its client cannot give")
+                    raise NotAsked("the task requests input, which its client does not support")
                 asked = asyncio.ensure_future(self._ask(key, as_object(request)))
                 asked.add_done_callback(_retrieved)
                 self._asking[key] = asked

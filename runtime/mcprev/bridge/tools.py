@@ -86,7 +86,7 @@ class ServerTools:
         except HeaderMismatch:
             raise
         except McpError as failure:
-            logger.warning("headers are not checked, as the tools cannot be listed: %s", one_line(failure))
+            logger.warning("headers are not checked, because the tools cannot be listed: %s", one_line(failure))
             return
         finally:
             origin.checking = False
@@ -112,5 +112,5 @@ async def _listed(upstream: Upstream, meta: JsonObject | None, total: float) -> 
         if not isinstance(cursor, str):
             return found
         params = {**params, "cursor": cursor}
-    logger.warning("the list of tools has more than %d pages; the rest is not known", PAGES)
+    logger.warning("the list of tools has more than %d pages; the rest is ignored", PAGES)
     return found

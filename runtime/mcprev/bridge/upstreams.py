@@ -152,7 +152,7 @@ class Upstreams:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_LOOK):
                             await self._changed.wait()
-            raise Busy("the bridge stops")
+            raise Busy("the bridge is shutting down")
         finally:
             self._waiting -= waits
 

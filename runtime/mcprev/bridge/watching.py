@@ -101,10 +101,10 @@ class Watcher:
                 try:
                     await upstream.call(LISTEN, params, total=None, listener=take)
                 except RpcError as error:
-                    logger.debug("the server does not send changes: %s", one_line(error))
+                    logger.debug("the server does not send change notifications: %s", one_line(error))
                     return
                 except McpError as error:
-                    logger.debug("the stream of changes was lost: %s", one_line(error))
+                    logger.debug("the stream of change notifications was lost: %s", one_line(error))
                 settle()
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, MOST)

@@ -95,7 +95,7 @@ class Asked:
         """Return a boolean of the body, false if there is none. Raises `Refusal`."""
         found = self.members.get(name, False)
         if not isinstance(found, bool):
-            raise Refusal(400, f"`{name}` is neither true nor false", f"$.{name}")
+            raise Refusal(400, f"`{name}` must be true or false", f"$.{name}")
         return found
 
     def number(self, name: str, default: int) -> int:
@@ -161,7 +161,7 @@ class PageApi:
                 raise Refusal(400, str(error)) from None
             except FAILURES as error:
                 raise Refusal(502, str(error) or type(error).__name__) from None
-        raise Refusal(405 if other else 404, "there is nothing like this in the API")
+        raise Refusal(405 if other else 404, "the API has no such path")
 
     # -- what is there -------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class PageApi:
     def _found(self, name: str) -> SeenEvent:
         event = self._inspector.log.get(int(name)) if name.isdecimal() and len(name) < 16 else None
         if event is None:
-            raise Refusal(404, "there is no event of this number, or no longer")
+            raise Refusal(404, "no event has this number, or it is no longer kept")
         return event
 
     async def _event(self, asked: Asked) -> Answer:
@@ -219,10 +219,10 @@ class PageApi:
     async def _copy(self, asked: Asked) -> Answer:
         kind = asked.text("as", most=20)
         if kind not in FORMS:
-            raise Refusal(400, f"`as` is one of {', '.join(FORMS)}", "$.as")
+            raise Refusal(400, f"`as` must be one of {', '.join(FORMS)}", "$.as")
         call, number = asked.optional("call"), asked.members.get("event")
         if (call is None) == (number is None):
-            raise Refusal(400, "name a `call` or the number of an `event`")
+            raise Refusal(400, "pass a `call`, or the number of an `event`")
         try:
             if call is not None:
                 text = await asyncio.to_thread(copied_call, self._inspector, self._found_call(call), kind)
@@ -250,7 +250,7 @@ class PageApi:
         row = revision_named(name)
         found = await asyncio.to_thread(at_revision, log, event, log.body(event.n), row)
         if found is None:
-            raise Refusal(404, "this is no message whose revision is known, or its bytes are no longer kept")
+            raise Refusal(404, "the event is not a message of a known revision, or its bytes are no longer kept")
         return _json(found.document())
 
     # -- calls ---------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class PageApi:
     def _found_call(self, name: str) -> PageCall:
         call = self._inspector.calls.get(name)
         if call is None:
-            raise Refusal(404, "there is no call of this name, or no longer")
+            raise Refusal(404, "no call has this id, or it is no longer kept")
         return call
 
     async def _call(self, asked: Asked) -> Answer:
@@ -284,7 +284,7 @@ class PageApi:
         name = asked.text("tool")
         tool = self._inspector.lists.find("tools", "name", name)
         if tool is None:
-            raise Refusal(404, "there is no tool of this name in the list of tools; load it first", "$.tool")
+            raise Refusal(404, "no tool in the list of tools has this name; load the list first", "$.tool")
         arguments = asked.object("arguments")
         problems = await asyncio.to_thread(argument_problems, tool.get("inputSchema"), arguments)
         return _json({"problems": [{"path": path, "text": text} for path, text in problems]})
@@ -295,7 +295,7 @@ class PageApi:
         try:
             self._inspector.questions.answer(asked.names[0], asked.members)
         except KeyError:
-            raise Refusal(404, "there is no open question of this name") from None
+            raise Refusal(404, "no open question has this id") from None
         return Answer()
 
     async def _answers(self, asked: Asked) -> Answer:
@@ -315,11 +315,11 @@ class PageApi:
         roots: object = asked.members.get("roots")
         if roots is not None:
             if not isinstance(roots, list):
-                raise Refusal(400, "`roots` is neither a list nor null", "$.roots")
+                raise Refusal(400, "`roots` must be a list or null", "$.roots")
             for number, root in enumerate(cast("list[object]", roots)):
                 uri = cast("dict[str, Json]", root).get("uri") if isinstance(root, dict) else None
                 if not isinstance(uri, str) or not uri.lower().startswith("file://"):
-                    raise Refusal(400, "a root has a `uri` that begins with file://", f"$.roots[{number}]")
+                    raise Refusal(400, "the `uri` of a root must begin with file://", f"$.roots[{number}]")
         self._inspector.questions.roots = cast("list[object] | None", roots)
         self._inspector.roots_changed()
         return Answer()
@@ -329,7 +329,7 @@ class PageApi:
     async def _list(self, asked: Asked) -> Answer:
         kind = asked.text("kind", most=20)
         if kind not in KINDS:
-            raise Refusal(400, f"the kinds of lists are {', '.join(KINDS)}", "$.kind")
+            raise Refusal(400, f"`kind` must be one of {', '.join(KINDS)}", "$.kind")
         self._inspector.lists.load(self._inspector.client, kind)
         return Answer()
 
@@ -349,14 +349,14 @@ class PageApi:
     async def _level(self, asked: Asked) -> Answer:
         level = asked.text("level", most=20)
         if level not in LEVELS:
-            raise Refusal(400, f"the levels are {', '.join(LEVELS)}", "$.level")
+            raise Refusal(400, f"`level` must be one of {', '.join(LEVELS)}", "$.level")
         await self._inspector.set_level(level)
         return Answer()
 
     async def _task(self, asked: Asked) -> Answer:
         what = asked.text("do", most=20)
         if what not in ("get", "cancel", "result"):
-            raise Refusal(400, "`do` is get, cancel or result", "$.do")
+            raise Refusal(400, "`do` must be get, cancel or result", "$.do")
         task = await self._inspector.client.task(asked.names[0])
         if what == "cancel":
             await task.cancel()
@@ -370,7 +370,7 @@ def _json(value: Json) -> Answer:
 def _revision(name: str | None) -> str | None:
     names = [revision.name for revision in ALL]
     if name is not None and name not in names:
-        raise Refusal(400, f"the revisions are {', '.join(names)}", "$.revision")
+        raise Refusal(400, f"`revision` must be one of {', '.join(names)}", "$.revision")
     return name
 
 

@@ -141,7 +141,7 @@ class DevApp(HttpApp):
         except Refusal as refusal:
             await self._refuse(http_request, refusal)
         except (ClientGone, OSError) as error:
-            _logger.debug("the page is gone: %s", error)
+            _logger.debug("the page was closed: %s", error)
 
     async def _serve(self, http_request: HttpRequest) -> None:
         self._check(http_request)
@@ -190,7 +190,7 @@ class DevApp(HttpApp):
         """Raise `Refusal` for a request of another page, or to another name than the page has."""
         headers = http_request.headers
         if self._closed:
-            raise Refusal(503, "mcprev dev is ending")
+            raise Refusal(503, "mcprev dev is shutting down")
         if headers.text(b"host") not in self._hosts:
             raise Refusal(403, "the Host of the request is not that of the page")
         origin = headers.text(b"origin")
@@ -241,15 +241,15 @@ class DevApp(HttpApp):
     async def _serve_file(self, http_request: HttpRequest, path: str) -> None:
         """Send a file of the page; the path is a name out of those in the package."""
         if http_request.verb not in ("GET", "HEAD"):
-            raise Refusal(405, "the page is read with GET")
+            raise Refusal(405, "request the page with GET")
         parts = ["index.html"] if path == "/" else path.removeprefix("/page/").split("/")
         known = path == "/" or path.startswith("/page/")
         kind = TYPES.get(parts[-1].rpartition(".")[2])
         if not known or kind is None or len(parts) > _DEPTH or not all(map(_PART.fullmatch, parts)):
-            raise Refusal(404, "there is nothing at this path")
+            raise Refusal(404, "nothing is served at this path")
         file = files("mcprev.dev").joinpath("page", *parts)
         if not file.is_file():
-            raise Refusal(404, "there is nothing at this path")
+            raise Refusal(404, "nothing is served at this path")
         body = b"" if http_request.verb == "HEAD" else file.read_bytes()
         await http_request.answer(200, ((b"content-type", kind), *SAFE), body)
 

@@ -82,12 +82,12 @@ class Elsewhere:
 
 
 def compare(log: EventLog, event: SeenEvent, body: bytes | None) -> list[Elsewhere]:
-    """Return a message at all revisions, its own included; none if it is no message of a known revision."""
+    """Return a message at all revisions, its own included; none if it is not a message of a known revision."""
     return [found for revision in ALL if (found := at_revision(log, event, body, revision)) is not None]
 
 
 def at_revision(log: EventLog, event: SeenEvent, body: bytes | None, revision: Revision) -> Elsewhere | None:
-    """Return a message at a revision; None if it is no message of a known revision."""
+    """Return a message at a revision; None if it is not a message of a known revision."""
     if body is None or event.kind != "message" or event.revision is None or event.method is None:
         return None
     message = parse(body.strip(), batch=False)
@@ -148,7 +148,7 @@ def _with_payload(message: object, payload: Json) -> Request | Notification | Re
         case ErrorResponse():
             return ErrorResponse(message.id, payload)
         case _:
-            raise TypeError("it is no message")
+            raise TypeError("it is not a message")
 
 
 def _judged(revision: Revision, event: SeenEvent, message: object, found: Elsewhere) -> Elsewhere:

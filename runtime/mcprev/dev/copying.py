@@ -57,7 +57,7 @@ def copied_event(inspector: Inspector, event: SeenEvent, kind: str) -> str:
     if kind == "json":
         return _indented(masked)
     if event.shape != "request" or event.dir != "out" or event.method is None:
-        raise CannotCopy("this can be copied of a request of the client only")
+        raise CannotCopy("only a request of the client can be copied in this form")
     text = member_text(masked.decode(errors="replace"), "params")
     params: Json = {} if text is None else json.loads(text)
     if not isinstance(params, dict):
@@ -121,13 +121,13 @@ def _words(inspector: Inspector) -> list[str]:
 def _curl(event: SeenEvent, body: bytes) -> str:
     exchange = event.exchange
     if exchange is None or event.dir != "out":
-        raise CannotCopy("this was not sent over HTTP; reach the server over HTTP to copy it for curl")
+        raise CannotCopy("this was not sent over HTTP; connect to the server over HTTP to copy it for curl")
     if not is_url(exchange.url) or not _NAME.fullmatch(exchange.verb):
-        raise CannotCopy("its URL or method is none of HTTP; copy it as JSON")
+        raise CannotCopy("its URL or method is not one of HTTP; copy it as JSON")
     words = ["curl", "-N", "--globoff", "-X", exchange.verb, "--url", mask_url(exchange.url)]
     for name, value in cast("list[list[str]]", masked_headers(exchange.sent)):
         if not _NAME.fullmatch(name):
-            raise CannotCopy(f"{name!r:.100} is no name of a header; copy it as JSON")
+            raise CannotCopy(f"{name!r:.100} is not a header name; copy it as JSON")
         if name.lower() not in _LEFT_OUT:
             words += ["-H", f"{name}: {value}"]
     if body:
@@ -139,7 +139,7 @@ def _line(words: list[str]) -> str:
     """Return a line for a shell. Raises `CannotCopy` for what a terminal could take for something else."""
     line = shlex.join(words)
     if not line.isprintable():
-        raise CannotCopy("it has characters that a terminal could act on; copy it as a test or as JSON")
+        raise CannotCopy("it contains control characters, which a terminal would interpret; copy it as a test or as JSON")
     return line
 
 

@@ -174,7 +174,7 @@ def read_session(lines: Iterable[bytes], log: EventLog) -> SavedSession:
     first = True
     for number, line in enumerate(lines, 1):
         if number > LINES or len(line) > LINE:
-            raise Unreadable(f"line {number}: a session has at most {LINES} lines of {LINE} bytes")
+            raise Unreadable(f"line {number}: a session may have at most {LINES} lines of {LINE} bytes")
         if not line.strip():
             continue
         try:

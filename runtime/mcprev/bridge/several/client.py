@@ -77,7 +77,7 @@ class SeveralClient:
             subject = _BY_TASK
         if subject is None:
             raise MethodNotFound(
-                f"Method not found: {method} (nothing says which of several servers it is for: {Rule.METHOD})"
+                f"Method not found: {method} (it does not identify one of the several servers: {Rule.METHOD})"
             )
         naming, params = await self._routed(exchange, subject)
         member = self.hub.members.get(naming.server)
@@ -107,7 +107,7 @@ class SeveralClient:
             server, value = self.hub.seals.own_task(value, principal)
             found = self.names.namings.servers.get(server)
             if found is None:
-                raise InvalidParams("Invalid params: the server of the task is not there any more")
+                raise InvalidParams("Invalid params: the server of the task has been removed")
             # The other ids are translated by type, this one is open already.
             return found, self._params(exchange, found, params, subject.member, value)
         kind, text = subject.kind, value

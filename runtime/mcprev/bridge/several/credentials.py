@@ -45,7 +45,7 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
     members = cast("dict[str, Json]", given)
     kind: Json = members.get("type")
     if kind not in _MEMBERS:
-        raise ValueError(f"`{KEY}.auth.type` is {kind!r:.50}; it is {' or '.join(map(repr, _MEMBERS))}")
+        raise ValueError(f"`{KEY}.auth.type` is {kind!r:.50}; use {' or '.join(map(repr, _MEMBERS))}")
     for name in members:
         if name not in _MEMBERS[kind]:
             hint = did_you_mean(name, _MEMBERS[kind])

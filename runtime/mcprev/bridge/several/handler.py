@@ -48,7 +48,7 @@ class SeveralClients:
         """Answer a request of a client."""
         hub = self._hub
         if hub is None:
-            incoming.fail(Busy("the bridge does not run"))
+            incoming.fail(Busy("the bridge is not running"))
             return
         exchange: Exchange | None = None
         try:

@@ -187,7 +187,7 @@ class MergedLists:
                 found[member.name] = outcome.result
             elif outcome.error is not None:
                 logger.info(
-                    "'%s' lacks the entries of '%s': %s",
+                    "the result of '%s' lacks the entries of '%s': %s",
                     method,
                     member.name,
                     one_line(str(outcome.error.get("message"))),
@@ -196,7 +196,7 @@ class MergedLists:
 
     def _await_late(self, member: Member, method: str, task: asyncio.Task[Outcome]) -> None:
         """Leave a server out until it answers; then the client is told that lists have changed."""
-        logger.warning("'%s' of '%s' did not come within %g s; it is left out", method, member.name, WAIT)
+        logger.warning("the result of '%s' from '%s' did not arrive within %g s; it is left out", method, member.name, WAIT)
         key = member.generation, method
         self._late.add(key)
         hub = self._client.hub
@@ -257,7 +257,7 @@ class MergedLists:
                 break
         if members:
             logger.warning(
-                "'%s' has no end at %s; the rest is not listed", method, ", ".join(map(one_line, cursors))
+                "the pages of '%s' from %s do not end; the rest is left out", method, ", ".join(map(one_line, cursors))
             )
         shown = {
             name: self._keys(client.hub.members[name], entries, page)
@@ -282,7 +282,7 @@ def _cursors(pages: dict[str, Json]) -> dict[str, str]:
     for name, cursor in sorted(pages.items(), key=lambda item: len(str(item[1]))):
         total += len(str(cursor))
         if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR or total > MAX_CURSORS:
-            logger.warning("a cursor of '%s' is too long, or no text; its list ends here", name)
+            logger.warning("a cursor of '%s' is too long, or not a string; the list is cut off", name)
         else:
             found[name] = cursor
     return found

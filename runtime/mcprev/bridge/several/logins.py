@@ -124,7 +124,7 @@ class Logins:
 
         parts = urlsplit(url)
         if not parts.hostname or (parts.scheme != "https" and not is_loopback(parts.hostname)):
-            raise ValueError("the `url` of logins must be an https URL, or one of this machine")
+            raise ValueError("the `url` of logins must be an https URL, or a URL of this machine")
         if not path.startswith("/") or not path.endswith("/"):
             raise ValueError("the `path` of logins must begin and end with a slash")
         self._base = f"{parts.scheme}://{parts.netloc}{path}"

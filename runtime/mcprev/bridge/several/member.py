@@ -197,5 +197,5 @@ class Member:
             await self._idle.wait()
             if self.stateless.held:
                 await asyncio.sleep(_LOOK)
-        logger.info("the server '%s' is not used any more", one_line(self.name))
+        logger.info("the server '%s' is no longer used", one_line(self.name))
         await self.relay.aclose()

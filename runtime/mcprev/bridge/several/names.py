@@ -38,7 +38,7 @@ class Naming:
         chosen = _FOREIGN.sub("-", server).strip("-_") if prefix is None else prefix
         if not chosen or _FOREIGN.search(chosen) or f"{chosen}{SEPARATOR}".find(SEPARATOR) != len(chosen):
             raise ValueError(
-                f"the server '{server}' needs another prefix than '{chosen}': letters, digits, '.', '-' and single '_', which "
+                f"the server '{server}' cannot have the prefix '{chosen}'; use letters, digits, '.', '-' and single '_', which "
                 "is not the last"
             )
         scheme = _NO_SCHEME.sub("-", chosen.lower())
@@ -70,7 +70,7 @@ class Namings:
             for known, key in ((self._by_prefix, each.prefix), (self._by_scheme, each.scheme)):
                 if key in known:
                     raise ValueError(
-                        f"the servers '{known[key].server}' and '{each.server}' have one prefix, '{key}'; set another "
+                        f"the servers '{known[key].server}' and '{each.server}' have the same prefix, '{key}'; set another "
                         "`prefix` for one of them"
                     )
                 known[key] = each

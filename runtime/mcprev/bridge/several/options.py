@@ -31,7 +31,7 @@ _DOTS: Final = re.compile(r"%2e|%2f|%5c|\\|(?:^|[/:])\.\.?(?:[/?#]|$)", re.IGNOR
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """Which entries of a server are offered. Names and URIs are those that the server gives."""
+    """Which entries of a server are offered. Names and URIs are those of the server."""
 
     allow: Patterns = field(default_factory=dict[str, "Sequence[str]"])
     """What is offered, by kind: patterns with `*`, `?` and `[...]`. A kind that is not named is offered whole."""
@@ -49,10 +49,10 @@ class Offer:
                 if kind not in kinds:
                     raise ValueError(f"`{name}` has no `{kind}`; it has {', '.join(kinds)}")
                 if isinstance(value, str):
-                    raise TypeError(f"`{name}.{kind}` is a text; it must be a list or an object")
+                    raise TypeError(f"`{name}.{kind}` is a string; it must be a list or an object")
         for kind, names in self.rename.items():
             if len(set(names.values())) < len(names):
-                raise ValueError(f"`rename.{kind}` gives one name to two")
+                raise ValueError(f"`rename.{kind}` has the same new name twice")
 
     def allows(self, kind: str, key: str) -> bool:
         """Return whether an entry is offered. A URI of which that cannot be decided is not."""
@@ -85,7 +85,7 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class UserLogin:
-    """How the bridge is known to the authorization server of a server at which its users log in themselves.
+    """The client registration of the bridge at the authorization server of a server at which users log in themselves.
 
     The members are those of `mcprev.OAuth`.
     """

@@ -39,7 +39,7 @@ class Seals:
         try:
             found = as_object(self._ids.open(id_, method=_TASKS, params=None, principal=principal, now=0.0))
         except InvalidParams:
-            raise InvalidParams("Invalid params: there is no such task") from None
+            raise InvalidParams("Invalid params: the task is unknown or has expired") from None
         return str(found[_SERVER]), str(found[_VALUE])
 
     def state(
@@ -65,7 +65,7 @@ class Seals:
         )
         if found.get(_SERVER) != server:
             raise InvalidParams(
-                "requestState is not valid for this request; make the call again from its beginning"
+                "requestState is not valid for this request; send the request again without it"
             )
         return str(found.get(_GENERATION)), found.get(_VALUE)
 
@@ -81,6 +81,6 @@ class Seals:
             found = self._cursors.open(cursor, method=method, params=None, principal=principal, now=now)
         except InvalidParams:
             raise InvalidParams(
-                "Invalid params: the cursor is not valid; list again from the beginning"
+                "Invalid params: the cursor is not valid; list again without a cursor"
             ) from None
         return as_object(found)

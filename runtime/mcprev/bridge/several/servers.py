@@ -50,7 +50,7 @@ def _spec(
             naming=naming_, target=lambda _: target, per_principal=given.per_principal, source=source
         )
     if not isinstance(url, str):
-        raise TypeError(f"the server '{name}' needs its URL as `target`, because users log in there")
+        raise TypeError(f"the server '{name}' requires a URL as `target`, because users log in at it")
     from mcprev.bridge.several.credentials import targets_for
     from mcprev.transports.http.client.target import http
 
@@ -77,7 +77,7 @@ def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     if prefix is not None and not isinstance(prefix, str):
         raise TypeError(f"`{KEY}.prefix` is not a string")
     if not isinstance(per_principal, bool):
-        raise TypeError(f"`{KEY}.perPrincipal` is neither true nor false")
+        raise TypeError(f"`{KEY}.perPrincipal` must be true or false")
     plain = {each: value for each, value in members.items() if each != KEY}
     kept = {each: value for each, value in options.items() if each not in _OF_NAMES}
     naming_ = Naming.of(name, prefix, offer_of(options))
@@ -89,7 +89,7 @@ def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
 
     auth = auth_of(options)
     if "url" not in members:
-        raise ValueError(f"`{KEY}.auth` is for a server at a `url`; a command gets what it needs in `env`")
+        raise ValueError(f"`{KEY}.auth` is for a server with a `url`; pass credentials of a command in `env`")
     if isinstance(auth, UserLogin):
         targets = targets_for(name, partial(target_of_entry, plain), auth, logins)
         return ServerSpec(naming=naming_, target=targets, per_principal=True, source=source, logs_in=True)
@@ -101,9 +101,10 @@ class ConfigFile:
     """A file with the `mcpServers` configuration of hosts, for `mcprev.Bridge`, which reads it again when it changes."""
 
     def __init__(self, path: str | os.PathLike[str], *, poll: float = POLL, hangup: bool = False) -> None:
-        """Set the path; `poll` is the time in seconds between two looks for a change.
+        """Set the path; `poll` is the interval in seconds at which the file is checked for changes.
 
-        `hangup` also reads it again when the process gets SIGHUP; it takes over this signal while the bridge runs.
+        `hangup` also reads it again when the process receives SIGHUP; its handler replaces that of the process while
+        the bridge runs.
         """
         self._path = Path(path)
         self._poll = poll
@@ -126,7 +127,7 @@ class ConfigFile:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     def reload(self) -> None:
-        """Read the file again soon, also if it has not changed."""
+        """Read the file again soon, even if it has not changed."""
         self._seen = object()
         if self._again is not None:
             self._again.set()
@@ -151,7 +152,7 @@ class ConfigFile:
                     configure(specs)
                 except (OSError, ValueError) as error:
                     logger.error(
-                        "%s is not used, the servers stay as they are: %s", self._path, one_line(error)
+                        "%s is invalid and was ignored; the servers are unchanged: %s", self._path, one_line(error)
                     )
                 else:
                     logger.warning("%s was read again: %s", self._path, ", ".join(map(one_line, specs)))
