@@ -134,10 +134,10 @@ def test_a_message_out_of_a_file_is_copied_for_curl_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "says"),
     [
-        ({"url": "-K/tmp/options"}, "curl", "its URL or method is none of HTTP"),
-        ({"url": "file:///etc/passwd"}, "curl", "its URL or method is none of HTTP"),
-        ({"verb": "GET /other"}, "curl", "its URL or method is none of HTTP"),
-        ({"sent": [["@/etc/passwd", "x"]]}, "curl", "'@/etc/passwd' is no name of a header"),
+        ({"url": "-K/tmp/options"}, "curl", "its URL or method is not one of HTTP"),
+        ({"url": "file:///etc/passwd"}, "curl", "its URL or method is not one of HTTP"),
+        ({"verb": "GET /other"}, "curl", "its URL or method is not one of HTTP"),
+        ({"sent": [["@/etc/passwd", "x"]]}, "curl", "'@/etc/passwd' is not a header name"),
         ({}, "command", "names no server to call"),
         ({}, "pytest", "names no server to call"),
     ],
