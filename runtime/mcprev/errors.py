@@ -376,7 +376,7 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """A failure of a tool, which the tool raises to report it: its text is sent to the model, unlike that of any other exception.
+    """A failure that a tool reports by raising it: its text is sent to the model, unlike that of other exceptions.
 
     `ToolResult.read` and `call_tool(..., as_=...)` raise it for a tool that failed.
     """

@@ -128,7 +128,7 @@ def test_calls(case: str, how: str) -> None:
 
 MADE: Final[dict[str, tuple[Callable[[], object], type[Exception], str]]] = {
     # what is made: what it raises, and what that says
-    "a class": (lambda: loose.Server(Misspelt, "s", "1"), TypeError, r"pass a handler made of it: \w+\(\)"),
+    "a class": (lambda: loose.Server(Misspelt, "s", "1"), TypeError, r"pass an instance of it: \w+\(\)"),
     "a class of a client": (lambda: loose.connect(app(), handler=Helpful), TypeError, r"Helpful\(\)"),
     "misspelt": (lambda: mcprev.Server(Misspelt(), "s", "1"), TypeError, "Misspelt.list_tool .* mean 'list_tools'"),
     "misspelt of a client": (

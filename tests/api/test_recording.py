@@ -126,7 +126,7 @@ def test_a_recording_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture
         recording.close()
     assert 800 < path.stat().st_size <= 1000
     assert [json.loads(line)["session"] for line in path.read_text().splitlines()] != []
-    assert len([r for r in caplog.records if "ends early: it has reached" in r.message]) == 2
+    assert len([r for r in caplog.records if "is incomplete: it has reached" in r.message]) == 2
 
 
 @req("BASE-10", everywhere=True)

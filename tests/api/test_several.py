@@ -222,7 +222,7 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "both": ({"x": {"command": "c", "url": "https://x"}}, "the server 'x' .*both `command` and `url`"),
     "auth": (
         {"x": {"url": "https://x", "auth": "oauth2"}},
-        "the server 'x' .*`auth` cannot be said .*mcprev.http",
+        "the server 'x' .*`auth` is not supported .*mcprev.http",
     ),
     "a misspelt member": ({"x": {"comand": "c"}}, "no member `comand`; did you mean 'command'"),
     "arguments": ({"x": {"command": "c", "arg": []}}, "no member `arg`; did you mean 'args'"),

@@ -390,7 +390,7 @@ def test_a_tap_that_raises_is_logged_once_and_not_called_again() -> None:
         logging.getLogger("mcprev.client").removeHandler(records)
     assert len(called) == 1
     assert [record.getMessage() for record in records.records if record.exc_info] == [
-        "the tap raised, so nothing more is reported to it"
+        "the function `tap` raised, so it is not called again"
     ]
 
 

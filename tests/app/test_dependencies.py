@@ -492,7 +492,7 @@ def test_a_process_ends_whose_own_executor_has_a_thread_that_does_not(tmp_path: 
             await asyncio.wait({call})
 
     run(main())
-    assert b"the process ends without it" in b"".join(printed)
+    assert b"the process exits without it" in b"".join(printed)
 
 
 SERVES_AND_GOES_ON = """

@@ -340,7 +340,7 @@ def test_a_value_that_is_not_there_is_named() -> None:
             assert text_of(await client.call_tool("use", {})) == ""
         server = app_with(database.lifespan).server
         assert server.lifespan is not None
-        with pytest.raises(LocalProtocolError, match="does not run"):
+        with pytest.raises(LocalProtocolError, match="is not running"):
             server.lifespan.value(Database)
         async with server.running():
             with pytest.raises(LocalProtocolError, match="0 values of the type dict; it yields Database"):

@@ -148,7 +148,7 @@ def test_routes_that_cannot_be_are_refused() -> None:
     with pytest.raises(TypeError, match="one parameter"):
         app.route("/two")(print_two)
     app.route("/mcp", Response())
-    with pytest.raises(ValueError, match="is taken"):
+    with pytest.raises(ValueError, match="is used already"):
         app.asgi()
     closed = mcprev.App("routed", "1")
     closed.route("/closed", Response(), auth=True)
@@ -165,7 +165,7 @@ def test_routes_of_mounted_apps_and_of_options_are_served_too() -> None:
     assert answer(outer, "GET", "/in/own", routes=more).body == b"inner"
     assert answer(outer, "GET", "/own", routes=more).body == b"outer"
     assert answer(outer, "GET", "/more", routes=more).body == b"more"
-    with pytest.raises(ValueError, match="is taken"):
+    with pytest.raises(ValueError, match="is used already"):
         outer.asgi(routes={"/own": Response()})
     outer.mount(mcprev.App("third", "1"))
     other = mcprev.App("fourth", "1")
@@ -267,8 +267,8 @@ def test_a_server_is_ready_while_its_store_answers(caplog: pytest.LogCaptureFixt
 
         for mood, wanted in (
             (answers, (200, "ready")),
-            (fails, (503, "the store does not answer")),
-            (asyncio.Event().wait, (503, "the store does not answer")),
+            (fails, (503, "the store does not respond")),
+            (asyncio.Event().wait, (503, "the store does not respond")),
             (answers, (200, "ready")),
         ):
             store.mood = mood
@@ -278,7 +278,7 @@ def test_a_server_is_ready_while_its_store_answers(caplog: pytest.LogCaptureFixt
 
     run(test())
     said = [record.getMessage() for record in caplog.records if record.name == "mcprev.store"]
-    assert said == ["not ready: the store does not answer: nobody is there", "ready again: the store answers"]
+    assert said == ["not ready: the store does not respond: nobody is there", "ready again: the store responds"]
 
 
 def test_probes_ask_a_store_once_a_second_and_wait_for_no_other() -> None:

@@ -150,7 +150,7 @@ WRONG: Final[Mapping[str, tuple[list[Change], str]]] = {
     ),
     "two at once": (
         [lambda app: transform_tool(app, "find", arguments={"q": Argument(value="ab", default="cd")})],
-        "say one",
+        "pass one of them",
     ),
     "twice": ([lambda app: transform_tool(app, "find")] * 2, "replaced already"),
     "a name in use": (

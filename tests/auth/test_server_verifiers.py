@@ -89,17 +89,17 @@ def test_keys_of_the_author_verify_whatever_id_a_token_names(kind: str, tmp_path
 
 
 UNUSABLE: Final[dict[str, tuple[Any, str]]] = {
-    "a private key": (pem(RSA, private=True), "holds a (RSA )?PRIVATE KEY in PEM: pass a PUBLIC KEY"),
+    "a private key": (pem(RSA, private=True), "contains a (RSA )?PRIVATE KEY in PEM: pass a PUBLIC KEY"),
     "a certificate": (
         "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n",
-        "holds a CERTIFICATE",
+        "contains a CERTIFICATE",
     ),
     "a public key and a private one": (pem(EC) + pem(RSA, private=True), "PRIVATE KEY"),
     "PEM without its end": ("-----BEGIN PUBLIC KEY-----\nMII=", "without an end"),
     "PEM of nothing": ("-----BEGIN PUBLIC KEY-----\nMII=\n-----END PUBLIC KEY-----", "cannot be read"),
     "a secret": (jwk.OctKey.generate_key(256).as_dict(), "no public key"),
     "no keys": ({"keys": []}, "no public key"),
-    "no set": ({"keys": 3}, "no JSON Web Key Set"),
+    "no set": ({"keys": 3}, "not a JSON Web Key Set"),
     "no JSON": ("{", "Expecting"),
     "no URL": ("keys", "neither an https URL"),
 }
@@ -137,9 +137,9 @@ def test_a_token_signed_with_the_public_key_as_a_secret_is_refused() -> None:
 # -- claims ------------------------------------------------------------------------------------------------
 
 REASONS: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
-    "no token": ("x", {}, "no JSON Web Token"),
-    "deep": ("eyJhbGciOiJFUzI1NiJ9." + "W1tb" * 9000 + ".AAAA", {}, "no JSON Web Token"),
-    "no object": ("eyJhbGciOiJFUzI1NiJ9.W10.AAAA", {}, "no JSON Web Token"),
+    "no token": ("x", {}, "not a JSON Web Token"),
+    "deep": ("eyJhbGciOiJFUzI1NiJ9." + "W1tb" * 9000 + ".AAAA", {}, "not a JSON Web Token"),
+    "no object": ("eyJhbGciOiJFUzI1NiJ9.W10.AAAA", {}, "not a JSON Web Token"),
     "issuer": (token(iss=OTHER), {}, f"issuer is '{OTHER}', not '{ISSUER}'"),
     "no issuer": (token(iss=None), {}, "issuer is None"),
     "issuer of a line": (token(iss="a\nb\x1b[2J"), {}, "issuer is 'a\\nb\\x1b[2J'"),
@@ -162,7 +162,7 @@ REASONS: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
         {"audience": "api://y"},
         "'aud' must be",
     ),
-    "a list as header": (f"{encoded(b'[1]')}.{token().split('.')[1]}.AAAA", {}, "no JSON Web Token"),
+    "a list as header": (f"{encoded(b'[1]')}.{token().split('.')[1]}.AAAA", {}, "not a JSON Web Token"),
     "an endless exp": (token(exp=10**400), {"leeway": 0.5}, "int too large"),
 }
 
@@ -200,9 +200,9 @@ def test_a_token_of_another_kind_is_refused_where_the_audience_is_the_client(cla
     verify, lenient = jwt_verifier(audience=CLIENT), jwt_verifier(audience=CLIENT, id_tokens=True)
     for header in ({}, {"typ": "JWT"}):
         text = said_by_issuer(header, claims)
-        assert "it is no access token, because of its claim" in refusal(verify, text)
+        assert "it is not an access token, because of its claim" in refusal(verify, text)
         if claims in OF_NO_LOGIN:
-            assert "it is no access token" in refusal(lenient, text)
+            assert "it is not an access token" in refusal(lenient, text)
         else:
             assert run(lenient(text)).subject == "ann"
     assert (
@@ -310,7 +310,7 @@ def discovering(monkeypatch: pytest.MonkeyPatch, pages: Mapping[str, Any]) -> li
     async def read(_: object, __: str, url: str, *___: object) -> Any:
         seen.append(url)
         if url not in pages:
-            raise ValueError(f"{url} answers with status 404")
+            raise ValueError(f"{url} returned status 404")
         return pages[url]
 
     monkeypatch.setattr(verifiers, "_json", read)
@@ -420,7 +420,7 @@ def test_a_verifier_that_cannot_decide_hides_no_other_and_is_no_refusal() -> Non
 def test_several_are_at_least_two_with_subjects_that_can_be_told_apart() -> None:
     with pytest.raises(ValueError, match="at least two"):
         mcprev.AnyVerifier(jwt_verifier())
-    with pytest.raises(ValueError, match="needs its `issuer`"):
+    with pytest.raises(ValueError, match="requires `issuer`"):
         mcprev.AnyVerifier(jwt_verifier(), mcprev.IntrospectionVerifier("https://x.example", "a", "b"))
 
 
@@ -555,7 +555,7 @@ def test_static_tokens_are_checked_where_they_are_written() -> None:
     ):
         with pytest.raises(TypeError):
             mcprev.StaticTokens(odd)
-    assert re.fullmatch(r"it is none of the static tokens", refusal(mcprev.StaticTokens({"s": "a"}), "t"))
+    assert re.fullmatch(r"it is not one of the static tokens", refusal(mcprev.StaticTokens({"s": "a"}), "t"))
 
 
 def test_static_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,7 +227,7 @@ def reachable(method: str, kind: str, to: str) -> bool:
 
 EXPECTED: Final = (
     # Why a payload may have no form at an older revision, as the errors say it.
-    "sampling with audio", "sampling with tools", "one block of content", "for several choices",
+    "sampling with audio", "sampling with tools", "one content block", "for several choices",
     "elicitation by URL", "the payload is not valid",
 )  # fmt: skip
 DOWNWARDS: Final = [

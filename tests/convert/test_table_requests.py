@@ -266,7 +266,7 @@ def test_conv_26_several_blocks(to: str) -> None:
     assert down(params, SAMPLE, PARAMS, to) == sampled(
         said("user", text("a")), said("user", text("b")), said("assistant", text("c"))
     )
-    with pytest.raises(ConversionError, match="one block") as caught:
+    with pytest.raises(ConversionError, match="one content block") as caught:
         down(answer, SAMPLE, RESULT, to)
     assert caught.value.path == "$.content"
 

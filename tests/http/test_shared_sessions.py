@@ -815,7 +815,7 @@ def test_ids_go_on_in_another_place_when_one_is_used_up() -> None:
         assert await session.record.refresh()
         mine = [int(p) for p, w in session.record.value["places"].items() if w == session._worker.number]
         assert {id_ // BLOCK for id_ in found} < set(mine)
-        with pytest.raises(StoreError, match="no ids left"):
+        with pytest.raises(StoreError, match="no request ids are left"):
             deque(ids, maxlen=0)  # the event loop has no time to ask the store
 
     work(test, memory)

@@ -186,7 +186,7 @@ def test_a_server_that_starts_no_more_is_given_up(
             assert await tried.running == supervising.NO_START
 
     run(main())
-    assert "that were not ready: the server stops" in caplog.text
+    assert "that were not ready: the server shuts down" in caplog.text
 
 
 @req("HTTP-3", everywhere=True)
@@ -247,7 +247,7 @@ def test_a_rolling_restart_goes_no_further_than_what_gets_ready(
             monkeypatch.setattr(supervising, "START", 0.3 if how == "slow" else 30)
             tried.do(how)
             tried.signal(signal.SIGHUP)
-            await until(lambda: "it replaces none" in caplog.text)
+            await until(lambda: "the old workers keep running" in caplog.text)
             await until(lambda: len(tried.supervisor._all) == 2)
             assert tried.pids() == before
             monkeypatch.setattr(supervising, "START", 30)
@@ -308,7 +308,7 @@ def test_only_a_supervisor_makes_a_worker(monkeypatch: pytest.MonkeyPatch) -> No
         '{"number":1,"workers":1,"listening":-1,"link":-1,"counts":-1}',
     ):
         monkeypatch.setenv(ENVIRONMENT, wrong)
-        with pytest.raises(ValueError, match="is for the supervisor alone"):
+        with pytest.raises(ValueError, match="is set by the supervisor only"):
             this_worker()
         assert ENVIRONMENT not in os.environ  # of what this process starts, none is a worker
 

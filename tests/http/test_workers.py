@@ -116,7 +116,7 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
             waiting = asyncio.create_task(wait_in_one("file"))
             await until((tmp_path / "file.begun").exists)
             server.send(signal.SIGHUP)
-            await server.until("are replaced, one after another")
+            await server.until("replacing all workers, one after another")
             await server.until(starts=5)
             (tmp_path / "file").touch()
             assert await waiting in between  # it has finished in the worker that it began in
@@ -266,7 +266,7 @@ def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert "in use" in said("--http", where, "--workers", "2").output
-    assert "is for the supervisor alone" in said("--http", "8000", MCPREV_WORKER="{}").output
+    assert "is set by the supervisor only" in said("--http", "8000", MCPREV_WORKER="{}").output
     monkeypatch.setattr("sys.platform", "win32")
     assert "which Windows does not support" in said("--http", "8000", "--workers", "2").output
 

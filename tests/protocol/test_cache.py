@@ -199,5 +199,5 @@ def test_the_size_is_bounded() -> None:
     assert made.get(HERE, LIST, {"cursor": "bigger"}, 10) is None
     assert len(made) == 1
     for wrong in ({"max_entries": 0}, {"max_bytes": -1}):
-        with pytest.raises(ValueError, match="at least"):
+        with pytest.raises(ValueError, match="must be positive"):
             ResultCache(**wrong)

@@ -40,7 +40,7 @@ def refused(states: RequestStateSealer, token: object, **changed: Any) -> None:
     with pytest.raises(InvalidParams) as caught:
         states.open(token, **request(**changed))
     assert caught.value.to_wire() == {
-        "code": INVALID_PARAMS, "message": "requestState is not valid for this request; make the call again from its beginning",
+        "code": INVALID_PARAMS, "message": "requestState is not valid for this request; send the request again without it",
     }  # fmt: skip
     assert caught.value.__cause__ is None
 
@@ -233,7 +233,7 @@ print(token)
         run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
         made, key = run.stderr.splitlines()
         assert made == "root INFO made"
-        assert key.startswith("mcprev.server INFO request states are sealed with a key of this process")
+        assert key.startswith("mcprev.server INFO request states are signed with a random key of this process")
         tokens.add(run.stdout.strip())
     assert len(tokens) == 2
     for token in tokens:
@@ -304,7 +304,7 @@ def test_why_a_state_is_refused_stands_in_the_log_alone(
         opener.open(token, **bound)
     assert (
         caught.value.message
-        == "requestState is not valid for this request; make the call again from its beginning"
+        == "requestState is not valid for this request; send the request again without it"
     )
     (record,) = caplog.records
     assert record.getMessage().startswith(f"a request state is refused: {why}")

@@ -294,7 +294,7 @@ def test_what_may_be_spoken_is_chosen(row: Revision, how: str) -> None:
             "legacy": lambda: {"mode": "legacy", "revisions": [row.name, LATEST.name]},
         }
         if how == "legacy" and not row.handshake:
-            with pytest.raises(ValueError, match="leaves none"):
+            with pytest.raises(ValueError, match="excludes all"):
                 connect(HandServer(row), **options[how]())
             return
         hand = HandServer(row)

@@ -379,7 +379,7 @@ def test_a_client_that_cannot_be_told_keeps_no_other_news_back(caplog: pytest.Lo
         await stop(one, other)
 
     run(main())
-    assert "cannot be announced" in caplog.text
+    assert "could not be notified" in caplog.text
 
 
 def test_closing_waits_for_what_is_published_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_logs_in_memory_are_bounded_together_and_their_room_is_free_when_they_en
         store = MemoryStore(max_bytes=5000, clock=lambda: now)
         await store.append("log", [LogItem(b"x" * 2000)], bounds=LogBounds(ttl=10))
         await store.append("other", [LogItem(b"x" * 1000)], bounds=LogBounds(ttl=20))
-        with pytest.raises(StoreError, match=r"no room.*raise `max_bytes`"):
+        with pytest.raises(StoreError, match=r"is full.*raise `max_bytes`"):
             await store.append("more", [LogItem(b"x" * 2000)], bounds=BOUNDS)
         assert (await store.tail("more", 0)).last == 0
         with pytest.raises(StoreError, match="no room"):

@@ -84,7 +84,7 @@ def test_a_store_without_room_says_so_and_keeps_what_it_has() -> None:
         store = MemoryRecords(max_bytes=2000, clock=clock)
         kept = await store.write("kept", b"x" * 500)
         assert await store.write("brief", b"x" * 500, ttl=1) is not None
-        with pytest.raises(StoreError, match=r"no room.*raise `max_bytes`"):
+        with pytest.raises(StoreError, match=r"is full.*raise `max_bytes`"):
             await store.write("more", b"x" * 500)
         with pytest.raises(StoreError, match="no room"):
             await store.write("kept", b"x" * 1500)

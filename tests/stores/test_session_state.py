@@ -205,11 +205,11 @@ def test_a_handle_that_is_forged_or_of_somebody_else_is_refused(clock: Clock) ->
         (state(None), "x"), (state(None), ""), (state(None), handle + "A"), (state(None), 4),
     ]  # fmt: skip
     for found, shown in others:
-        with pytest.raises(InvalidParams, match="begin anew"):
+        with pytest.raises(InvalidParams, match="begin a new state"):
             found.open(shown)
     state(None).open(handle)
     clock.now += LIMITS.ttl + 1
-    with pytest.raises(InvalidParams, match="begin anew"):
+    with pytest.raises(InvalidParams, match="begin a new state"):
         state(None).open(handle)
 
 
@@ -220,7 +220,7 @@ def test_a_handle_is_no_request_state_and_a_request_state_is_no_handle() -> None
     with pytest.raises(InvalidParams):
         sealer.open(own.handle, method="tools/call", params=None, principal=None, now=time.time())
     sealed = sealer.seal("session-state:x", method="tools/call", params=None, principal=None, now=time.time())
-    with pytest.raises(InvalidParams, match="begin anew"):
+    with pytest.raises(InvalidParams, match="begin a new state"):
         state(None).open(sealed)
 
 
@@ -529,7 +529,7 @@ def test_what_is_no_state_is_neither_used_nor_overwritten(held: bytes) -> None:
         key = states(store).record("principal", "ann")
         await store.write(key, held)
         for call in (own.get("a"), own.set("a", 1), own.delete("a")):
-            with pytest.raises(StoreError, match="something else"):
+            with pytest.raises(StoreError, match="an invalid value"):
                 await call
         found = await store.read(key)
         assert found is not None

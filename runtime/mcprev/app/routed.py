@@ -77,10 +77,11 @@ class Routed:
         return register if app is None else register(cast("Any", app))
 
     def health(self, live: str = "/healthz", ready: str = "/ready") -> None:
-        """Register two routes for health probes: `live` responds with 200, `ready` with 200, or 503 while the server should get no requests.
+        """Register two routes for health probes, at the paths `live` and `ready`.
 
-        `ready` responds with 503 while the server shuts down, and while its store does not respond. Both accept every client and `Host`.
-        Both respond with 503 if the lifespan of the server fails.
+        `live` responds with 200. `ready` responds with 200, or with 503 while the server should get no requests:
+        while it shuts down, and while its store does not respond. Both accept every client and every `Host`. Both
+        respond with 503 if the lifespan of the server fails.
         """
         from mcprev.routes.health import health_routes
 

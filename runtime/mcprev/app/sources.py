@@ -124,7 +124,7 @@ class AppSources:
 
     @classmethod
     def from_folder(cls, path: str | Path, name: str, version: str, **options: Unpack[ServerOptions]) -> Self:
-        """Return an app with the tools, resources and prompts of a folder of Python files; see `add_folder` for files and errors.
+        """Return an app with the tools, resources and prompts of a folder of Python files; see `add_folder`.
 
         `options` are those of `App`.
         """

@@ -186,7 +186,7 @@ class Bearer:
     # -- verification --------------------------------------------------------------------------------------
 
     async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
-        """Return the content of a request's token, or the error response if it has no valid token."""
+        """Return the content of a request's access token, or the error response if it has no valid one."""
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token
@@ -231,7 +231,7 @@ class Bearer:
                     if found is not None:
                         needed |= set(as_texts(found.split() if isinstance(found, str) else found))
                 except Exception:
-                    _logger.exception("what %.100r needs cannot be told, so it is refused", member.method)
+                    _logger.exception("the scopes that %.100r needs could not be determined, so the request is refused", member.method)
                     return _unsure(message)
         needed.discard(OFFLINE)
         if not needed:
@@ -267,7 +267,7 @@ class Bearer:
         except TokenRefused as error:
             return self._invalid(_NOT_GOOD, _without(token, str(error)))
         except TimeoutError:
-            _logger.warning("`verify` took too long, so a request is refused")
+            _logger.warning("`verify` took too long, so the request is refused")
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
             told = _without(token, traceback.format_exc())
             _logger.error("`verify` failed\n%s", told)  # noqa: TRY400 - the traceback without the token
@@ -283,7 +283,7 @@ class Bearer:
             found = not needed or await call_within(self._timeout, self._suffices, access.scopes, needed)
             enough = decision(found, "`suffices`")
         except Exception:
-            _logger.exception("whether scopes suffice cannot be told, so a request is refused")
+            _logger.exception("`suffices` failed, so the request is refused")
             return _unsure(message)
         if enough:
             return None
@@ -338,7 +338,7 @@ class MetadataApp:
             return
         status, fields, body = 200, _FIELDS, self._document
         if scope["method"] != "GET":
-            reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
+            reject = HttpError(405, InvalidRequest("Invalid Request: request the metadata with GET"))
             status, fields, body = reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
         length = (b"content-length", b"%d" % len(body))
         await send({"type": "http.response.start", "status": status, "headers": [*fields, length]})
@@ -355,7 +355,7 @@ def _without(token: str, text: str) -> str:
 
 
 def _unsure(message: Message | Batch | None) -> HttpError:
-    error = InternalError("it cannot be told now whether the request may be served")
+    error = InternalError("authorization of the request could not be decided; try again later")
     return HttpError(503, error, message.id if isinstance(message, Request) else None, headers=RETRY_SOON)
 
 
@@ -363,5 +363,5 @@ def _check_scopes(scopes: object) -> tuple[str, ...]:
     found = as_texts(cast("Iterable[str]", scopes)) if not isinstance(scopes, str) else (scopes,)
     for scope in found:
         if not _SCOPE.fullmatch(scope) or scope == OFFLINE:
-            raise ValueError(f"{scope!r} is no scope of a resource")
+            raise ValueError(f"{scope!r} is not a valid scope; use printable ASCII characters without spaces, quotes and backslashes")
     return tuple(dict.fromkeys(found))

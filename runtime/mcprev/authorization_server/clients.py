@@ -70,7 +70,7 @@ class ClientRegistry:
         client = await self._registered(client_id)
         if client is None:
             raise PageError(
-                "This server does not know the app any more. Remove the connection in the app and add it again."
+                "This server no longer knows the app. Remove the connection in the app and add it again."
             )
         return client
 

@@ -54,7 +54,7 @@ class ClientDocuments:
             client = await asyncio.shield(self._running.get(url) or await self._start(url, address))
             if client is not None:
                 return client
-        raise PageError("The description of the app cannot be read at the address that it names.")
+        raise PageError("The metadata document of the app cannot be read at the URL in its client id.")
 
     async def _start(self, url: str, address: str) -> asyncio.Task[ClientRecord | None]:
         """Start a fetch, unless another request has done so meanwhile. Raises `PageError` beyond the bounds."""
@@ -62,7 +62,7 @@ class ClientDocuments:
         counted = await counts(_KIND, address, self._most, _HOUR) and await counts(_KIND, "", FETCHES, _HOUR)
         if url not in self._running:
             if not counted or len(self._running) >= PARALLEL:
-                raise PageError("Too many apps are looked up at present. Try again later.", 429)
+                raise PageError("Too many metadata documents of apps are being read. Try again later.", 429)
             task = self._running[url] = asyncio.ensure_future(self._fetch(url))
             task.add_done_callback(lambda _: self._running.pop(url, None))
         return self._running[url]

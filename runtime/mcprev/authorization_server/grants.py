@@ -125,7 +125,7 @@ class Grants:
             or not self._is_for(grant, form)
         ):
             await self.end(name)
-            raise _no_grant("the code is not good for this request, or was used before")
+            raise _no_grant("the code is not valid for this request, or was used before")
         return await self._rotate(name, 0)
 
     async def refresh(self, client_id: str, form: Mapping[str, str]) -> tuple[str, int]:
@@ -186,7 +186,7 @@ class Grants:
         """Return the claims and the grant of an access token. Raises `TokenRefused` for an invalid one."""
         claims = self._keys.verified(token)
         if claims is None or claims.get("iss") != self._issuer:
-            raise TokenRefused("no key of this authorization server has signed it")
+            raise TokenRefused("its signature is not from a key of this authorization server")
         if not claims["exp"] > self._clock():
             raise TokenRefused("it has expired")
         grant = await self.find(claims["sid"])
@@ -229,7 +229,7 @@ class Grants:
     def _refresh_token(self, token: str) -> tuple[str, int]:
         found = self._keys.open(_REFRESH, self._issuer, token)
         if found is None:
-            raise _no_grant("the refresh token is not good")
+            raise _no_grant("the refresh token is not valid")
         return found[0], found[1]
 
     def _is_for(self, grant: Grant, form: Mapping[str, str]) -> bool:

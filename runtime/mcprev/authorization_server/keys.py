@@ -49,12 +49,12 @@ class ServerKeys:
         known = [secret.encode() if isinstance(secret, str) else secret for secret in given]
         if any(len(secret) < SECRET_BYTES for secret in known):
             raise ValueError(
-                f"a secret of an authorization server holds at least {SECRET_BYTES} bytes, drawn at random: "
+                f"a secret of an authorization server must have at least {SECRET_BYTES} random bytes: "
                 "`python -c 'import secrets; print(secrets.token_urlsafe(32))'` prints one"
             )
         if not known:
             _log.info(
-                "tokens are sealed with a secret of this process, so logins end with it; set one to keep them"
+                "logins end with this process, because it uses a random secret; pass `secrets` to keep them"
             )
             known = [os.urandom(SECRET_BYTES)]
         self._secrets = known

@@ -54,10 +54,10 @@ class ProviderLogin:
         """Redeem the provider's code. Raises `AuthError`."""
         provider, issuer = self._provider, self._provider.issuer
         if issuer is not None and "{" not in issuer and said.get("iss", issuer) != issuer:
-            raise AuthError(f"an answer names another issuer than {issuer}")  # mix-up
+            raise AuthError(f"the response is from another issuer than {issuer}")  # mix-up
         code = said.get("code")
         if not code or "error" in said:
-            raise AuthError(f"{provider.name} answers without a code")
+            raise AuthError(f"the response of {provider.name} has no code")
         flow = upstream.log_in(provider, callback, code, attempt.verifier, attempt.nonce, self._clock())
         return await self._run(flow)
 
@@ -82,7 +82,7 @@ class ProviderLogin:
                 return tokens
             if tokens.refresh_token is None:
                 raise AuthError(
-                    f"the token of {self._provider.name} has expired, and there is none to refresh it"
+                    f"the token of {self._provider.name} has expired, and there is no refresh token; log in again"
                 )
             if now < tokens.refreshing:
                 await asyncio.sleep(_POLL)
@@ -122,11 +122,11 @@ class ProviderLogin:
 
 
 class Login(Bearer):
-    """Has users log in at an identity provider: `App("x", auth=mcprev.Login(mcprev.Provider.github(...), resource=...))`.
+    """Requires a login at an identity provider: `App("x", auth=mcprev.Login(mcprev.Provider.github(...), resource=...))`.
 
-    For providers that register no MCP clients, such as GitHub, Google, Entra, Auth0, Okta and Keycloak. This server
+    For providers that do not register MCP clients, such as GitHub, Google, Entra, Auth0, Okta and Keycloak. This server
     registers the clients itself, asks the user to consent to each, sends the user to the provider, and issues tokens of
-    its own that are good here only. Handlers read `ctx.principal` and `ctx.access`, and call the provider's API with
+    its own that are valid here only. Handlers read `ctx.principal` and `ctx.access`, and call the provider's API with
     the token that `provider_token` returns.
     """
 
@@ -181,5 +181,5 @@ class Login(Bearer):
         """
         name = None if access is None else access.claims.get("sid")
         if self._provider is None or not isinstance(name, str):
-            raise AuthError("there is no token of a provider for this request")
+            raise AuthError("this request has no token of an identity provider")
         return (await self._provider.good_tokens(self.server.grants, name)).access_token

@@ -31,7 +31,7 @@ class LoginOptions(TypedDict, total=False):
     allow: Callable[[User], object] | None
     """A function, async or not, that returns whether a user may log in; `user.subject` and `user.claims` are as the
     provider says at the login. It is asked at each refresh too: a login that it refuses ends. None: everybody whom the
-    provider lets in, which at GitHub and Google is everybody."""
+    provider lets in, which at GitHub and Google means everybody with an account."""
     remember: float
     """The time for which a browser is not asked again for consent to the same client. 0, the default, asks at every
     login. For clients with a metadata document it always asks: their ids are public."""
@@ -44,7 +44,7 @@ class LoginOptions(TypedDict, total=False):
     session_lifetime: float
     """The time after which a login ends that no client has refreshed: 30 days by default."""
     session: aiohttp.ClientSession | None
-    """Sends the requests of the server. None: a new session for each."""
+    """An `aiohttp.ClientSession` that sends the requests to the provider. None: a new session for each request."""
     clock: Callable[[], float]
     """Returns the time in seconds since 1970."""
 
@@ -69,9 +69,9 @@ class LoginSettings:
     def __post_init__(self) -> None:
         for scheme in self.redirect_schemes:
             if scheme in {"http", "https", "javascript", "data", "file", "blob", "about", "vbscript"}:
-                raise ValueError(f"'{scheme}' is not the URL scheme of an app")
+                raise ValueError(f"'{scheme}' is not the URL scheme of an app; pass one such as 'cursor'")
         if not (self.access_lifetime > 0 and self.session_lifetime > 0):
-            raise ValueError("the lifetimes of tokens and logins are positive numbers of seconds")
+            raise ValueError("`access_lifetime` and `session_lifetime` must be positive numbers of seconds")
 
     def records(self) -> Records:
         """Return the store."""

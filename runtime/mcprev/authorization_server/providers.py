@@ -39,22 +39,22 @@ class Provider:
     token_url: str
     userinfo_url: str | None = None
     emails_url: str | None = None
-    """Where verified addresses are listed, if userinfo does not say whether one is verified."""
+    """The URL that lists verified email addresses, if `userinfo_url` does not tell whether an address is verified."""
     issuer: str | None = None
-    """The `iss` of its answers and ID tokens, in which `{tid}` stands for the claim `tid`."""
+    """The `iss` of its responses and ID tokens, in which `{tid}` stands for the claim `tid`."""
     scopes: tuple[str, ...] = OPENID_SCOPES
-    """The scopes that are requested there. Tokens of the provider have them; tokens of this server do not."""
+    """The scopes to request at the provider. Tokens of the provider have them; tokens of this server do not."""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     """Further parameters of the authorization request."""
     user_from: UserSource = "userinfo"
     subject: tuple[str, ...] = ("sub",)
-    """The claims that together identify a user for ever."""
+    """The claims that together identify a user permanently."""
     claims: tuple[str, ...] = OPENID_CLAIMS
     """The claims that handlers see in `ctx.access.claims`."""
     basic: bool = False
     """Whether the client secret is sent by HTTP Basic authentication; otherwise in the form."""
     pkce: bool = True
-    """Whether a proof key is sent."""
+    """Whether PKCE is used: the authorization request has a code challenge."""
 
     def __post_init__(self) -> None:
         urls = (self.authorize_url, self.token_url, self.userinfo_url, self.emails_url)
@@ -72,7 +72,7 @@ class Provider:
     def github(
         cls, client_id: str, client_secret: str, *, scopes: Sequence[str] = ("read:user", "user:email")
     ) -> Self:
-        """GitHub. Answers errors with status 200; tokens of OAuth apps do not expire, those of GitHub apps are refreshed."""
+        """GitHub as the identity provider. Tokens of OAuth apps do not expire; those of GitHub apps are refreshed."""
         return cls._made(
             "github", client_id, client_secret, scopes,
             authorize_url="https://github.com/login/oauth/authorize",
@@ -85,7 +85,7 @@ class Provider:
 
     @classmethod
     def google(cls, client_id: str, client_secret: str, *, scopes: Sequence[str] = OPENID_SCOPES) -> Self:
-        """Google. Issues a refresh token only for offline access that the user has just consented to."""
+        """Google as the identity provider. It issues a refresh token only for offline access that the user has just consented to."""
         return cls._made(
             "google", client_id, client_secret, scopes,
             authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
@@ -100,7 +100,9 @@ class Provider:
     def entra(
         cls, client_id: str, client_secret: str, *, tenant: str, scopes: Sequence[str] = OFFLINE_SCOPES
     ) -> Self:
-        """Microsoft Entra ID. `tenant` is the id of yours, or `organizations` for the users of all: check the claim `tid`.
+        """Microsoft Entra ID as the identity provider.
+
+        `tenant` is the id of your tenant, or `organizations` for the users of all: check the claim `tid`.
 
         A scope of an API of yours, `api://<client id>/<name>`, makes tokens of the provider for that API.
         """
@@ -125,7 +127,7 @@ class Provider:
         audience: str | None = None,
         scopes: Sequence[str] = OFFLINE_SCOPES,
     ) -> Self:
-        """Auth0 at a domain, such as `example.eu.auth0.com`. `audience` is an API that its tokens are also for."""
+        """Auth0 as the identity provider, at a domain such as `example.eu.auth0.com`. `audience` is an API that its tokens are also for."""
         base = f"https://{domain}"
         return cls._made(
             "auth0", client_id, client_secret, scopes, base,
@@ -144,7 +146,7 @@ class Provider:
         server: str = "default",
         scopes: Sequence[str] = OFFLINE_SCOPES,
     ) -> Self:
-        """Okta at a domain, such as `example.okta.com`; `server` is the authorization server there."""
+        """Okta as the identity provider, at a domain such as `example.okta.com`; `server` is the authorization server there."""
         issuer = f"https://{domain}/oauth2/{quote(server, safe='')}"
         more: dict[str, Any] = {"issuer": issuer, "claims": (*OPENID_CLAIMS, "groups"), "basic": True}
         return cls._made("okta", client_id, client_secret, scopes, f"{issuer}/v1", **more)
@@ -159,7 +161,7 @@ class Provider:
         realm: str,
         scopes: Sequence[str] = OPENID_SCOPES,
     ) -> Self:
-        """Keycloak at a URL, and a realm of it."""
+        """Keycloak as the identity provider, at a URL, with a realm."""
         issuer = f"{url.rstrip('/')}/realms/{quote(realm, safe='')}"
         base = f"{issuer}/protocol/openid-connect"
         more: dict[str, Any] = {"issuer": issuer, "claims": (*OPENID_CLAIMS, "groups"), "basic": True}

@@ -115,27 +115,27 @@ class Grantable:
 def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientRecord:
     """Return the client that a registration or metadata document describes. Raises `OAuthError`."""
     if not isinstance(found, dict):
-        raise OAuthError("invalid_client_metadata", "the metadata of a client is a JSON object")
+        raise OAuthError("invalid_client_metadata", "the metadata of a client must be a JSON object")
     document = cast("dict[str, Json]", found)
     uris = list_member(document, "redirect_uris")
     if not 0 < len(uris) <= MAX_REDIRECTS:
-        raise OAuthError("invalid_redirect_uri", f"`redirect_uris` is a list of 1 to {MAX_REDIRECTS} URIs")
+        raise OAuthError("invalid_redirect_uri", f"`redirect_uris` must be a list of 1 to {MAX_REDIRECTS} URIs")
     redirects = tuple(check_redirect(uri, schemes) for uri in uris)
     if sum(map(len, redirects)) > MAX_REDIRECT_TEXT:
         raise OAuthError(
-            "invalid_redirect_uri", f"`redirect_uris` have at most {MAX_REDIRECT_TEXT} characters together"
+            "invalid_redirect_uri", f"`redirect_uris` may have at most {MAX_REDIRECT_TEXT} characters together"
         )
     method: Json = document.get("token_endpoint_auth_method", "client_secret_basic")
     if method not in METHODS:
         raise OAuthError(
-            "invalid_client_metadata", f"`token_endpoint_auth_method` is one of {', '.join(METHODS)}"
+            "invalid_client_metadata", f"`token_endpoint_auth_method` must be one of {', '.join(METHODS)}"
         )
     for member, known in (("grant_types", GRANT_TYPES), ("response_types", ("code",))):
         if known[0] not in list_member({member: [known[0]], **document}, member):
             raise OAuthError("invalid_client_metadata", f"`{member}` must contain {known[0]}")
     name: Json = document.get("client_name", "")
     if not isinstance(name, str):
-        raise OAuthError("invalid_client_metadata", "`client_name` is a string")
+        raise OAuthError("invalid_client_metadata", "`client_name` must be a string")
     shown = "".join(c if c.isprintable() else " " for c in name[:MAX_NAME]).strip()
     return ClientRecord(client_id, shown, redirects, method)
 
@@ -157,7 +157,7 @@ def check_redirect(uri: Json, schemes: frozenset[str]) -> str:
             return uri
     raise OAuthError(
         "invalid_redirect_uri",
-        "a redirect URI is an https URL or an http URL of this machine, without fragment",
+        "a redirect URI must be an https URL, or an http URL of the local machine, without a fragment",
     )
 
 
@@ -202,15 +202,15 @@ def read_authorization(said: Mapping[str, str], client: ClientRecord, may: Grant
         raise PageError("The app sent a request that is too long.")
     uri = said.get("redirect_uri", "")
     if not is_registered(uri, client):
-        raise PageError("The app asks to be sent an answer at an address that it has not registered.")
+        raise PageError("The app requests a redirect to an address that it has not registered.")
     if said.get("response_type") != "code":
-        raise PageError("The app asks for something else than a code (response_type=code).")
+        raise PageError("The app does not request an authorization code (response_type=code).")
     challenge = said.get("code_challenge", "")
     if said.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         raise PageError("The app sent no proof key (PKCE with code_challenge_method=S256).")  # AUTH-8
     resource = granted_resource(said.get("resource"), may)
     if resource is None:
-        raise PageError("The app asks for access to a server that this one issues no tokens for (resource).")
+        raise PageError("The app requests access to a server for which this one issues no tokens (resource).")
     return AuthorizationRequest(
         client.client_id, uri, said.get("state"), challenge, resource, granted_scopes(said.get("scope"), may)
     )

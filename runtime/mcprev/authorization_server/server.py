@@ -128,7 +128,7 @@ class AuthorizationServer:
         check_store(options.get("store"))
         if users.users and not is_loopback(urlsplit(issuer).hostname or ""):
             raise ValueError(
-                f"{issuer} is not on this machine: users without passwords are for trying things out only"
+                f"{issuer} is not on this machine: users without passwords are for local tests only"
             )
         settings = LoginSettings(**options)
         self.issuer: str = issuer.removesuffix("/")
@@ -303,7 +303,7 @@ class AuthorizationServer:
         try:
             user = await self._users.finish(self._callback, attempt, request.query)
         except AuthError as error:
-            _log.warning("a login fails: %s", error)
+            _log.warning("a login failed: %s", error)
             return self._denied(wanted, "the identity provider did not log the user in")
         if attempt.expected is not None and user.subject != attempt.expected:
             # Another user than the one who consented: ask this one.
@@ -365,7 +365,7 @@ class AuthorizationServer:
                 found = await self._refresh(client, form)
             case _:
                 raise OAuthError(
-                    "unsupported_grant_type", f"`grant_type` is one of {', '.join(requests.GRANT_TYPES)}"
+                    "unsupported_grant_type", f"`grant_type` must be one of {', '.join(requests.GRANT_TYPES)}"
                 )
         await self._clients.keep(client)
         return json_response(found)
@@ -399,7 +399,7 @@ class AuthorizationServer:
         known = self._resource_servers.get(user)
         if known is None or not compare_digest(known.encode(), secret.encode()):
             raise OAuthError(
-                "invalid_client", "the resource server is not known, or its secret is wrong", 401
+                "invalid_client", "the resource server is unknown, or its secret is wrong", 401
             )
         try:
             claims, _ = await self.grants.of_token(request.form.get("token", ""))

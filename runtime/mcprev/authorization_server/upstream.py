@@ -84,7 +84,7 @@ def log_in(provider: Provider, callback: str, code: str, verifier: str, nonce: s
         claims = yield from _userinfo(provider, tokens.access_token)
     parts = [claims.get(member) for member in provider.subject]
     if not all(map(_is_name, parts)):
-        raise AuthError(f"{provider.name} does not say who its user is ({', '.join(provider.subject)})")
+        raise AuthError(f"{provider.name} did not identify the user ({', '.join(provider.subject)})")
     shown = {member: claims[member] for member in provider.claims if claims.get(member) is not None}
     if provider.emails_url is None and claims.get("email_verified") not in (True, "true"):
         shown.pop("email", None)
@@ -138,7 +138,7 @@ def _userinfo(provider: Provider, token: str) -> Flow[dict[str, Json]]:
     reply = yield from fetch(_get(provider.userinfo_url, token))
     found = read_object(reply.body) if reply.status == 200 else None
     if found is None:
-        raise AuthError(f"{provider.name} does not say who its user is ({reply.outcome})")
+        raise AuthError(f"{provider.name} did not identify the user ({reply.outcome})")
     if provider.emails_url is not None:
         reply = yield from fetch(_get(provider.emails_url, token))
         found["email"] = _primary(reply)

@@ -37,7 +37,7 @@ class Vault:
         found: Json = self._keys.open("records", key, sealed) if isinstance(sealed, str) else None
         if found is None:
             _log.warning(
-                "a record of the store cannot be opened: it was changed, or is sealed with a secret that is not known here"
+                "a record of the store cannot be decrypted: it was modified, or encrypted with a secret that is not in `secrets`"
             )
             return None
         return (found["value"], record.version) if self._clock() < found["ends"] else None
@@ -101,7 +101,7 @@ class Vault:
             value, ttl = wanted
             if await self.write(kind, name, value, ttl=ttl, seen=found[1]) is not None:
                 return value
-        raise StoreError("a record of a login is changed all the time; try again")
+        raise StoreError("other processes keep changing the record of a login; try again")
 
     def _key(self, kind: str, name: str) -> str:
         return f"authorization_server/{digest_of(self._owner, kind, name)}"

@@ -81,7 +81,7 @@ def endpoint(serve: Endpoint, *verbs: str, shared: bool = False) -> App:
             fields = (*response.fields, _ANY_ORIGIN) if shared else response.fields
             await http_request.answer(response.status, fields, response.body)
         except (ClientGone, OSError) as error:
-            _log.debug("a client is gone: %s", error)
+            _log.debug("a client disconnected: %s", error)
 
     return app
 
@@ -114,7 +114,7 @@ async def _answered(
     except PageError as error:
         return page(error.status, message_page(error.message))
     except StoreError as error:
-        _log.error("a request for a login fails: %s", error)
+        _log.error("a request for a login failed: %s", error)
         return error_response(OAuthError("temporarily_unavailable", "try again later", 503))
 
 
@@ -136,7 +136,7 @@ def _pairs(data: bytes) -> dict[str, str]:
             data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except ValueError:
-        raise OAuthError("invalid_request", "the request is no form with at most 50 members") from None
+        raise OAuthError("invalid_request", "the request must be a form (application/x-www-form-urlencoded) with at most 50 members") from None
     found = dict(pairs)
     # `resource` may be repeated (RFC 8707), but a token of this server is for one.
     if len(found) != len(pairs):

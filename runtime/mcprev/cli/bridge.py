@@ -105,7 +105,9 @@ def bridge_command(
     prefixes: Prefixes,
     **options: object,
 ) -> None:
-    """Serve clients of every revision in front of one or several servers, over stdio, or over HTTP with --http.
+    """Serve clients of every revision in front of other servers.
+
+    The bridge speaks stdio, or HTTP with --http.
 
     The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
     command to start. Each client speaks its own revision, the server another one or the same. The command inherits few

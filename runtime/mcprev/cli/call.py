@@ -201,7 +201,7 @@ def _split(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tup
         if not target:
             raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND at the end")
     if not words:
-        raise click.UsageError(f"Missing argument {what}; `mcprev inspect` shows what the server has")
+        raise click.UsageError(f"Missing argument {what}; `mcprev inspect` lists those of the server")
     return target, words[0], words[1:]
 
 
@@ -374,8 +374,8 @@ def _prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
 def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - as declared
     """Show the values that a server suggests for an argument.
 
-    REF is the name of a prompt, or a URI template. NAME=VALUE is the argument to complete with the text so far; OTHER=VALUE are arguments that
-    have a value already. Exit codes are those of `mcprev call`.
+    REF is the name of a prompt, or a URI template. NAME=VALUE is the argument to complete with the text so far;
+    OTHER=VALUE are arguments that have a value already. Exit codes are those of `mcprev call`.
     """
     target, ref, rest = _split(words, "REF")
     if not rest:
@@ -415,7 +415,9 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
 def ask_command(
     *, words: tuple[str, ...], seconds: float | None, **options: Any  # noqa: ANN401 - as declared
 ) -> None:
-    """Stay connected: answer the requests of the server, and show its log messages and change notifications.
+    """Stay connected, and answer the requests of the server.
+
+    Its log messages and change notifications are shown.
 
     Elicitation (forms and URLs) and sampling requests are answered at the terminal, or from --answer FILE, as in every
     other command that connects to a server. Ctrl+C disconnects. Exit codes are those of `mcprev call`.

@@ -18,11 +18,13 @@ _SHELLS: Final = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion_command(ctx: click.Context, *, shell: str) -> None:
-    """Print a script for bash, zsh or fish that completes revisions, methods, types, servers, tools and arguments.
+    """Print a completion script for bash, zsh or fish.
 
-    Put `eval "$(mcprev completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or
-    `mcprev completion fish | source` into ~/.config/fish/config.fish. Names of tools are those that the server listed last;
-    server; no server is started.
+    It completes revisions, methods, types, servers, tools and arguments.
+
+    Put `eval "$(mcprev completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or `mcprev completion fish
+    | source` into ~/.config/fish/config.fish. Names of tools are those that the server listed last; server; no server
+    is started.
     """
     import_module("mcprev.cli.bash_completion")
     root = ctx.find_root()

@@ -81,7 +81,9 @@ def dev_command(
     login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
-    """Open a web page to try a server: its tools, resources and prompts, and every message on the wire.
+    """Open a web page to try a server.
+
+    The page shows its tools, resources and prompts, and every message on the wire.
 
     TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST out of the
     configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is

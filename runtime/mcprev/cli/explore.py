@@ -35,7 +35,9 @@ _SHOWN: Final = 10
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def explore_command(*, more: tuple[str, ...], schemas: tuple[str, ...], out: Path, check: bool) -> None:
-    """Write a static site about all revisions, to open in a browser without a web server: DIR/index.html.
+    """Write a static site about all revisions.
+
+    DIR/index.html opens in a browser, without a web server.
 
     It has a page for each type, method and pair of revisions, the rules by which mcprev converts between two, and a
     search. SCHEMA is a pinned revision, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout.

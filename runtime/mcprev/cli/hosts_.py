@@ -16,7 +16,9 @@ from mcprev.hosts.table import HOSTS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 @click.argument("host", metavar="[HOST]", required=False, shell_complete=completing.hosts)
 def hosts_command(*, host: str | None, as_json: bool) -> None:
-    """List the servers in the configurations of all hosts, or of one.
+    """List the servers in the configurations of hosts.
+
+    Without HOST, those of all hosts are listed.
 
     Each can be named as NAME or NAME@HOST in place of a TARGET. Values of variables, headers and arguments that look like
     secrets are masked.

@@ -64,7 +64,7 @@ def inspect_command(
     login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
-    """Show the revision, capabilities, tools, resources and prompts of a server.
+    """Show the capabilities, tools, resources and prompts of a server.
 
     TARGET is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; NAME or
     NAME@HOST from the configuration of a host; or, after --, a command to start, which speaks MCP over its stdin and

@@ -58,8 +58,8 @@ def install_command(
 ) -> None:
     """Write a server into the configuration of a host.
 
-    HOST is claude-code, claude-desktop, cursor, gemini-cli, lm-studio, vscode, windsurf or zed, or the path of a file that
-    ends with .json. TARGET is as for `mcprev inspect`; paths are made absolute. The change is shown first, and
+    HOST is claude-code, claude-desktop, cursor, gemini-cli, lm-studio, vscode, windsurf or zed, or the path of a file
+    that ends with .json. TARGET is as for `mcprev inspect`; paths are made absolute. The change is shown first, and
     everything else in the file stays as it is, comments too. A copy of the previous file is kept next to it.
 
     Exit codes: 0 success, 1 the change was declined, 2 usage, or a file that cannot be changed.

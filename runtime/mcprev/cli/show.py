@@ -39,7 +39,7 @@ _ARROWS: Final = {
     "--json", "as_json", is_flag=True, help="Print JSON (a stable format, versioned by its 'format')."
 )
 def show_command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
-    """Show a revision: its constants, methods and types, or one of them."""
+    """Show a revision, or one of its types or methods."""
     if type_name and method_name:
         raise click.UsageError("pass --type or --method, not both")
     document = _load(revision)

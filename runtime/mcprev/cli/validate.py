@@ -39,12 +39,12 @@ UNREADABLE: Final = 3
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 def validate_command(*, file: str, name: str, as_json: bool) -> None:
-    """Validate a transcript of JSON-RPC messages against its revision.
+    """Validate a transcript of messages against its revision.
 
-    FILE has one message on each line; `-` reads standard input. A line may also be {"direction": "client_to_server" or
-    "server_to_client", "session": ..., "message": {...}}, as `mcprev.connect(record=...)` writes them; direction and session
-    may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file cannot be read or
-    has no message.
+    FILE has one message on each line; `-` reads standard input. A line may also be {"direction": "client_to_server"
+    or "server_to_client", "session": ..., "message": {...}}, as `mcprev.connect(record=...)` writes them; direction
+    and session may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file
+    cannot be read or has no message.
     """
     from mcprev.looking.transcript import TranscriptValidator
 

@@ -82,8 +82,8 @@ class LogTail(NamedTuple):
 class Store(Records, Protocol):
     """A store of records with indexes, and of logs: lists of items, numbered from 1, whose readers wait for more.
 
-    Keys of records and names of logs are separate namespaces. Several event loops may use a store at once, each in a thread
-    of its own, and after a fork.
+    Keys of records and names of logs are separate namespaces. Several event loops may use a store at once, each in a
+    thread of its own, and after a fork.
     """
 
     async def write(
@@ -97,7 +97,8 @@ class Store(Records, Protocol):
     ) -> Sequence[tuple[str, Record]]:
         """Return up to `limit` keys and records of an index whose versions are above `after`, the oldest version first.
 
-        The records that were written least recently come first; pass the last version of a page as `after` for the next page.
+        The records that were written least recently come first; pass the last version of a page as `after` for the
+        next page.
         """
         ...
 
@@ -106,16 +107,16 @@ class Store(Records, Protocol):
     ) -> int | None:
         """Append items to a log if the number of its last item is still `seen`; return the new last number, else None.
 
-        Without items, only the expiry of the log is renewed. Returns None too if the log is complete. `seen` None appends unconditionally; an append
-        whose outcome is unknown can be repeated safely only with a number.
+        Without items, only the expiry of the log is renewed. Returns None too if the log is complete. `seen` None
+        appends unconditionally; an append whose outcome is unknown can be repeated safely only with a number.
         """
         ...
 
     async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> LogTail:
         """Return the items after a number; if there are none, wait for them up to `wait` seconds.
 
-        The wait also ends if items were lost or the log becomes complete. Notifications of appends may be late or get lost;
-        the store is read again at the end of the wait, so `wait` is also the maximum delay of an item.
+        The wait also ends if items were lost or the log becomes complete. Notifications of appends may be late or get
+        lost; the store is read again at the end of the wait, so `wait` is also the maximum delay of an item.
         """
         ...
 

@@ -19,7 +19,7 @@ class AnyVerifier:
     """
 
     def __init__(self, *verifiers: Verify) -> None:
-        """Set the verifiers, in the order of asking.
+        """Set the verifiers, in the order in which they are tried.
 
         Raises `ValueError` for fewer than two, and for an `IntrospectionVerifier` without `issuer`.
         """
@@ -31,7 +31,7 @@ class AnyVerifier:
             raise ValueError("pass at least two verifiers")
         if any(getattr(each, "issuers", ()) is None for each in verifiers):
             raise ValueError(
-                "an IntrospectionVerifier beside others needs its `issuer`, to tell subjects apart"
+                "an IntrospectionVerifier requires `issuer` if it is used with others, to distinguish subjects"
             )
         names = [getattr(each, "issuers", None) or () for each in verifiers]
         self.issuers: tuple[str, ...] = tuple(dict.fromkeys(name for found in names for name in found))
@@ -44,7 +44,7 @@ class AnyVerifier:
         self._suffixes = tuple(suffix for _, suffix in self._verifiers if suffix)
 
     def seen_at(self, host: str | None) -> None:
-        """Tell the verifiers under which name the server was reached."""
+        """Pass the host by which the server was reached to the verifiers."""
         for verify, _ in self._verifiers:
             seen_at = getattr(verify, "seen_at", None)
             if seen_at is not None:
@@ -53,7 +53,7 @@ class AnyVerifier:
     async def __call__(self, token: str) -> Access:
         """Return the content of a token.
 
-        Raises `TokenRefused` with the reasons of all verifiers, or the error of one that could not decide.
+        Raises `TokenRefused` with the reasons of all verifiers, or the error of a verifier that could not decide.
         """
         reasons: list[str] = []
         failure: Exception | None = None

@@ -127,8 +127,8 @@ class Clients(Methods):
     """Open connections to several servers, with the methods of a client; `clients["name"]` is the client of one server.
 
     Names of tools and prompts have the prefix `<server>__`, and so has every URI of a result: those of resources,
-    templates, contents, links and the pages of tools. Lists contain the entries of all servers. What the client of one server returns has
-    no prefixes, and leads nowhere but to this client.
+    templates, contents, links and the pages of tools. Lists contain the entries of all servers. Results of the client
+    of one server have no prefixes, and can be used with that client only.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Clients(Methods):
         if method in _LISTS:
             return await self._page(method, params, options)
         if method not in _CALLS:
-            raise TypeError(f"'{method}' is for one server: use the client of it, such as clients['name']")
+            raise TypeError(f"'{method}' is for one server: use the client of that server, such as clients['name']")
         sent = holder = {**params}
         member = _CALLS[method]
         if member == "ref":
@@ -251,7 +251,7 @@ class Clients(Methods):
         """Keep the errors of a list that continues without some servers."""
         self.list_errors[method].update(errors)
         for name in errors:
-            _logger.warning("'%s' lacks the entries of the server '%s'", method, name)
+            _logger.warning("the result of '%s' lacks the entries of the server '%s'", method, name)
 
     def _entry(self, method: str, server: str, entry: Model) -> Model:
         """Return an entry of a list with the prefix of its server."""

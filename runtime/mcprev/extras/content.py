@@ -25,7 +25,7 @@ class Image(models.ImageContent):
     def __init__(self, source: Source, mime_type: str | None = None) -> None:
         """Read the file at the path `source`, or take the bytes.
 
-        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. Raises `OSError`
+        `mime_type` is required for bytes. None: the type that the suffix of the file name implies. Raises `OSError`
         if the file cannot be read, and `ValueError` if the type is unknown or does not begin with `image/`.
         """
         data, known = _read(source, mime_type, "image")
@@ -38,7 +38,7 @@ class Audio(models.AudioContent):
     def __init__(self, source: Source, mime_type: str | None = None) -> None:
         """Read the file at the path `source`, or take the bytes.
 
-        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. Raises `OSError`
+        `mime_type` is required for bytes. None: the type that the suffix of the file name implies. Raises `OSError`
         if the file cannot be read, and `ValueError` if the type is unknown or does not begin with `audio/`.
         """
         data, known = _read(source, mime_type, "audio")
@@ -55,7 +55,7 @@ class File(models.EmbeddedResource):
     def __init__(self, source: Source, mime_type: str | None = None, *, name: str | None = None) -> None:
         """Read the file at the path `source`, or take the bytes.
 
-        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. `name` is the
+        `mime_type` is required for bytes. None: the type that the suffix of the file name implies. `name` is the
         name that clients see. None: the name of the file, or `file` with a suffix for bytes. Raises `OSError` if the
         file cannot be read, and `ValueError` if the type is unknown.
         """

@@ -176,7 +176,7 @@ def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
 def _check(members: Mapping[str, Json]) -> None:
     """Raise `ValueError` for members that contradict each other or the transport, or that are misspelt."""
     if "url" in members and "command" in members:
-        raise ValueError("it has both `command` and `url`; keep the one that is meant")
+        raise ValueError("it has both `command` and `url`; remove one of them")
     for name in members:
         if name not in _MEMBERS and (hint := did_you_mean(name, _MEMBERS)):
             raise ValueError(f"it has no member `{name}`{hint}")
@@ -185,7 +185,7 @@ def _check(members: Mapping[str, Json]) -> None:
             raise ValueError(f"`{wrong[0]}` does not belong to an entry with `{here}`; remove it")
     if "auth" in members:
         raise ValueError(
-            "`auth` cannot be said in a configuration; write a token in `headers`, or pass `mcprev.http(url, auth=...)` "
+            "`auth` is not supported in a configuration; write a token in `headers`, or pass `mcprev.http(url, auth=...)` "
             "in place of this entry"
         )
     for name in ("type", "transport"):

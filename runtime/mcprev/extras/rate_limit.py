@@ -101,7 +101,7 @@ class RateLimit:
             self._limiter = MovingWindowRateLimiter(found)
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
-        """Pass a call on. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
+        """Pass a call on to the handler. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
         if call.method in self._methods:
             key = cast("object", await finished(self._key(call.ctx)))
             if not isinstance(key, str):

@@ -39,7 +39,7 @@ class StaticTokensOptions(TypedDict, total=False):
 
 
 class StaticTokens(Bearer):
-    """Requires one of a few tokens that you write down, for development: `auth=StaticTokens({"secret": "ann"})`.
+    """Requires one of a few fixed tokens, for development: `auth=StaticTokens({"secret": "ann"})`.
 
     Clients send it as a header, `Authorization: Bearer secret`; there is no login. It is also a verifier, for a `Bearer`
     or an `AnyVerifier`. The log warns, on start if possible, if others than this machine reach the server: if it listens at
@@ -55,7 +55,7 @@ class StaticTokens(Bearer):
         """Set the tokens: each with its subject, or a dict with `subject`, `scopes`, `client_id`, `expires`, `claims`.
 
         The options `scopes`, `needs` and `suffices` are those of `Bearer`. Raises `ValueError` for an empty table and for
-        a token that no header can carry, and `TypeError` or `ValueError` for what is no content of a token.
+        a token that no header can carry, and `TypeError` or `ValueError` for an invalid member of a token.
         """
         if not tokens or not all(_TOKEN.fullmatch(token) for token in tokens):
             raise ValueError("pass at least one token, and only tokens of visible ASCII characters")
@@ -69,11 +69,11 @@ class StaticTokens(Bearer):
         # Every token is compared, so that the duration reveals neither a token nor which one it is.
         found = [access for known, access in self._tokens if hmac.compare_digest(known, shown)]
         if not found:
-            raise TokenRefused("it is none of the static tokens")
+            raise TokenRefused("it is not one of the static tokens")
         return found[0]
 
     def seen_at(self, host: str | None) -> None:
-        """Warn once if the server listens at, or a client reaches it by, a name that is not of this machine."""
+        """Log a warning, once, if the server listens at an address beyond this machine, or a client reaches it by such a host."""
         name = None if host is None else split_host(host)
         if not self._warned and name is not None and not is_loopback(name[0]):
             self._warned = True

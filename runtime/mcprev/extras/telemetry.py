@@ -130,7 +130,7 @@ class Telemetry:
     def connected(
         self, connection: Connection, role: Role = "server", failed: Callable[[], bool] = bool
     ) -> None:
-        """Record how long a connection lasts if it is a session; `failed` returns whether it ended with an error."""
+        """Record the duration of a connection that is a session; `failed` returns whether it ended with an error."""
         started = time.perf_counter()
         session = cast("Any", connection.protocol).session
 

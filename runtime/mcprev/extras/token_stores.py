@@ -63,15 +63,15 @@ class Keyring(Protocol):
 
 
 class KeptTokens:
-    """The base of both stores: converts records to texts of a keyring. A damaged record counts as missing."""
+    """The base class of both stores: converts records to strings. A damaged record counts as missing."""
 
     def __init__(self, keyring: Keyring, service: str, locks: Path) -> None:
-        """`locks` is the folder of the files that are locked."""
+        """Set the folder of the lock files."""
         self._keyring, self._service, self._folder = keyring, service, locks
 
     @asynccontextmanager
     async def lock(self, issuer: str, /) -> AsyncGenerator[None, None]:
-        """Return the lock of the tokens and the registration at an authorization server, between processes.
+        """Return the lock that processes share for the tokens and the registration at an authorization server.
 
         Raises `OSError` if it cannot be taken.
         """
@@ -195,7 +195,7 @@ def _check_folder(folder: Path) -> None:
         return
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
-        raise PermissionError(f"others can write into the folder '{folder}': chmod 700 it")
+        raise PermissionError(f"other users can write into the folder '{folder}'; run `chmod 700` on it first")
 
 
 # -- locks between processes -------------------------------------------------------------------------------
@@ -270,9 +270,9 @@ class KeyringTokens(KeptTokens):
     """Stores tokens and registrations in the keyring of the system: `OAuth(store=KeyringTokens())`."""
 
     def __init__(self, service: str = SERVICE, *, backend: Keyring | None = None) -> None:
-        """Set the name of the service in the keyring, and the `backend` of the library `keyring`. None: its default.
+        """Set the name of the service in the keyring, and the `backend` of the library `keyring`; None: its default.
 
-        Processes lock files in the user's folder of settings for `mcprev`; the files are empty.
+        Lock files, which are empty, are kept in the user's configuration folder of `mcprev`.
 
         Raises `MissingExtra` if `keyring` is not installed (`pip install 'mcprev[keyring]'`). Calls raise the errors of
         `keyring`.

@@ -90,10 +90,11 @@ class JwtVerifier:
         - `scope_claims` are the claims that hold scopes, as a string or a list: `scope` and `scp` by default. Entra has
           `roles` for programs.
         - `leeway` is the number of seconds by which the clocks of issuer and server may differ: 60 by default.
-        - `types` are the accepted values of the header `typ`. Default: `at+jwt` and `JWT`, which counts as said where there
-          is none. Pass `["at+jwt"]` for an issuer that keeps to RFC 9068.
-        - `id_tokens` accepts ID tokens, which are for the client that logged a user in. False: what is known as an ID token
-          by its claims is refused, unless its type is `at+jwt`. A logout or refresh token is refused in any case.
+        - `types` are the accepted values of the header `typ`. Default: `at+jwt` and `JWT`, which is assumed where there
+          is none. Pass `["at+jwt"]` for an issuer that follows RFC 9068.
+        - `id_tokens` accepts ID tokens, which are for the client that logged a user in. False: what is known as an ID
+          token by its claims is refused, unless its type is `at+jwt`. A logout or refresh token is refused in any
+          case.
         - `session` is an `aiohttp.ClientSession` that sends the requests. None: a new session for each request.
         - `clock` returns the time in seconds since 1970, for the expiry of tokens.
 
@@ -109,16 +110,16 @@ class JwtVerifier:
         check_issuer(issuer)
         others = [name for name in algorithms if name not in ALGORITHMS]
         if others or not algorithms or isinstance(algorithms, str):
-            wrong = f"'{others[0]}' is none" if others else f"{algorithms!r} is no list of them"
+            wrong = f"'{others[0]}' is none" if others else f"{algorithms!r} is not a list of them"
             raise ValueError(
-                f"`algorithms` are algorithms with public keys, {', '.join(ALGORITHMS)}: {wrong}"
+                f"`algorithms` must be algorithms with public keys, {', '.join(ALGORITHMS)}: {wrong}"
             )
         self._types = {token_type(name) or "" for name in as_texts(_audience(types))}
         if not self._types - {""}:
             raise ValueError("`types` is empty; pass values of the header `typ`, such as 'at+jwt'")
         self._id_tokens = id_tokens
         if not leeway >= 0:
-            raise ValueError("`leeway` is a number of seconds, not less than 0")
+            raise ValueError("`leeway` must be a number of seconds, not less than 0")
         self.issuers: tuple[str, ...] = (issuer,)
         """The issuer of the tokens, which a `Bearer` names to clients."""
         self._issuer, self._algorithms, self._leeway = issuer, list(algorithms), leeway
@@ -142,7 +143,7 @@ class JwtVerifier:
             document = keys if isinstance(keys, Mapping) else json.loads(keys or "")
             self._keys = self._read_set(document if "keys" in document else {"keys": [document]}, "`keys`")
             if not self._keys:
-                raise ValueError("`keys` holds no public key of a type that is known here")
+                raise ValueError("`keys` contains no public key of a supported type: RSA, EC or Ed25519")
         else:
             self._given = False
             self._url = None if keys is None else _checked(keys)
@@ -156,7 +157,7 @@ class JwtVerifier:
             head, unproved = parsed.headers(), json.loads(parsed.payload)
             issuer, algorithm, kid = unproved.get("iss"), head.get("alg"), head.get("kid")
         except (self._errors, ValueError, TypeError, AttributeError, RecursionError):
-            raise TokenRefused("it is no JSON Web Token") from None
+            raise TokenRefused("it is not a JSON Web Token") from None
         if issuer != self._issuer:
             raise TokenRefused(f"its issuer is {_shown(issuer)}, not {self._issuer!r}")
         if algorithm not in self._algorithms:
@@ -169,7 +170,7 @@ class JwtVerifier:
         kind = None if typed else wrong_kind(unproved, id_tokens=self._id_tokens)
         if kind is not None:
             raise TokenRefused(
-                f"it is no access token, because of its claim {kind!r}; `id_tokens` accepts ID tokens"
+                f"it is not an access token, because of its claim {kind!r}; `id_tokens` accepts ID tokens"
             )
         keys = await self._keys_for(kid)
         if not keys:
@@ -179,7 +180,7 @@ class JwtVerifier:
                 return self._accepted(self._jwt.decode(token, key, algorithms=self._algorithms).claims)
             except (self._errors, ValueError, TypeError):
                 continue
-        raise TokenRefused("no key of the issuer has made its signature")
+        raise TokenRefused("its signature is not from a key of the issuer")
 
     def _accepted(self, claims: dict[str, Json]) -> Access:
         """Return the content of a token whose signature is valid. Raises `TokenRefused`."""
@@ -207,7 +208,7 @@ class JwtVerifier:
         for label in labels or ["text without an end"]:
             if label not in _PUBLIC:
                 raise ValueError(
-                    f"`keys` holds a {label} in PEM: pass a PUBLIC KEY, which is all that verifying needs"
+                    f"`keys` contains a {label} in PEM: pass a PUBLIC KEY, which is enough to verify tokens"
                 )
         found: list[Any] = []
         for pem in _PEM.finditer(text):
@@ -218,7 +219,7 @@ class JwtVerifier:
                     continue
         if len(found) < len(labels):
             raise ValueError(
-                "`keys` holds a key in PEM that cannot be read: RSA, EC and Ed25519 are known here"
+                "`keys` contains a key in PEM that cannot be read; supported are RSA, EC and Ed25519"
             )
         return found
 
@@ -226,7 +227,7 @@ class JwtVerifier:
         """Return the public keys of a JSON Web Key Set. Raises `ValueError` for anything else."""
         keys: Json = document.get("keys")
         if keys.__class__ is not list or len(keys) > MAX_KEYS:
-            raise ValueError(f"{at} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
+            raise ValueError(f"{at} is not a JSON Web Key Set of at most {MAX_KEYS} keys")
         found: list[Any] = []
         for key in keys:
             try:
@@ -286,7 +287,7 @@ class JwtVerifier:
 
 
 class IntrospectionVerifier:
-    """Asks the authorization server about each token (RFC 7662), so that a revoked one is refused at once."""
+    """Verifies each token at the authorization server (token introspection, RFC 7662), so that a revoked one is refused at once."""
 
     def __init__(
         self,
@@ -322,7 +323,7 @@ class IntrospectionVerifier:
         self._scope_claims = as_texts(scope_claims)
 
     async def __call__(self, token: str) -> Access:
-        """Return the content of a token. Raises `TokenRefused` for one that is not active, other errors if nobody answers."""
+        """Return the content of a token. Raises `TokenRefused` for a token that is not active, and other errors if the endpoint does not respond."""
         form = {"token": token, "token_type_hint": "access_token"}
         answer = await _json(self._session, "POST", self._url, form, self._credentials)
         if answer.get("active") is not True:
@@ -331,7 +332,7 @@ class IntrospectionVerifier:
             raise TokenRefused(f"its issuer is {_shown(answer['iss'])}, not {self._issuer!r}")
         kind = wrong_kind(answer)
         if kind is not None:
-            raise TokenRefused(f"it is no access token, because of its claim {kind!r}")
+            raise TokenRefused(f"it is not an access token, because of its claim {kind!r}")
         assumed = self._assume and "aud" not in answer
         return _access(answer, self._audience, self._scope_claims, assumed=assumed, expires=answer.get("exp"))
 
@@ -416,10 +417,10 @@ async def _json(
         async for chunk in response.content.iter_chunked(64 * 1024):
             body += chunk
             if len(body) > MAX_BODY:
-                raise ValueError(f"{mask_url(url)} answers with more than {MAX_BODY} bytes")
+                raise ValueError(f"{mask_url(url)} returned more than {MAX_BODY} bytes")
         if response.status != 200:
-            raise ValueError(f"{mask_url(url)} answers with status {response.status}")
+            raise ValueError(f"{mask_url(url)} returned status {response.status}")
     found: Json = json.loads(body)
     if isinstance(found, dict):
         return cast("dict[str, Json]", found)
-    raise ValueError(f"{mask_url(url)} answers with JSON that is no object")
+    raise ValueError(f"{mask_url(url)} returned JSON that is not an object")

@@ -20,10 +20,10 @@ _SENTENCE: Final = re.compile(r"(.+?[.!?])(?=\s|$)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RuleInfo:
-    """One rule of the ladder."""
+    """One rule of the ladder, which converts messages between revisions."""
 
     id: str
-    """Such as `2025-06-18/down/substitute/ResourceLink`: the newer revision of the step, its direction, what the rule does, to what."""
+    """The id, such as `2025-06-18/down/substitute/ResourceLink`: the newer revision of the step, its direction, what the rule does, to what."""
     text: str
     """What the rule does, in one sentence."""
     source: str

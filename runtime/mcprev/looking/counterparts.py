@@ -20,7 +20,7 @@ from mcprev_types import Transport
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """How what a method does is done at a revision."""
+    """What is sent at a revision in the place of a method."""
 
     sent_as: str | None
     """The method that is sent; None if nothing is."""
@@ -87,7 +87,7 @@ _HTTP: Final = {
 
 
 def counterpart(method: str, revision: str | Revision) -> Counterpart:
-    """Return how what a method does is done at a revision: by the method itself, by another one, or not at all.
+    """Return what is sent at a revision in the place of a method: the method itself, another one, or nothing.
 
     Raises `ValueError` for an unknown revision.
     """

@@ -45,7 +45,7 @@ class ConversionChange:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What becomes of a payload at another revision, and why."""
+    """A payload converted to another revision, with the reason of each change."""
 
     payload: Json
     """The payload at the other revision; None if it is refused."""
@@ -66,7 +66,7 @@ def explain(
     meta: Mapping[str, Json] | None = None,
     mint: Callable[[], str] | None = None,
 ) -> Explanation:
-    """Convert a payload as `convert` does, and return what becomes of it and which rules changed what.
+    """Convert a payload as `convert` does, and return the result with the changes and the rules that made them.
 
     The arguments are those of `convert`; the payload is not modified. Takes longer than `convert`: call it for what
     somebody looks at, not for each message. Raises `ValueError` for an unknown revision or kind, and for a payload that is
@@ -100,7 +100,7 @@ def _check_depth(payload: Json) -> None:
         if not level:
             return
     if any(isinstance(value, OBJECT | LIST) for value in level):
-        raise ValueError(f"the payload is nested deeper than {MAX_DEPTH}, so it is part of no message")
+        raise ValueError(f"the payload is nested deeper than {MAX_DEPTH}, deeper than any message may be")
 
 
 def _noted(rule: str, run: Convert) -> Convert:

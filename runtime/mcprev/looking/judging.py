@@ -46,7 +46,7 @@ class Violation:
     path: str
     """The path from the root of the JSON-RPC message, such as `$.params.name`; of a batch, `$[0].params.name`."""
     message: str
-    """What is wrong, and what belongs there."""
+    """What is wrong, and what is expected."""
     method: str | None = None
     """The method of the message, or of the request that it responds to; None if unknown."""
     line: int | None = None
@@ -64,10 +64,10 @@ def judge(
 
     - `message` is a JSON-RPC message or batch as it went over the wire, or as decoded JSON.
     - `method` is the method of the request that a response belongs to; without it, only the form of a result is judged.
-    - `direction` is who sent the message; None: whoever may send it.
+    - `direction` tells which side sent the message; None: either side that may send it.
 
-    What the wire tolerates, such as unknown members, is no violation. Raises `ValueError` for an unknown revision, and
-    `TypeError` for a value that is not JSON.
+    Deviations that the runtime tolerates, such as unknown members, are not violations. Raises `ValueError` for an
+    unknown revision, and `TypeError` for a value that is not JSON.
     """
     row = revision_named(revision) if isinstance(revision, str) else revision
     try:

@@ -19,7 +19,7 @@ _CALL: Final = "tools/call"
 
 
 class SizeLimit:
-    """Bounds the size of results: `App(..., middleware=[SizeLimit(100_000, truncate=True)])`."""
+    """Limits the size of results: `App(..., middleware=[SizeLimit(100_000, truncate=True)])`."""
 
     def __init__(self, max_bytes: int, *, truncate: bool = False, methods: Collection[str] = LIMITED) -> None:
         """Set the maximum size of a result as JSON in bytes.
@@ -30,11 +30,11 @@ class SizeLimit:
         a limit below 256 bytes.
         """
         if max_bytes < 256:
-            raise ValueError("a limit below 256 bytes leaves no room for a result")
+            raise ValueError("a SizeLimit must be at least 256 bytes")
         self._most, self._truncate, self._methods = max_bytes, truncate, frozenset(methods)
 
     def for_method(self, method: str) -> SizeLimit | None:
-        """Return itself for a method whose results are bounded."""
+        """Return this middleware for a method whose results are bounded."""
         return self if method in self._methods else None
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
@@ -92,7 +92,7 @@ Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception | Await
 
 
 class ErrorMapping:
-    """Turns exceptions of handlers into errors that clients read: `ErrorMapping({KeyError: "there is no such item"})`."""
+    """Converts exceptions of handlers into errors for clients: `ErrorMapping({KeyError: "there is no such item"})`."""
 
     def __init__(self, table: Mapping[type[Exception], Told]) -> None:
         """Set what each type of exception becomes; the nearest base class of an exception decides.

@@ -52,7 +52,7 @@ class Audit:
         """
         self._methods, self._params, self._most = frozenset(methods), params, max_params
         if on_error not in {"deny", "warn"}:
-            raise ValueError(f"`on_error` is 'deny' or 'warn', not {on_error!r}")
+            raise ValueError(f"`on_error` must be 'deny' or 'warn', not {on_error!r}")
         self._denies = on_error == "deny"
         if isinstance(to, str | Path):
             _opened(to).close()
@@ -61,7 +61,7 @@ class Audit:
             self._write = to
 
     def for_method(self, method: str) -> Audit | None:
-        """Return itself for a method that is recorded."""
+        """Return this middleware for a method that is recorded."""
         return self if method in self._methods else None
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:

@@ -46,13 +46,14 @@ class _Kept:
 
 
 class Caching:
-    """Returns results again for the same params: `App(..., middleware=[Caching(60, tools=["search"])])`.
+    """Caches results by method and params: `App(..., middleware=[Caching(60, tools=["search"])])`.
 
-    A result belongs to who called: to a principal with the same token scopes and claims, or to the session or connection of
-    a client without one. Requests that have neither get no kept results, except of entries that are `public`. Kept
-    results are forgotten when the entry changes; what a client does not see, it does not get from here either.
-    Results that report a failure or ask for input, calls that asked the client something, tasks, and what a tool reads or
-    calls for its client (`mcprev.transforms`) are never kept under its name. A kept result comes without the progress and the log messages of the call that made it.
+    A cached result is returned to the same caller only: a principal with the same token scopes and claims, or the
+    session or connection of a client without one. Requests that have neither get no kept results, except of entries
+    that are `public`. Kept results are forgotten when the entry changes; what a client does not see, it does not get
+    from here either. Results that report a failure or ask for input, calls that asked the client something, tasks,
+    and what a tool reads or calls for its client (`mcprev.transforms`) are never kept under its name. A kept result
+    comes without the progress and the log messages of the call that made it.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Caching:
                 f"results of {', '.join(sorted(wrong)) or 'tools/call'} cannot be kept; `tools` takes names of tools, `methods` of resources/read and prompts/get"
             )
         if not ttl > 0 or max_entries < 1 or max_bytes < 1:
-            raise ValueError("a cache keeps at least one entry of at least one byte for some time")
+            raise ValueError("the seconds, `max_entries` and `max_bytes` of Caching must be positive")
         self._ttl, self._clock = ttl, clock
         self._tools, self._methods, self._public = frozenset(tools), frozenset(methods), frozenset(public)
         self._max_entries, self._max_bytes, self._bytes = max_entries, max_bytes, 0
@@ -94,11 +95,11 @@ class Caching:
         """Finds the functions of the app; set by the app."""
 
     def for_method(self, method: str) -> Caching | None:
-        """Return itself for a method whose results are kept."""
+        """Return this middleware for a method whose results are kept."""
         return self if method in self._methods or (method == "tools/call" and self._tools) else None
 
     def changed(self, kind: Changed, uri: str | None = None) -> None:
-        """Forget the results that a change concerns; the server calls this."""
+        """Remove the results that a change concerns; the server calls this."""
         self._changes += 1
         for key, kept in tuple(self._kept.items()):
             of_kind = CACHEABLE[str(key[0])]
@@ -109,7 +110,7 @@ class Caching:
                 self._remove(key)
 
     def clear(self) -> None:
-        """Forget all results."""
+        """Remove all results."""
         self._changes += 1
         self._kept.clear()
         self._bytes = 0

@@ -33,13 +33,13 @@ def hook_names() -> Mapping[str, str]:
 
 
 class Hooks:
-    """A base class of middleware: override a hook for each method that it is about.
+    """A base class of middleware with a hook for each method: override those that you need.
 
     `on_call_tool(self, call, call_next)` and the others are async. They get the call, whose `params` have the type of
     the method, and return a result: that of `await call_next(call)`, a changed one or their own. `on_request` and
     `on_notification` stand around every method of a kind, outside of the method's own hook.
 
-    A class with a hook whose name is none raises `TypeError`.
+    A class with a method `on_...` that is not a hook raises `TypeError`.
     """
 
     def __init_subclass__(cls, **kwargs: object) -> None:

@@ -71,7 +71,7 @@ class Logging:
         self._payloads, self._most, self._as_json = payloads, max_payload, as_json
 
     def for_method(self, method: str) -> Logging | None:
-        """Return itself for a method that is logged."""
+        """Return this middleware for a method that is logged."""
         return self if self._methods is None or method in self._methods else None
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
@@ -108,7 +108,7 @@ def _is_plain(text: str) -> bool:
 
 @dataclass(slots=True)
 class Times:
-    """How long the calls of one name took, in seconds."""
+    """The durations of the calls of one method, tool, prompt or resource, in seconds."""
 
     calls: int = 0
     total: float = 0.0

@@ -26,7 +26,7 @@ _logger: Final = logging.getLogger("mcprev.server")
 
 
 class Retries:
-    """Runs a handler again that failed with an error that may pass: `App(..., middleware=[Retries(3)])`.
+    """Runs a handler again after a transient error: `App(..., middleware=[Retries(3)])`.
 
     A handler runs again only if that is safe: if its method only reads, if the tool is annotated `read_only_hint` or
     `idempotent_hint`, or if `tools` names it. It does not run again after `ToolError` and the errors of the protocol,
@@ -53,16 +53,16 @@ class Retries:
         Raises `ValueError` for fewer than one try, for a negative pause, and for errors that say how a call ended.
         """
         if tries < 1 or backoff < 0 or max_backoff < 0:
-            raise ValueError("a handler has at least one try, and no pause is negative")
+            raise ValueError("Retries needs at least one try, and pauses that are not negative")
         if any(issubclass(each, _ANSWERS) for each in on):
-            raise ValueError("`on` names an error that answers a call; such a call is not tried again")
+            raise ValueError("`on` contains an error that ends a call, such as ToolError; such a call is not retried")
         self._tries, self._on, self._tools = tries, on, frozenset(tools)
         self._backoff, self._max_backoff = backoff, max_backoff
         self.entries: EntriesOf | None = None
         """Finds the functions of the app; set by the app."""
 
     def for_method(self, method: str) -> Retries | None:
-        """Return itself for a method whose handlers may run again."""
+        """Return this middleware for a method whose handlers may run again."""
         return self if method in READS or method == "tools/call" else None
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:

@@ -225,7 +225,7 @@ class Authorizer(Authorization):
             raise DiscoveryFailed(
                 f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
             ) from None
-        logger.debug("clients of %s are let in by %s", printable(self._url), printable(place.server.issuer))
+        logger.debug("%s accepts tokens of %s", printable(self._url), printable(place.server.issuer))
         found = None if use.more else await self._without_user(place, use.active)
         if found is None:
             found = await self._obtain(runner, place, await auth.client(place), use, challenge)
@@ -278,7 +278,7 @@ class Authorizer(Authorization):
             except TokenRejected as error:
                 if not error.error:
                     raise
-                logger.debug("a refresh token is good no more: %s", error)
+                logger.debug("a refresh token is no longer valid: %s", error)
                 newer = await self._tokens(key, used)
                 if newer is not None and is_good(newer, used):
                     return ActiveToken(newer, Source.STORED, place, client)  # of a process without the lock
@@ -410,7 +410,7 @@ def _revisions(request: AuthorizedRequest) -> list[Revision]:
 
 
 class TokenAuthorization(Credentials, Authorization):
-    """Authorization by tokens. It has one `Authorizer` for each server that the credentials are used at."""
+    """Authorization by access tokens. It has one `Authorizer` for each server that the credentials are used at."""
 
     @cached_property
     def authorizers(self) -> dict[str, Authorizer]:

@@ -258,7 +258,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
     if said != issuer:
         raise IssuerMismatch(
             f"the metadata of the authorization server {printable(issuer)} names the issuer {printable(said or 'nobody')}: "
-            "it is not used, because both must be identical"
+            "it is not used, because the two must be identical"
         )
     token = text(document, "token_endpoint")
     if token is None:

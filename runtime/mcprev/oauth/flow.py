@@ -300,9 +300,9 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
         raise AuthError("the browser returned the response to another login: it is not used; try again")
     # AUTH-15
     if named is None and server.names_itself:
-        raise IssuerMismatch(f"a response does not name its issuer {issuer}: it is not used")
+        raise IssuerMismatch(f"a response does not contain its issuer {issuer}: it is not used")
     if named is not None and named != server.issuer:
-        raise IssuerMismatch(f"a response names another issuer than {issuer}: it is not used")
+        raise IssuerMismatch(f"a response is from another issuer than {issuer}: it is not used")
     if "error" in said:
         words = printable(said.get("error_description", ""))
         error = printable(said["error"])

@@ -69,7 +69,7 @@ class SharedStore:
                     await held.enter_async_context(await finished(make(issuer)))
         except TimeoutError:
             raise AuthError(
-                f"another process has kept the stored tokens of {printable(issuer)} locked for {STORE:g} s: end it, or try again"
+                f"another process has held the lock of the stored tokens of {printable(issuer)} for {STORE:g} s: stop that process, or try again"
             ) from None
         except Exception as error:  # noqa: BLE001 - the user's store may raise anything
             logger.warning(

@@ -41,7 +41,7 @@ TAG_BYTES: Final = 6
 _USE: Final = "mcprev requestState 1"
 """Part of the signed data, so that the MAC is not valid for another purpose with the same key."""
 _ADDED_BY_RETRY: Final = frozenset({"inputResponses", "requestState", "_meta"})
-_REFUSED: Final = "requestState is not valid for this request; make the call again from its beginning"
+_REFUSED: Final = "requestState is not valid for this request; send the request again without it"
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 """The canonical JSON of a value: sorted members, no white space, ASCII only, which covers lone surrogates."""
 _COMPARED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))

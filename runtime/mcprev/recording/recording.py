@@ -56,7 +56,7 @@ class Recording:
                 return
         except OSError as error:
             why = error
-        logger.warning("the recording '%s' ends early: %s", self._path, why)
+        logger.warning("the recording '%s' is incomplete: %s", self._path, why)
         self.close()
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ class WireKind(StrEnum):
     OPENED = "opened"
     """A connection begins; `text` names the server."""
     MESSAGE = "message"
-    """A message, or what is in its place: a line, the data of an event, or the body of a request or response."""
+    """A message, or bytes that are not a message: a line, the data of an event, or the body of a request or response."""
     REQUEST = "request"
     """An HTTP request without a body."""
     RESPONSE = "response"
@@ -39,7 +39,7 @@ class WireKind(StrEnum):
     EVENT = "event"
     """An event of a stream that carries no message: `endpoint`, an id or a delay."""
     ENDED = "ended"
-    """An event stream has ended; the direction says by whom."""
+    """An event stream has ended; the direction tells which side ended it."""
     LOST = "lost"
     """A response was cut off or refused while it was read; `text` says why."""
     FAILED = "failed"
@@ -70,7 +70,7 @@ class HttpExchange:
     received: Sequence[tuple[str, str]] = field(default=(), repr=False)
     """The headers of the response, with their secrets."""
     stream: int | None = None
-    """The number of the request whose event stream this response is or goes on with; None if it is no event stream."""
+    """The number of the request whose event stream this response is or continues; None if it is not an event stream."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +148,7 @@ class WireTap:
                 at_once(report(found), "`tap`")
             except Exception:
                 self._reports.clear()
-                logger.exception("the tap raised, so nothing more is reported to it")
+                logger.exception("the function `tap` raised, so it is not called again")
 
     def closed(self, error: Exception, /) -> None:
         """Report the end of the connection, or that there is none, once."""

@@ -53,9 +53,9 @@ class StoreProbe:
         except Exception as caught:  # noqa: BLE001 - of whoever wrote the store
             failed, error = True, str(caught) or f"nothing came within {PROBE:g} s"
         if failed and not self._failed:
-            _logger.warning("not ready: the store does not answer: %s", error)
+            _logger.warning("not ready: the store does not respond: %s", error)
         elif self._failed and not failed:
-            _logger.warning("ready again: the store answers")
+            _logger.warning("ready again: the store responds")
         self._failed = failed
         return not failed
 
@@ -74,7 +74,7 @@ class _Readiness:
         if not info.ready:
             await _answer(scope, send, 503, "stopping")
         elif not await self._probe.answers():
-            await _answer(scope, send, 503, "the store does not answer")
+            await _answer(scope, send, 503, "the store does not respond")
         else:
             await _answer(scope, send, 200, "ready")
 

@@ -49,7 +49,7 @@ class RouteTable(NoRoutes):
             if not path.startswith("/") or "//" in path:
                 raise ValueError(f"the route '{path}' has to begin with a slash, and has no empty part")
             if _exact(path) in served or path in self._routes:
-                raise ValueError(f"the path of the route '{path}' is taken; give the route another one")
+                raise ValueError(f"the path of the route '{path}' is used already; choose another one")
             route = self._routes[path] = app if isinstance(app, Route) else Route(app)
             if route.auth and not can_authenticate:
                 raise ValueError(
@@ -99,7 +99,7 @@ class RouteTable(NoRoutes):
             response.check()
         except Exception as error:
             if response.lost:
-                _logger.debug("a client is gone: %s", error)
+                _logger.debug("a client disconnected: %s", error)
                 return None
             _logger.exception("the route %s failed", path)
             return None if response.begun else _FAILED
@@ -194,7 +194,7 @@ class _Response:
         found = tuple((bytes(name).lower(), bytes(value)) for name, value in pairs)
         for name, value in found:
             if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
-                raise RuntimeError(f"the application sent a header that is none: {name!r:.100}")
+                raise RuntimeError(f"the application sent an invalid header: {name!r:.100}")
         return tuple(pair for pair in found if pair[0] not in _FRAMING)
 
 
@@ -205,5 +205,5 @@ def _exact(path: str) -> str:
 
 def _status(status: int) -> int:
     if HTTPStatus(status) < 200:
-        raise RuntimeError("the application sent a status that ends no request")
+        raise RuntimeError("the application sent an informational status (1xx), which is not supported")
     return status

@@ -150,8 +150,8 @@ class Context(BaseContext[IncomingRequest]):
     def headers(self) -> Mapping[str, str]:
         """The headers of the HTTP request, with names in lower case; empty on other transports.
 
-        The client can send anything in them: use `principal` and `access` for decisions. `authorization` and `cookie` contain
-        secrets; do not log them.
+        The client can send anything in them: use `principal` and `access` for decisions. `authorization` and `cookie`
+        contain secrets; do not log them.
         """
         origin = message_origin(self.request)
         return {} if origin is None else origin.headers.texts()

@@ -406,9 +406,10 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        A session is notified of every changed list and of its subscribed resources, a listen stream of what it subscribed
-        to; but not of a resource of an app that the client does not see. With a `store`, clients of other processes are too, within
-        a second. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
+        A session is notified of every changed list and of its subscribed resources, a listen stream of what it
+        subscribed to; but not of a resource of an app that the client does not see. With a `store`, clients of other
+        processes are too, within a second. Raises `LocalProtocolError` for another `what`, and for a `uri` without
+        `resource` or the reverse.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is not a kind of change; use one of {', '.join(CHANGES)}")
@@ -420,7 +421,7 @@ class Server:
             self.changes.publish(kind, uri)
 
     def on_change(self, callback: Callable[[Changed, str | None], object]) -> None:
-        """Register `callback(kind, uri)`, which is called for each change in any process that shares the `store`, before clients are notified."""
+        """Call `callback(kind, uri)` for each change in any process that shares the `store`, before clients are notified."""
         self.forget.append(callback)
 
     def apply_change(self, kind: Changed, uri: str | None = None) -> None:
@@ -439,9 +440,10 @@ class Server:
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None
     ) -> bool:
-        """Send a notification to the client of a session, whichever process serves it; return False if the session is unknown or its revision lacks the method.
+        """Send a notification to the client of a session, whichever process serves it; return whether it was sent.
 
         For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision.
+        It is not sent if the session is unknown, or if its revision does not have the method.
         """
         from mcprev.workers.notifying import notify_session
 

@@ -248,7 +248,7 @@ class Supervisor:
         await asyncio.wait({worker.ready}, timeout=START)
         if not worker.ready.done():
             _logger.warning(
-                "%s is not ready after %g s: its lifespan takes long, or its store does not answer",
+                "%s is not ready after %g s: its lifespan takes long, or its store does not respond",
                 worker,
                 START,
             )
@@ -271,7 +271,7 @@ class Supervisor:
             if self._failures >= MAX_FAILURES and not any(each.is_ready for each in self._all):
                 self._code = NO_START
                 _logger.error(
-                    "%s %s, as %d before it that were not ready: the server stops",
+                    "%s %s, as %d before it that were not ready: the server shuts down",
                     worker,
                     worker.how_it_ended,
                     self._failures - 1,
@@ -299,7 +299,7 @@ class Supervisor:
         while True:
             await self._roll_wanted.wait()
             self._roll_wanted.clear()
-            _logger.info("all workers are replaced, one after another")
+            _logger.info("replacing all workers, one after another")
             for number in range(1, self._count + 1):
                 if not await self._replace(number):
                     break
@@ -314,7 +314,7 @@ class Supervisor:
             in_time = new.ready.done()
             await self._stop(new)
             why = new.how_it_ended if in_time else f"is not ready after {START:g} s"
-            _logger.error("%s %s: it replaces none, and the others are not replaced", new, why)
+            _logger.error("%s %s: the old workers keep running", new, why)
             return False
         old, self._current[number] = self._current[number], new
         await self._stop(old)
@@ -325,7 +325,7 @@ class Supervisor:
         worker.stop()
         await asyncio.wait({worker.ended}, timeout=worker.drain + MARGIN)
         if not worker.ended.done():
-            _logger.error("%s does not stop: it is killed", worker)
+            _logger.error("%s does not stop: killing it", worker)
             worker.signal(signal.SIGKILL)
             await asyncio.wait({worker.ended})
 

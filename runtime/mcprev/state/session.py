@@ -40,10 +40,10 @@ _log: Final = logging.getLogger("mcprev.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLimits:
-    """The limits of the state of each session, for `Server(state=...)`."""
+    """The limits of the session state `ctx.session`, for `Server(state=...)`; they hold for each session."""
 
     ttl: float = 3600.0
-    """Seconds after its last use at which the state ends."""
+    """Seconds after the last use at which the state expires."""
     max_keys: int = 100
     """The maximum number of keys."""
     max_value: int = 64 * 1024
@@ -192,7 +192,7 @@ class SessionState:
             )
         except InvalidParams:
             raise InvalidParams(
-                "Invalid params: the handle is not valid here, or no longer; call again without a handle to begin anew"
+                "Invalid params: the handle is not valid, or has expired; call again without a handle to begin a new state"
             ) from None
         self._record = cast("str", found)
 
@@ -218,7 +218,7 @@ class SessionState:
             record = json.loads(found.value)
             return dict(record["values"]), found.version, float(record["written"])
         except (ValueError, TypeError, KeyError) as error:
-            raise StoreError("the store holds something else in place of the state of a session") from error
+            raise StoreError("the store has an invalid value for the state of a session; is its prefix or file used by another program?") from error
 
     async def _change(self, change: Callable[[dict[str, Json]], T]) -> T:
         """Change the values by compare-and-set, and return what `change` returns."""
@@ -241,15 +241,15 @@ class SessionState:
                     secrets.randbelow(10) / 1000
                 )  # so that several processes do not collide again
         raise StoreError(
-            f"the state of a session was changed by others {TRIES} times in a row; try again later"
+            f"the state of a session was changed by other requests {TRIES} times in a row; try again later"
         )
 
 
 def _checked(key: str) -> str:
     if not isinstance(cast("object", key), str):
-        raise TypeError(f"a key of ctx.session is a string, not a {type(key).__name__}")
+        raise TypeError(f"a key of ctx.session must be a string, not a {type(key).__name__}")
     if not 0 < len(key) <= MAX_KEY:
-        raise ValueError(f"a key of ctx.session has 1 to {MAX_KEY} characters")
+        raise ValueError(f"a key of ctx.session must have 1 to {MAX_KEY} characters")
     return key
 
 

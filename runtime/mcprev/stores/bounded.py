@@ -52,7 +52,7 @@ class BoundedStore:
         return await within(self._store.tail(log, after, wait=wait), LIMIT + wait)
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items; see `Store.complete`."""
+        """Mark a log as complete; see `Store.complete`."""
         await within(self._store.complete(log, ttl=ttl))
 
     async def aclose(self) -> None:
@@ -73,5 +73,5 @@ async def within(operation: Awaitable[T], seconds: float = LIMIT) -> T:
         raise
     except Exception as error:
         if isinstance(error, TimeoutError) and timeout.expired():
-            raise StoreError(f"the store has not answered within {seconds:g} s") from None
+            raise StoreError(f"the store did not respond within {seconds:g} s") from None
         raise StoreError(f"the store failed: {raised_at(error)}") from error

@@ -187,7 +187,7 @@ class SharedChanges:
                 self._read(log, own)
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("the changes are changed by others all the time")
+        raise StoreError("other processes keep changing the record of changes; try again later")
 
     async def latest(self) -> ChangeLog:
         """Return the changes as they are, or were last read. Raises `StoreError` if they were never read and cannot be."""
@@ -220,7 +220,7 @@ class SharedChanges:
                 try:
                     self._apply(kind, each)
                 except Exception:
-                    _logger.exception("a change of another process cannot be announced")
+                    _logger.exception("clients could not be notified of a change in another process")
 
     def _subscribed(self) -> set[str]:
         """Return the resources that clients of this process have subscribed to."""
@@ -239,5 +239,5 @@ def _decoded(value: bytes) -> ChangeLog:
         log = ChangeLog(str(epoch), int(number), {str(k): int(n) for k, n in changed.items()}, int(forgotten))
         log.since(0)
     except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError("the store holds something else in place of changes") from error
+        raise StoreError("the store has an invalid value for the record of changes") from error
     return log

@@ -39,7 +39,7 @@ async def count_call(records: Records, names: Sequence[str], most: int, seconds:
         if await records.write(key, value, seen=seen, ttl=seconds + 2 * part) is not None:
             return 0
         await asyncio.sleep(secrets.randbelow(10) / 1000)
-    raise StoreError("a count of calls is changed by others all the time; try again later")
+    raise StoreError("other processes keep changing a count of calls; try again later")
 
 
 def _decoded(value: bytes) -> dict[int, int]:
@@ -47,4 +47,4 @@ def _decoded(value: bytes) -> dict[int, int]:
         found: Json = json.loads(value)
         return {int(at): int(calls) for at, calls in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError("the store holds something else in place of a count of calls") from error
+        raise StoreError("the store has an invalid value for a count of calls") from error

@@ -116,7 +116,7 @@ class SharedKeys:
                 self._keys, self._due = in_order(keys), time.monotonic() + REFRESH
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("the keys of request states are changed by others all the time; try again later")
+        raise StoreError("other processes keep changing the keys of request states; try again later")
 
 
 def _encoded(keys: Sequence[StoredKey]) -> bytes:
@@ -132,5 +132,5 @@ def _decoded(value: bytes) -> list[StoredKey]:
         ]
         RequestStateSealer(in_order(keys))  # raises for a key that is too short
     except (ValueError, TypeError, StopIteration) as error:
-        raise StoreError("the store holds something else in place of the keys of request states") from error
+        raise StoreError("the store has an invalid value for the keys of request states") from error
     return keys

@@ -57,7 +57,7 @@ class Lease:
                 if version is not None:
                     return cls(store, number, epoch, value, version, ttl)
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError(f"{TRIES} times in a row, another worker took the number of this one; try again")
+        raise StoreError(f"{TRIES} times in a row, another worker took the number that this worker chose; try again")
 
     async def renew(self) -> bool:
         """Renew the lease; return False if it has ended, or the store has lost it: then open another one.
@@ -172,7 +172,7 @@ def _object(record: Record) -> dict[str, Json]:
     try:
         found: dict[str, Json] = {**json.loads(record.value)}
     except (ValueError, TypeError) as error:
-        raise StoreError("the store holds something else in place of the numbers of workers") from error
+        raise StoreError("the store has an invalid value for the numbers of workers") from error
     return found
 
 

@@ -33,10 +33,10 @@ class _Held(NamedTuple):
 
 
 class MemoryRecords:
-    """Records in the memory of this process, which end with it; see `mcprev.core.store.Records`.
+    """Records in the memory of this process, lost when it ends; see `mcprev.core.store.Records`.
 
-    Up to `max_bytes` are held; a write beyond it raises `StoreError`, so that no record is dropped before its time.
-    `clock` gives seconds that never go back.
+    They take at most `max_bytes`; a write beyond it raises `StoreError`, so that no record is deleted before it expires.
+    `clock` returns monotonic time in seconds.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class MemoryRecords:
         """Raise `StoreError` if there is no room for so many bytes more."""
         if self._bytes + size > self._max_bytes:
             raise StoreError(
-                f"the store in memory has no room: it holds {self._bytes:,} of {self._max_bytes:,} bytes; "
+                f"the store in memory is full: it has {self._bytes:,} of {self._max_bytes:,} bytes; "
                 "raise `max_bytes`, or store less or for a shorter time"
             )
 
@@ -142,11 +142,11 @@ class _Log:
 
 
 class MemoryStore(MemoryRecords):
-    """A store in the memory of this process, which ends with it; see `mcprev.core.store.Store`.
+    """A store in the memory of this process, lost when it ends; see `mcprev.core.store.Store`.
 
     `max_bytes` is the maximum size of all that it stores, in bytes: 64 MiB by default. Several servers of one process can
-    share it, so it is for tests. To try what a slow or unreliable network does to them, news of appends can come
-    `news_delay` seconds late, and every `lose_news`th of them is lost, or every `double_news`th told twice.
+    share it, so it is for tests. To simulate a slow or unreliable network, notifications of appends can come
+    `news_delay` seconds late, and every `lose_news`th of them is lost, or every `double_news`th sent twice.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class MemoryStore(MemoryRecords):
         return await self._news.get().tail(log, wait, look, listen)
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items; see `Store.complete`."""
+        """Mark a log as complete; see `Store.complete`."""
         with self._lock:
             held = self._log(log)
             held.complete = True
@@ -254,7 +254,7 @@ class MemoryStore(MemoryRecords):
             self._tell(log)
 
     async def aclose(self) -> None:
-        """End the waits of the running event loop; what is stored stays."""
+        """End the waits of the running event loop; the stored data stays."""
         news = self._news.pop()
         if news is not None:
             news.fail("the store was closed")

@@ -12,14 +12,15 @@ _FORM = (
 
 
 def open_store(url: str) -> Store:
-    """Return the store that a URL names, for `Server(store=...)`; it connects when it is first used.
+    """Return the store at a URL, for `Server(store=...)`; it connects at its first use.
 
-    `sqlite:///file.db` is a file for the workers of one machine, and `sqlite:////var/lib/file.db` one by its whole path;
-    `?max_bytes=` bounds it. `redis://host:6379/0`, `rediss://` with TLS, `redis+sentinel://` and `redis+cluster://`
-    are for any number of machines; `?prefix=` tells services apart that share one. `memory:` is for tests.
+    `sqlite:///file.db` is a file for the workers of one machine, and `sqlite:////var/lib/file.db` a file by its
+    absolute path; `?max_bytes=` limits its size. `redis://host:6379/0`, `rediss://` with TLS, `redis+sentinel://` and
+    `redis+cluster://` are for any number of machines; services that share one need a `?prefix=` each. `memory:` is
+    for tests.
 
     Raises `ValueError` for a URL that is not usable, and `mcprev.errors.MissingExtra` if a library is not installed
-    (`pip install 'mcprev[redis]'`). No message shows the credentials of a URL.
+    (`pip install 'mcprev[redis]'`). Messages never contain the credentials of a URL.
     """
     scheme = url.partition(":")[0].partition("+")[0]
     if scheme in {"redis", "rediss", "unix"}:
@@ -30,10 +31,10 @@ def open_store(url: str) -> Store:
         from mcprev.stores.memory import MemoryStore
 
         if url not in {"memory:", "memory://"}:
-            raise ValueError("the URL of a store in memory is `memory:`, and nothing more")
+            raise ValueError("the URL of a store in memory must be exactly `memory:`")
         return MemoryStore()
     if scheme != "sqlite":
-        raise ValueError(f"the URL of a store begins with a scheme that is known: {_FORM}")
+        raise ValueError(f"the URL of a store must begin with a supported scheme: {_FORM}")
     from mcprev.stores.sqlite import SqliteStore
 
     parts = urlsplit(url)

@@ -85,7 +85,7 @@ class ServiceStore(ServiceRecords):
         return await self._shared.tail(self._prefix + log, after, wait=wait)
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items; see `Store.complete`."""
+        """Mark a log as complete; see `Store.complete`."""
         await self._shared.complete(self._prefix + log, ttl=ttl)
 
     async def aclose(self) -> None:

@@ -120,7 +120,7 @@ class RedisStore:
         return await local.news.tail(log, wait, look, local.listen)
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items; see `Store.complete`."""
+        """Mark a log as complete; see `Store.complete`."""
         await self._script(COMPLETE, self._log_keys(log), _milliseconds(ttl), self._channel(log))
 
     async def aclose(self) -> None:

@@ -104,7 +104,7 @@ def read_url(url: str) -> RedisAddress:
         usable = False
         raise ValueError(f"the URL of the Redis store cannot be read; write {_FORM}") from None
     if not usable or (len(nodes) > 1 and not kind) or (scheme == "unix" and len(parts.path) < 2):
-        raise ValueError(f"the URL of the Redis store is not of a form that is known; write {_FORM}")
+        raise ValueError(f"the URL of the Redis store has an unsupported form; write {_FORM}")
     prefix = query.pop("prefix", "mcprev")
     if not prefix or set("{}") & set(prefix):
         raise ValueError("`prefix` in the URL of the Redis store must have characters, and no braces")
@@ -125,7 +125,7 @@ def read_url(url: str) -> RedisAddress:
         known = (
             "prefix, the ssl_ options of redis-py, and for Sentinel sentinel_username and sentinel_password"
         )
-        raise ValueError(f"an option in the URL of the Redis store is not known here; those are {known}")
+        raise ValueError(f"an option in the URL of the Redis store is unknown; the options are {known}")
     base = f"{credentials}@" if credentials else ""
     try:
         path = parts.path if scheme == "unix" or not kind else ""
@@ -134,7 +134,7 @@ def read_url(url: str) -> RedisAddress:
             parse_url(f"{scheme}://{base}{host}{path}{'?' if query else ''}{'&'.join(_pairs(query))}")
         )
     except ValueError:
-        raise ValueError("an option in the URL of the Redis store has a value that it cannot have") from None
+        raise ValueError("an option in the URL of the Redis store has an invalid value") from None
     retry = {
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,

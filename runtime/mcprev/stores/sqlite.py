@@ -138,7 +138,7 @@ class _Opened:
         if marks == (0, 0) and self.db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
             return False
         raise StoreError(
-            "the file of the SQLite store belongs to another program or release; name another file"
+            "the file of the SQLite store belongs to another program, or another release of mcprev; pass another file"
         )
 
     def _prepare(self) -> Callable[[], float]:
@@ -309,7 +309,7 @@ class SqliteStore:
         return await (await self._do(lambda opened: opened.news)).tail(log, wait, look, listen)
 
     async def complete(self, log: str, /, *, ttl: float) -> None:
-        """Let a log take no more items; see `Store.complete`."""
+        """Mark a log as complete; see `Store.complete`."""
 
         def work(opened: _Opened) -> None:
             now = opened.now()

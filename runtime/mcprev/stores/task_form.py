@@ -34,4 +34,4 @@ def decode_task(record: Record) -> Task:
         members["status"] = Status(members["status"])
         return Task(**members, used=frozenset(found["used"]), version=record.version)
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreError("the store holds something else in place of a task") from error
+        raise StoreError("the store has an invalid value for a task") from error

@@ -116,9 +116,9 @@ class SharedTasks:
                 return task
             failed = tasks.fail_task(task, WORKER_LOST, time.time())
             if (version := await self.replace(failed, task.version)) is not None:
-                _logger.warning("a task has failed because its worker %s is gone", task.worker)
+                _logger.warning("a task failed because its worker %s has ended", task.worker)
                 return replace(failed, version=version)
-        raise StoreError("a task is changed by others all the time; try again later")
+        raise StoreError("other processes keep changing the task; try again later")
 
     async def _runs(self, task: Task) -> bool:
         """Return whether the worker of a task runs it, as far as this process knows."""
@@ -247,7 +247,7 @@ class SharedTasks:
             if version is not None:
                 return replace(changed, version=version)
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("a task is changed by others all the time; try again later")
+        raise StoreError("other processes keep changing the task; try again later")
 
     # -- who works -----------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class SharedTasks:
                 record.version,
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise StoreError("the store holds something else in place of a list of tasks") from error
+            raise StoreError("the store has an invalid value for a list of tasks") from error
 
     async def _write_list(
         self, key: str, entries: Sequence[tuple[str, bool]], ends: float, seen: int
@@ -387,7 +387,7 @@ class SharedTasks:
             if await self._write_list(key, [*entries, (task.id, True)], ends, version):
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("a list of tasks is changed by others all the time; try again later")
+        raise StoreError("other processes keep changing the list of tasks; try again later")
 
     async def _tidied(self, entries: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         """Return a list without the tasks that are gone, and without the oldest that have ended if there are too many."""

@@ -27,7 +27,7 @@ from mcprev.wire.headers import Headers
 try:
     import aiohttp
 except ImportError as _error:
-    raise MissingExtra("an authorization server to try", "aiohttp", "http") from _error
+    raise MissingExtra("an authorization server for tests", "aiohttp", "http") from _error
 
 PORT: Final = 9000
 RESOURCE_SERVER: Final = ("resource-server", "try-me-resource-server-secret")
@@ -36,7 +36,7 @@ _REDIRECTS: Final = 10
 
 
 class LocalUsers:
-    """Users who are whom they choose to be on the consent page, for an authorization server on this machine."""
+    """Users without passwords, who choose their name on the consent page, for an authorization server on this machine."""
 
     def __init__(self, *users: str) -> None:
         """Set the names of the users; there is at least one."""
@@ -45,17 +45,17 @@ class LocalUsers:
         self.users: Sequence[str] = users
 
     async def start(self, callback: str, state: str, attempt: Attempt, chosen: str) -> str | User:
-        """Return the user that was chosen."""
+        """Return the chosen user."""
         del callback, state, attempt
         return User(chosen if chosen in self.users else self.users[0])
 
     async def finish(self, callback: str, attempt: Attempt, said: Mapping[str, str]) -> User:
-        """Nobody logs in elsewhere."""
+        """Never called: local users do not log in at a provider."""
         del callback, attempt, said
-        raise AuthError("local users log in on the consent page")
+        raise AuthError("local users log in on the consent page, not at a provider")
 
     async def renew(self, grants: Grants, name: str, grant: Grant) -> None:
-        """Do nothing: local users are never locked out."""
+        """Do nothing: a login of a local user can always be refreshed."""
         del grants, name, grant
 
 
@@ -166,15 +166,15 @@ class Browser:
 @click.command()
 @click.option("--port", default=PORT, show_default=True, help="The port on 127.0.0.1.")
 @click.option(
-    "--user", "users", multiple=True, default=["alice"], show_default=True, help="A user; may be repeated."
+    "--user", "users", multiple=True, default=["alice"], show_default=True, help="The name of a user; may be repeated."
 )
-@click.option("--scope", "scopes", multiple=True, help="A scope that is granted on request; may be repeated.")
+@click.option("--scope", "scopes", multiple=True, help="A scope that clients may request; may be repeated.")
 def run_server(port: int, users: Sequence[str], scopes: Sequence[str]) -> None:
-    """Run an authorization server on this machine to try servers and clients with."""
+    """Run an authorization server on this machine, to test servers and clients."""
     try:
         import uvicorn
     except ImportError as error:
-        raise MissingExtra("an authorization server to try", "uvicorn", "http") from error
+        raise MissingExtra("an authorization server for tests", "uvicorn", "http") from error
     server = LocalAuthorizationServer(f"http://127.0.0.1:{port}", users=users, optional_scopes=scopes)
     user, secret = RESOURCE_SERVER
     lines = f"issuer {server.issuer}", f"keys {server.issuer}/jwks", f"introspection as {user} with {secret}"

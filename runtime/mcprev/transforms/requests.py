@@ -82,7 +82,7 @@ async def every(registry: Registry, ctx: Context, method: str, member: str) -> l
         if page.get("nextCursor") is None:
             return found
         if page["nextCursor"] == params.get("cursor"):
-            raise RuntimeError(f"middleware answers '{method}' with a list that does not end")
+            raise RuntimeError(f"middleware returned pages for '{method}' that do not end")
         params = {"cursor": page["nextCursor"]}
 
 

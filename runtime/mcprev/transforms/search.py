@@ -49,7 +49,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     limit, and a name that exists already.
     """
     if not 1 <= limit <= 50:
-        raise ValueError(f"the limit of a search is {limit}; use 1 to 50")
+        raise ValueError(f"the `limit` of a search is {limit}; use 1 to 50")
     known = {*app.registry.every_tool(), *app.registry.versions}
     for name in always:
         if name not in known:

@@ -37,7 +37,7 @@ _UNKNOWN: Final = "is not known here"
 
 
 class ToolChanges(EntryOptions, total=False):
-    """The options of `transform_tool` that replace those of the original; each is the original's by default."""
+    """The options of `transform_tool` that replace those of the original tool. Default: the original's."""
 
     annotations: models.ToolAnnotations
     """Hints about the tool's behaviour."""
@@ -45,7 +45,7 @@ class ToolChanges(EntryOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """How an argument of the original becomes one of the changed tool. An argument with a `value` or `factory` is hidden."""
+    """How an argument of the original tool becomes one of the changed tool. An argument with a `value` or `factory` is hidden."""
 
     name: str | None = None
     """Another name. None: the same."""
@@ -63,7 +63,7 @@ class Argument:
 
     @property
     def hidden(self) -> bool:
-        """Whether clients do not see the argument."""
+        """Whether the argument is hidden from clients."""
         return self.hide or self.value is not MISSING or self.factory is not None
 
 
@@ -96,7 +96,7 @@ class ToolCall:
         except ArgumentError as error:
             text = describe(error.complaints, "arguments")
             raise LocalProtocolError(
-                f"the tool '{self._tool.listed.name}' is called wrongly: {text}"
+                f"the tool '{self._tool.listed.name}' is called with invalid arguments: {text}"
             ) from None
         if isinstance(found, models.InputRequiredResult):
             raise _InputRequired(found)
@@ -228,7 +228,7 @@ class _Change:
         told = [change.value is not MISSING, change.factory is not None, change.default is not MISSING]
         if sum(told) > 1 or (change.hide and change.default is not MISSING):
             raise ValueError(
-                f"the argument '{name}' has several of value, factory, default and hide; say one"
+                f"the argument '{name}' has several of value, factory, default and hide; pass one of them"
             )
         if change.hidden and needed and not any(told):
             raise ValueError(

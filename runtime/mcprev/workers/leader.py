@@ -48,7 +48,7 @@ async def run_as_leader(records: Records, name: str, job: Callable[[], Awaitable
         if not cancelled:
             await running
             return
-        _logger.warning("this process does not run the job '%s' any more; another one may", name)
+        _logger.warning("this process no longer runs the job '%s'; another one may", name)
 
 
 async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
@@ -60,7 +60,7 @@ async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
                 await records.remove(key, seen=found.version)
             version = await records.write(key, token, seen=0, ttl=LEASE)
         except StoreError as error:
-            _logger.warning("it cannot be found out which process runs the job '%s': %s", name, error)
+            _logger.warning("it is unknown which process runs the job '%s': %s", name, error)
             version = None
         if version is not None:
             return version

@@ -129,7 +129,7 @@ class SharedSseSessions:
         answers = await self._worker.ask({worker}, message, wait=LIMIT)
         if worker not in answers:
             if await self._worker.is_alive(worker):
-                raise StoreError(f"worker {worker} does not answer")
+                raise StoreError(f"worker {worker} does not respond")
             await self._store.remove(f"sse/{key}")
             return _refuse(404, "there is no such session")
         answer = answers[worker]

@@ -137,7 +137,7 @@ class Quotas:
                 self._save(index, taken - 1)
                 return True
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("the number of sessions is changed by others all the time")
+        raise StoreError("other processes keep changing the number of sessions; try again later")
 
     async def _make_room(self, index: str, limit: int) -> int | None:
         """Return how many sessions there are; `limit` if one of them was ended for another one, None if none can be."""

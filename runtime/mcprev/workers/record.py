@@ -72,7 +72,7 @@ def decode(record: Record) -> dict[str, Json]:
     try:
         found: dict[str, Json] = {**json.loads(record.value)}
     except (ValueError, TypeError) as error:
-        raise StoreError("the store holds something else in place of a session") from error
+        raise StoreError("the store has an invalid value for a session") from error
     return found
 
 
@@ -132,7 +132,7 @@ class SharedRecord:
                 await self.refresh()
                 if number:
                     await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError("a session is changed by others all the time")
+        raise StoreError("other processes keep changing the session; try again later")
 
 
 def without_workers(record: dict[str, Json], gone: set[int]) -> None:
@@ -171,7 +171,7 @@ class Ids:
         if self._next >= self._end:
             if not self._places:
                 self._next -= 1
-                raise StoreError("the session has no ids left, because the store cannot be reached")
+                raise StoreError("no request ids are left for the session, because the store cannot be reached")
             place = self._places.pop(0)
             self._next, self._end = place * BLOCK + 1, (place + 1) * BLOCK
         return self._next

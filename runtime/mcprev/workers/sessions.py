@@ -349,7 +349,7 @@ class SharedSessions(Sessions):
             case "read":
                 session.take_report(message["stream"], message["reader"], message["place"])
             case _:
-                _logger.warning("a message of another worker is not known: %r", message["kind"])
+                _logger.warning("a message of another worker has an unknown kind: %r", message["kind"])
         return None
 
     def _tell_changes(self, own: dict[Change, int]) -> None:

@@ -205,7 +205,7 @@ class SharedStream:
             head = {"ids": list(self._ids()), "worker": self._worker.number}
             items[0] = LogItem(json.dumps(head).encode())
         if not await self._append(items):
-            _logger.warning("a stream was ended by another worker, because this one seemed dead")
+            _logger.warning("another worker ended a stream, because this worker seemed to have died")
             self.fence()
             return
         self._stored += len(items)

@@ -137,7 +137,7 @@ class Worker:
         try:
             await self.send(to, message)
         except StoreError as error:
-            _logger.warning("another worker cannot be told: %s", error)
+            _logger.warning("another worker cannot be notified: %s", error)
 
     async def ask(
         self, to: Iterable[int], message: dict[str, Json], *, wait: float = ACKNOWLEDGE
@@ -247,7 +247,7 @@ class Worker:
                 after = 0  # the log has begun anew
                 continue
             if tail.lost:
-                _logger.error("messages of other workers are lost, because this one does not keep up")
+                _logger.error("messages of other workers were lost, because this worker is too slow")
             for _, value in tail.items:
                 await self._take(value)
             after = tail.last

@@ -58,7 +58,8 @@ class AuthorizedRequest:
 class Authorization:
     """The base class of the values of `http(auth=...)`, such as `OAuth`. Override `headers` to authorize requests.
 
-    An error that is not an `McpError` becomes an `AuthError` that names only its type, because its text may contain secrets.
+    An error that is not an `McpError` becomes an `AuthError` that names only its type, because its text may contain
+    secrets.
     """
 
     def bind(self, url: str, session: aiohttp.ClientSession | None, /) -> Authorization:  # noqa: ARG002

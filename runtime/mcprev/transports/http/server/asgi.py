@@ -186,7 +186,7 @@ class AsgiApp(HttpApp):
             logger.warning("a request cannot be served without the store: %s", error)
             await http_request.refuse(unavailable())
         except (ClientGone, OSError) as error:
-            logger.debug("a client is gone: %s", error)
+            logger.debug("a client disconnected: %s", error)
         finally:
             if http_request.share is not None:
                 http_request.share.release()
