@@ -64,9 +64,9 @@ def sent(raw: Raw, *methods: str) -> list[Any]:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged about messages that the server did not take."""
+    """What was logged about messages that the server did not accept."""
     assert PAYLOAD not in caplog.text
-    found = [record for record in caplog.records if record.getMessage().startswith("the server did not take")]
+    found = [record for record in caplog.records if record.getMessage().startswith("the server did not accept")]
     assert {record.levelno for record in found} <= {logging.WARNING}
     return [record.getMessage() for record in found]
 
@@ -236,7 +236,7 @@ def test_what_a_server_leaves_unanswered_makes_room_for_what_waits(
             assert sorted(sent(raw, method)[5:10]) == list(range(5, 10))
             assert 2 * PATIENCE <= connection.now() - began < GRACE
             assert len(connection._in_flight) == 3
-            assert said(caplog) == [f"the server did not take '{method}': no answer in 1 s, others wait"]
+            assert said(caplog) == [f"the server did not accept '{method}': no answer in 1 s, others wait"]
             await until(lambda: not connection._orders)
             began = connection.now()
             for number in range(13, 26):
@@ -316,7 +316,7 @@ def test_few_messages_wait_and_what_is_given_up_is_logged_once_for_a_burst(
                 notify(client, method, number)
             await until(lambda: unfinished(connection) == before + kept)
             assert len(connection._in_flight) <= 5
-            assert said(caplog) == [f"the server did not take '{method}': more than 10 messages wait"]
+            assert said(caplog) == [f"the server did not accept '{method}': more than 10 messages wait"]
             if confirmed and method == LEFT:
                 notify(client, CANCELLED, 1)
                 await until(lambda: sent(raw, CANCELLED) == [1])
@@ -359,7 +359,7 @@ def test_the_wait_for_an_answer_has_a_bound(
                 assert connection.now() - began < seconds + 10
             await until(lambda: not connection._orders)
         why = f"it did not answer within {seconds:g} s"
-        assert said(caplog)[0] == f"the server did not take '{method}': {why}"
+        assert said(caplog)[0] == f"the server did not accept '{method}': {why}"
 
     run(main(), limit=120, has_both_ends=True)
 
@@ -482,7 +482,7 @@ def test_the_end_of_the_connection_ends_all_that_wait(end: str, caplog: pytest.L
             assert [*connection._orders, *connection._in_flight, *connection._ready] == []
             assert connection._burst is None
         assert said(caplog) == [
-            f"the server did not take '{LEFT}': the connection ends",
+            f"the server did not accept '{LEFT}': the connection ends",
             f"the server did not accept further messages: 4 of '{LEFT}', 5 of '{CANCELLED}'",
         ]
 
@@ -521,7 +521,7 @@ def test_answers_that_a_server_does_not_take_are_bounded_and_stay_out_of_the_log
             assert unfinished(connection) == 10
             assert len(connection._in_flight) == 4
         first, second = said(caplog)
-        assert first == "the server did not take 'a response': more than 6 messages wait"
+        assert first == "the server did not accept 'a response': more than 6 messages wait"
         assert second == "the server did not accept further messages: 79 of 'a response'"
 
     run(main(), has_both_ends=True)

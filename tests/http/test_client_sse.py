@@ -282,7 +282,7 @@ def test_what_another_worker_may_take_is_posted_again(how: str, times: int) -> N
             elif how == "cut":
                 exchange.cut()
             else:
-                error = {"code": -32603, "message": "the server stops"}
+                error = {"code": -32603, "message": "the server is shutting down"}
                 message = {"jsonrpc": "2.0", "id": exchange.message.get("id"), "error": error}
                 await exchange.json(message, 503, {"Retry-After": "0"})
 

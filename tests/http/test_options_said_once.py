@@ -114,7 +114,7 @@ def test_options_hold_in_every_way_and_each_can_be_replaced(
             TypeError,
             "no option 'origin' of HTTP; the options are path, json_response",
         ),
-        ({"http": {"path": "mcp"}}, ValueError, "the path 'mcp' has to begin with a slash"),
+        ({"http": {"path": "mcp"}}, ValueError, "the path 'mcp' must begin with a slash"),
         (
             {"auth": True, "http": {"auth": True}},
             ValueError,

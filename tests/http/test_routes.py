@@ -152,7 +152,7 @@ def test_routes_of_the_authentication_are_served_and_keep_their_paths() -> None:
         assert b"token" in (await client.send("POST", b"a=b", path="/token").done()).body
         assert b"page" in (await client.send("GET", path="/authorize/consent").done()).body
         assert (await client.post(initialize(revision_named(D))).done()).status == 401
-        with pytest.raises(ValueError, match="the path of the route '/token' is taken"):
+        with pytest.raises(ValueError, match="the path of the route '/token' is used already"):
             make(auth=auth, routes={"/token": text_app()})
 
     work(test)

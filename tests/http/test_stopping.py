@@ -190,7 +190,7 @@ def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
             assert not any(task.done() for task in long)
             for task in long:
                 status, answer = await task
-                assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
+                assert answer["error"] == {"code": INTERNAL, "message": "the server is shutting down"}
                 assert answer["id"] == len("long")
             await server.ended()
 
@@ -246,7 +246,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
             async with http.post(server.url, json=listing, headers=more | session) as answer:
                 refused = await answer.json()
                 assert (answer.status, refused["id"]) == (503, listing["id"])
-                assert refused["error"]["message"] == "the server stops"
+                assert refused["error"]["message"] == "the server is shutting down"
                 assert answer.headers["retry-after"] == "1"
             if row.handshake:
                 told = notification("notifications/roots/list_changed")
@@ -296,7 +296,7 @@ def test_a_server_that_leaves_serves_the_next_call_of_each_connection_and_closes
                 assert (status, fields["connection"]) == (200, "close")
             status, fields, body = await read(http.post(server.url, json=listen, headers=to_listen))
             assert (status, fields["retry-after"]) == (503, "1")
-            assert json.loads(body)["error"]["message"] == "the server stops"
+            assert json.loads(body)["error"]["message"] == "the server is shutting down"
             with pytest.raises(aiohttp.ClientConnectorError):  # none of the connections is left
                 await read(http.post(server.url, json=listing, headers=headers))
             server.go_on()
@@ -372,7 +372,7 @@ def test_uvicorn_ends_while_a_question_is_pending(row: Revision, how: str) -> No
             asking = asyncio.create_task(client.call_tool("asks"))
             await server.said("begun")
             server.signal(signal.SIGTERM)
-            with pytest.raises(mcprev.InternalError, match="the server stops"):
+            with pytest.raises(mcprev.InternalError, match="the server is shutting down"):
                 await asking
             await server.ended(SOON, -signal.SIGTERM)
 
@@ -480,7 +480,7 @@ def test_on_stdio_a_call_is_answered_before_the_process_ends(number: int, tool: 
             server.signal(number)
             answer = json.loads(await inner.stdout.readline())
             assert answer["id"] == 7
-            assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
+            assert answer["error"] == {"code": INTERNAL, "message": "the server is shutting down"}
             assert await inner.stdout.read() == b""
             await server.ended(SOON)
 
