@@ -508,7 +508,9 @@ def is_left_out(item: pytest.Item) -> bool:
     call: Any = getattr(item, "callspec", None)
     if call is not None and mentions_gone((call.params, call.id)):
         return True
-    if GONE and call is not None and call.id == "NOTSET":  # what pytest calls a list of parameters that is empty
+    if (
+        GONE and call is not None and call.id == "NOTSET"
+    ):  # what pytest calls a list of parameters that is empty
         return True
     if GONE and not (call is not None and any(name in repr(call.params) for name in NAMES)):
         function: Any = getattr(item, "function", None)

@@ -278,7 +278,10 @@ def test_a_server_is_ready_while_its_store_answers(caplog: pytest.LogCaptureFixt
 
     run(test())
     said = [record.getMessage() for record in caplog.records if record.name == "mcprev.store"]
-    assert said == ["not ready: the store does not respond: nobody is there", "ready again: the store responds"]
+    assert said == [
+        "not ready: the store does not respond: nobody is there",
+        "ready again: the store responds",
+    ]
 
 
 def test_probes_ask_a_store_once_a_second_and_wait_for_no_other() -> None:

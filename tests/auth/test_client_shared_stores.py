@@ -309,7 +309,9 @@ def test_a_lock_that_is_never_free_is_an_error_in_time(monkeypatch: pytest.Monke
 
     async def main() -> None:
         async with shared() as at:
-            with pytest.raises(mcprev.AuthError, match=r"held the lock of the stored tokens of .* for 0\.05 s"):
+            with pytest.raises(
+                mcprev.AuthError, match=r"held the lock of the stored tokens of .* for 0\.05 s"
+            ):
                 await mcprev.connect(mcprev.http(at.mcp.url, auth=at.oauth(store=Locked(never))))
 
     run(main())

@@ -284,7 +284,9 @@ def test_logins_need_to_know_whose_they_are() -> None:
     with pytest.raises(ValueError, match="`logins` requires `auth`"):
         mcprev.Bridge({"bank": BANK}, logins=Logins("https://b.example", identify))
     bridge = mcprev.Bridge({"bank": BANK})
-    with pytest.raises(ValueError, match="users log in at 'bank', which over HTTP requires `auth` and `logins`"):
+    with pytest.raises(
+        ValueError, match="users log in at 'bank', which over HTTP requires `auth` and `logins`"
+    ):
         bridge.asgi()
     bridge = mcprev.Bridge({"plain": app})
     bridge.asgi()

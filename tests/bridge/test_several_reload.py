@@ -298,7 +298,9 @@ def test_a_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(
     with caplog.at_level("ERROR", "mcprev.bridge"):
         run(main())
     assert len(caplog.records) == 3
-    assert all("is invalid and was ignored; the servers are unchanged" in record.message for record in caplog.records)
+    assert all(
+        "is invalid and was ignored; the servers are unchanged" in record.message for record in caplog.records
+    )
 
 
 def test_a_file_is_read_again_at_a_signal(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def sent(raw: Raw, *methods: str) -> list[Any]:
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged about messages that the server did not accept."""
     assert PAYLOAD not in caplog.text
-    found = [record for record in caplog.records if record.getMessage().startswith("the server did not accept")]
+    found = [
+        record for record in caplog.records if record.getMessage().startswith("the server did not accept")
+    ]
     assert {record.levelno for record in found} <= {logging.WARNING}
     return [record.getMessage() for record in found]
 

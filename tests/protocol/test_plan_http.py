@@ -234,7 +234,9 @@ def test_an_error_that_only_modern_servers_know_keeps_to_them(code: int, status:
     assert steps == [TO_E, FAIL]
     assert isinstance(plan.step, Fail)
     expected = (
-        "no common revision" if code == UNSUPPORTED_PROTOCOL_VERSION else "the server refused `server/discover`"
+        "no common revision"
+        if code == UNSUPPORTED_PROTOCOL_VERSION
+        else "the server refused `server/discover`"
     )
     assert str(plan.step.error).startswith(expected)
     assert follow(start(DEFAULT, HTTP), error(status, code, supported=[D.version]))[1] == [TO_E, TO_D]

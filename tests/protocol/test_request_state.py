@@ -233,7 +233,9 @@ print(token)
         run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
         made, key = run.stderr.splitlines()
         assert made == "root INFO made"
-        assert key.startswith("mcprev.server INFO request states are signed with a random key of this process")
+        assert key.startswith(
+            "mcprev.server INFO request states are signed with a random key of this process"
+        )
         tokens.add(run.stdout.strip())
     assert len(tokens) == 2
     for token in tokens:

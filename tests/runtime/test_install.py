@@ -239,7 +239,10 @@ def test_a_file_of_any_name_and_what_is_only_shown() -> None:
         (("install", "claude-desktop", URL, "--header", "A: b\nC: d"), "a header has a line end"),
         (("install", "cursor", "shop.py", "--name", "a__b"), "cannot be the name of a server"),
         (("install", "cursor", "shop.py", "--name", "a\x1b[2J"), "'a\\x1b[2J' cannot be the name"),
-        (("install", "cursor", "shop.py"), "there is no terminal to ask for confirmation: pass --yes, or --dry-run"),
+        (
+            ("install", "cursor", "shop.py"),
+            "there is no terminal to ask for confirmation: pass --yes, or --dry-run",
+        ),
         (("install", "a/b/c.json", "shop.py", "--yes"), "whose folder does not exist"),
         (("install", "folder.json", "shop.py", "--yes"), "is not a regular file"),
         (("install", "link.json", "shop.py", "--yes"), "is a symbolic link; pass the file that it points to"),

@@ -37,7 +37,9 @@ def import_schema(
     """
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
-        raise InputError(f"--commit '{commit}' is not a commit id: pass all 40 hexadecimal digits, in lower case")
+        raise InputError(
+            f"--commit '{commit}' is not a commit id: pass all 40 hexadecimal digits, in lower case"
+        )
     data = inputs.fetch(source) if inputs.is_url(source) else inputs.read_file(Path(source))
     commit = commit or _commit_of(source, data)
     source = inputs.without_secrets(source)

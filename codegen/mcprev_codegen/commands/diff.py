@@ -44,7 +44,9 @@ class _UsageError(click.ClickException):
     help="Which changes to show: of data on the wire; also of names (nominal); also of generated code (source).",
 )
 @click.option(
-    "--direction", type=click.Choice(("client", "server")), help="Show only changes of data that this side sends."
+    "--direction",
+    type=click.Choice(("client", "server")),
+    help="Show only changes of data that this side sends.",
 )
 @click.option(
     "--type", "types", multiple=True, metavar="NAME", help="Show only changes of this type; may be repeated."
@@ -57,10 +59,16 @@ class _UsageError(click.ClickException):
     help="Show only changes of data that this method carries; may be repeated.",
 )
 @click.option(
-    "--only", multiple=True, metavar="ID", help="Show only changes with this rule or fingerprint; may be repeated."
+    "--only",
+    multiple=True,
+    metavar="ID",
+    help="Show only changes with this rule or fingerprint; may be repeated.",
 )
 @click.option(
-    "--ignore", multiple=True, metavar="ID", help="Leave out changes with this rule or fingerprint; may be repeated."
+    "--ignore",
+    multiple=True,
+    metavar="ID",
+    help="Leave out changes with this rule or fingerprint; may be repeated.",
 )
 @click.option(
     "--ignore-file",
@@ -70,7 +78,9 @@ class _UsageError(click.ClickException):
 )
 @click.option("--docs", is_flag=True, help="Also show changes of the descriptions in the upstream schema.")
 @click.option(
-    "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 if a shown change has this verdict or a worse one."
+    "--fail-on",
+    type=click.Choice(_THRESHOLDS),
+    help="Exit with 1 if a shown change has this verdict or a worse one.",
 )
 @click.option(
     "--history", "subject", metavar="NAME", help="Show the history of one type or method over all revisions."
@@ -205,7 +215,9 @@ def _latest(folder: SchemaFolder) -> str:
     pending = decision_status(folder, load_pinned(folder)).pending
     names = [name for name in dated(folder) if name not in pending]
     if not names:
-        raise _UsageError("no pinned revision is complete, so `latest` is undefined; pass the name of a revision")
+        raise _UsageError(
+            "no pinned revision is complete, so `latest` is undefined; pass the name of a revision"
+        )
     return names[-1]
 
 

@@ -44,7 +44,9 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "--like", metavar="REV", help="The revision that FILE extends (default: the one that FILE declares)."
 )
 @click.option(
-    "--no-overlay", is_flag=True, help="FILE does not extend a known revision; it need not be a schema of MCP."
+    "--no-overlay",
+    is_flag=True,
+    help="FILE does not extend a known revision; it need not be a schema of MCP.",
 )
 @click.option(
     "--names",

@@ -12,9 +12,7 @@ from mcprev_codegen.terminal import echo
 @click.argument("source", metavar="PATH_OR_URL")
 @click.option("--revision", required=True, metavar="REV", help="The date of the revision, or 'draft'.")
 @click.option("--commit", metavar="SHA", help="The upstream commit, if PATH_OR_URL does not determine it.")
-@click.option(
-    "--location", metavar="URL", help="The upstream URL of the file, if it is not the usual one."
-)
+@click.option("--location", metavar="URL", help="The upstream URL of the file, if it is not the usual one.")
 @click.option("--repin", is_flag=True, help="Replace the pin of REV if it is for another file.")
 def import_command(
     *, source: str, revision: str, commit: str | None, location: str | None, repin: bool

@@ -127,7 +127,9 @@ def _check_scheme(url: str) -> None:
     if not host or parts.scheme not in ("https", "http"):
         raise InputError(f"{shown}: pass an https URL or the path of a file")
     if parts.username is not None:
-        raise InputError(f"{shown}: a URL with a user or password is not supported; download the file and pass its path")
+        raise InputError(
+            f"{shown}: a URL with a user or password is not supported; download the file and pass its path"
+        )
     if parts.scheme == "http" and not all(a.is_loopback for a in _addresses(host)):
         raise InputError(f"{shown}: http is not authenticated; pass an https URL")
 

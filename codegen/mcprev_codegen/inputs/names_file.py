@@ -41,5 +41,7 @@ def with_names(
 
 def _given(table: Table[PythonNames]) -> PythonNames:
     if "type" in table.values.members:
-        raise table.fail("'type' cannot be renamed, because it distinguishes the objects of a union", "members", "type")
+        raise table.fail(
+            "'type' cannot be renamed, because it distinguishes the objects of a union", "members", "type"
+        )
     return table.values

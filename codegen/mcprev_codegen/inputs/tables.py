@@ -100,7 +100,9 @@ def read_table(path: Path, kind: type[T], read: Callable[[Path], bytes] = read_b
         text = data.decode("utf-8").replace("\r\n", "\n")
         lines = text.split("\n")
         if len(data) > _LIMIT or max(map(len, lines)) > _LONGEST:
-            raise InputError(f"{path}: more than {_LIMIT} bytes, or a line of more than {_LONGEST} characters")
+            raise InputError(
+                f"{path}: more than {_LIMIT} bytes, or a line of more than {_LONGEST} characters"
+            )
         values: dict[str, object] = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None

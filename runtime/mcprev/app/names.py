@@ -42,7 +42,9 @@ def check_versions(key: str, task: object, tools: Mapping[str, object]) -> None:
     if version and name in tools:
         raise ValueError(f"'{name}' is registered without a version; pass version= for that one, too")
     if any(tools[each] is not task for each in versions):
-        raise ValueError(f"the versions of '{name}' have different values of `task`; pass the same one for each")
+        raise ValueError(
+            f"the versions of '{name}' have different values of `task`; pass the same one for each"
+        )
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:

@@ -189,7 +189,10 @@ class Api:
             if path.startswith("x-"):
                 continue
             if not _PATH.fullmatch(path):
-                refuse(below("#/paths", path), "is not the path of a URL; begin it with '/' and percent-encode it")
+                refuse(
+                    below("#/paths", path),
+                    "is not the path of a URL; begin it with '/' and percent-encode it",
+                )
             item, at = self.document.resolve(node, below("#/paths", path))
             for method in _ANNOTATIONS:
                 if method in item:
@@ -426,4 +429,6 @@ def _compiled(schema: Json, at: str) -> Validator:
     try:
         return compile_schema(schema, trusted=True)
     except SchemaError as error:
-        refuse(at, f"has a schema that cannot be used: {error}; fix it, or leave the operation out with `select`")
+        refuse(
+            at, f"has a schema that cannot be used: {error}; fix it, or leave the operation out with `select`"
+        )

@@ -363,7 +363,9 @@ class Backend:
             if not wrong:
                 return models.CallToolResult(content=[], structured_content=value)
             # A result without its structured content has to be an error; the answer is not lost, and the model told why.
-            why = f"{name} returned a response that its document does not allow: {describe(wrong, 'response')}"
+            why = (
+                f"{name} returned a response that its document does not allow: {describe(wrong, 'response')}"
+            )
             _logger.warning("%s; fix the document, or pass output_schemas=False", why)
             blocks = [
                 models.TextContent(

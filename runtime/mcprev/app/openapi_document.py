@@ -75,7 +75,9 @@ def load_document(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
         # Keys become strings, such as the status codes of YAML.
         found = json.loads(json.dumps(content, default=str, allow_nan=False))
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"the document is not JSON: {error}; use only objects, arrays, strings, numbers, booleans and null") from error
+        raise ValueError(
+            f"the document is not JSON: {error}; use only objects, arrays, strings, numbers, booleans and null"
+        ) from error
     root = object_at(found, "#")
     if not str(root.get("openapi")).startswith(("3.0", "3.1")):
         refuse("#/openapi", f"is {root.get('openapi')!r:.50}; convert the document to OpenAPI 3.0 or 3.1")

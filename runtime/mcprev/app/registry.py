@@ -209,7 +209,9 @@ class Registry:
         tool = self.replaced.get(name) or self.tools.get(name)
         if tool is None:
             hint = f"; name a version, such as '{self.versions[name][0]}'" if name in self.versions else ""
-            raise ValueError(f"'{name}' is disabled or not registered{hint or did_you_mean(name, self.tools)}")
+            raise ValueError(
+                f"'{name}' is disabled or not registered{hint or did_you_mean(name, self.tools)}"
+            )
         if keep and key == name:
             raise ValueError(f"'{name}' cannot be kept beside a tool of the same name; pass another name")
         if key in self.derived.get(name, ()) or (not keep and name in self.replaced):
@@ -322,7 +324,9 @@ class Registry:
         if self.knows(kind, key):
             raise ValueError(f"{key!r} is registered already")
         if key in self.away(kind):
-            raise ValueError(f"{key!r} is registered already and disabled at present; remove it first, or use another name")
+            raise ValueError(
+                f"{key!r} is registered already and disabled at present; remove it first, or use another name"
+            )
         if kind == "tools":
             check_versions(str(key), task, {name: tool.task for name, tool in self.every_tool().items()})
         if self.served is not None and kind not in self.served:

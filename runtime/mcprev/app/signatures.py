@@ -91,7 +91,9 @@ class Function:
         if inspect.isclass(inner):
             self.refuse("it is a class; register a function, or an object that can be called")
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-            self.refuse("it is a generator; return one value instead, and report progress with `ctx.progress`")
+            self.refuse(
+                "it is a generator; return one value instead, and report progress with `ctx.progress`"
+            )
         self._async = is_async(function)
         hints = read_hints(inner, self.refuse)
         self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
@@ -207,7 +209,8 @@ class Function:
             abandoned.set()
             if running.is_set():
                 _logger.warning(
-                    "%s() is abandoned: its request was cancelled, but a thread cannot be stopped, so it runs on", self.title
+                    "%s() is abandoned: its request was cancelled, but a thread cannot be stopped, so it runs on",
+                    self.title,
                 )
             else:
                 arguments.clear()  # the executor keeps waiting work, and with it the arguments

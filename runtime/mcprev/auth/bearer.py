@@ -231,7 +231,10 @@ class Bearer:
                     if found is not None:
                         needed |= set(as_texts(found.split() if isinstance(found, str) else found))
                 except Exception:
-                    _logger.exception("the scopes that %.100r needs could not be determined, so the request is refused", member.method)
+                    _logger.exception(
+                        "the scopes that %.100r needs could not be determined, so the request is refused",
+                        member.method,
+                    )
                     return _unsure(message)
         needed.discard(OFFLINE)
         if not needed:
@@ -363,5 +366,7 @@ def _check_scopes(scopes: object) -> tuple[str, ...]:
     found = as_texts(cast("Iterable[str]", scopes)) if not isinstance(scopes, str) else (scopes,)
     for scope in found:
         if not _SCOPE.fullmatch(scope) or scope == OFFLINE:
-            raise ValueError(f"{scope!r} is not a valid scope; use printable ASCII characters without spaces, quotes and backslashes")
+            raise ValueError(
+                f"{scope!r} is not a valid scope; use printable ASCII characters without spaces, quotes and backslashes"
+            )
     return tuple(dict.fromkeys(found))

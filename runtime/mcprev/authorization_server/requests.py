@@ -119,11 +119,14 @@ def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientR
     document = cast("dict[str, Json]", found)
     uris = list_member(document, "redirect_uris")
     if not 0 < len(uris) <= MAX_REDIRECTS:
-        raise OAuthError("invalid_redirect_uri", f"`redirect_uris` must be a list of 1 to {MAX_REDIRECTS} URIs")
+        raise OAuthError(
+            "invalid_redirect_uri", f"`redirect_uris` must be a list of 1 to {MAX_REDIRECTS} URIs"
+        )
     redirects = tuple(check_redirect(uri, schemes) for uri in uris)
     if sum(map(len, redirects)) > MAX_REDIRECT_TEXT:
         raise OAuthError(
-            "invalid_redirect_uri", f"`redirect_uris` may have at most {MAX_REDIRECT_TEXT} characters together"
+            "invalid_redirect_uri",
+            f"`redirect_uris` may have at most {MAX_REDIRECT_TEXT} characters together",
         )
     method: Json = document.get("token_endpoint_auth_method", "client_secret_basic")
     if method not in METHODS:

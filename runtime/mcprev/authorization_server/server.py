@@ -398,9 +398,7 @@ class AuthorizationServer:
         user, secret = request.credentials or ("", "")
         known = self._resource_servers.get(user)
         if known is None or not compare_digest(known.encode(), secret.encode()):
-            raise OAuthError(
-                "invalid_client", "the resource server is unknown, or its secret is wrong", 401
-            )
+            raise OAuthError("invalid_client", "the resource server is unknown, or its secret is wrong", 401)
         try:
             claims, _ = await self.grants.of_token(request.form.get("token", ""))
         except TokenRefused:

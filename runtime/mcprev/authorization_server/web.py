@@ -136,7 +136,10 @@ def _pairs(data: bytes) -> dict[str, str]:
             data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except ValueError:
-        raise OAuthError("invalid_request", "the request must be a form (application/x-www-form-urlencoded) with at most 50 members") from None
+        raise OAuthError(
+            "invalid_request",
+            "the request must be a form (application/x-www-form-urlencoded) with at most 50 members",
+        ) from None
     found = dict(pairs)
     # `resource` may be repeated (RFC 8707), but a token of this server is for one.
     if len(found) != len(pairs):

@@ -229,7 +229,9 @@ class HeldCall:
         clients = self._clients
         if self.id not in clients.held and len(clients.held) >= self._relay.bounds.held:
             self._relay.start(self.cancel())
-            exchange.fail(Busy("too many calls are waiting for input from their users; try again later"), self.pair)
+            exchange.fail(
+                Busy("too many calls are waiting for input from their users; try again later"), self.pair
+            )
             return
         clients.held[self.id] = self
         incoming = exchange.incoming
@@ -253,7 +255,9 @@ class HeldCall:
         )
 
     def _expire(self) -> None:
-        logger.warning("a call was cancelled: its client did not send the request again with the input in time")
+        logger.warning(
+            "a call was cancelled: its client did not send the request again with the input in time"
+        )
         self._relay.start(self.cancel())
 
     async def cancel(self) -> None:

@@ -133,7 +133,9 @@ class Peers:
         try:
             await self._worker.start()
         except StoreError as error:
-            raise InternalError("the store that the workers of this bridge share cannot be reached; try again later") from error
+            raise InternalError(
+                "the store that the workers of this bridge share cannot be reached; try again later"
+            ) from error
 
     async def forward(self, to: int, held: str, exchange: Exchange, principal: str | None) -> None:
         """Answer a request with the call that another worker holds. Raises `InvalidParams` if that has ended."""
@@ -158,7 +160,9 @@ class Peers:
                     raise InvalidParams(GONE)
             answer = asking.result().get(to)
         except StoreError as error:
-            raise InternalError("the store that the workers of this bridge share cannot be reached; try again later") from error
+            raise InternalError(
+                "the store that the workers of this bridge share cannot be reached; try again later"
+            ) from error
         except asyncio.CancelledError:
             self._relay.start(worker.tell(to, {"kind": "cancel", "key": key}))
             raise

@@ -175,7 +175,9 @@ class Outlet:
                     self._release()
             self._unread, self._draining, self._held = 0, None, None
         if self._dropped:
-            logger.warning("%d notifications were dropped, because the client does not read its stream", self._dropped)
+            logger.warning(
+                "%d notifications were dropped, because the client does not read its stream", self._dropped
+            )
             self._dropped = 0
         later, self._later = self._later, {}
         for method, params in later.values():

@@ -86,7 +86,9 @@ class ServerTools:
         except HeaderMismatch:
             raise
         except McpError as failure:
-            logger.warning("headers are not checked, because the tools cannot be listed: %s", one_line(failure))
+            logger.warning(
+                "headers are not checked, because the tools cannot be listed: %s", one_line(failure)
+            )
             return
         finally:
             origin.checking = False

@@ -88,7 +88,10 @@ class Answers:
         used = self._used.get(name, 0)
         self._used[name] = used + 1
         if used >= len(answers):
-            echo(f"Warning: the server sends more requests than the {len(answers)} answers in `{name}`", err=True)
+            echo(
+                f"Warning: the server sends more requests than the {len(answers)} answers in `{name}`",
+                err=True,
+            )
             raise RpcError(f"the file has no answer number {used + 1} for this request", code=REJECTED)
         return answers[used]
 

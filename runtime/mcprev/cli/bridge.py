@@ -72,7 +72,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="With several servers: which names get the name of their server as a prefix, all (always) or those that clash (needed).",
 )
-@click.option("--strict", is_flag=True, help="Refuse what a revision cannot express, instead of replacing it.")
+@click.option(
+    "--strict", is_flag=True, help="Refuse what a revision cannot express, instead of replacing it."
+)
 @click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
 @click.option(
     "--record",

@@ -117,7 +117,9 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
 
     def show(page: str) -> bool:
         if not asks:
-            raise mcprev.TokenRejected("the tokens of the last login are no longer valid; pass --login to log in again")
+            raise mcprev.TokenRejected(
+                "the tokens of the last login are no longer valid; pass --login to log in again"
+            )
         echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True

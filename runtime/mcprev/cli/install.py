@@ -37,7 +37,9 @@ def change_options(command: Command) -> Command:
     "--name", metavar="NAME", help="The name of the server. Default: that of its file, host or command."
 )
 @click.option("--replace", is_flag=True, help="Replace a server of the same name.")
-@click.option("--print", "print_only", is_flag=True, help="Print the entry as JSON, and do not change any file.")
+@click.option(
+    "--print", "print_only", is_flag=True, help="Print the entry as JSON, and do not change any file."
+)
 @change_options
 @header_option
 @env_option
@@ -118,13 +120,13 @@ def _make(change: FileChange, what: str, *, yes: bool, dry_run: bool) -> None:
         return
     if not yes:
         if not TerminalInput.is_there():
-            raise Failure("there is no terminal to ask for confirmation: pass --yes, or --dry-run", ExitCode.USAGE)
+            raise Failure(
+                "there is no terminal to ask for confirmation: pass --yes, or --dry-run", ExitCode.USAGE
+            )
         sys.stdout.flush()
         if not click.confirm(f"{clean(what)}?", err=True):
             echo("nothing was changed", err=True)
             sys.exit(ExitCode.FAILED)
     copy = change.make()
-    echo(
-        f"changed {change.place.file}" + ("" if copy is None else f"; the previous file is kept as {copy}")
-    )
+    echo(f"changed {change.place.file}" + ("" if copy is None else f"; the previous file is kept as {copy}"))
     echo(f"restart {change.place.host.title}, or reload its MCP servers", err=True)

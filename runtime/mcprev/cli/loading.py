@@ -148,7 +148,9 @@ def _made_by(factory: Callable[..., object], where: str) -> object:
     try:
         return at_once(found, where)
     except TypeError:
-        raise click.ClickException(f"{where} is async; create the server in a function that is not async") from None
+        raise click.ClickException(
+            f"{where} is async; create the server in a function that is not async"
+        ) from None
 
 
 def _title(module: ModuleType) -> str:

@@ -192,7 +192,9 @@ class StdioReloader(asyncio.Protocol):
                         code = await process.wait()
                         if self._children.is_hopeless(code):
                             return code
-                        self._stop(f"the server ended with exit code {code}; fix the error, and the server is restarted")
+                        self._stop(
+                            f"the server ended with exit code {code}; fix the error, and the server is restarted"
+                        )
                     changed = sources.changed()
                 self._settled.clear()
                 _tell(changed)

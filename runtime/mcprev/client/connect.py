@@ -437,6 +437,9 @@ class Opener:
                 self.protocol.settle(revision)
                 self.protocol.stateless.peer_capabilities = found.get("capabilities")
         except ConversionError as error:
-            raise RemoteProtocolError(f"the server sent invalid information about itself (`serverInfo`, `capabilities`): {error}", raw=result) from error
+            raise RemoteProtocolError(
+                f"the server sent invalid information about itself (`serverInfo`, `capabilities`): {error}",
+                raw=result,
+            ) from error
         self.connection.process_events()
         return found

@@ -75,7 +75,9 @@ def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObje
 
 def _no_url(_params: JsonObject, _: ConversionContext) -> JsonObject:
     """Refuse elicitation by URL, which the older revision does not have."""
-    raise NotRepresentable("the peer's revision has no elicitation by URL: put the URL in a result or an error", "mode")
+    raise NotRepresentable(
+        "the peer's revision has no elicitation by URL: put the URL in a result or an error", "mode"
+    )
 
 
 def _form(schema: JsonObject, context: ConversionContext) -> JsonObject:

@@ -386,7 +386,9 @@ def with_extensions(
     added: dict[str, AddedMethod] = {}
     for extension in extensions:
         if isinstance(extension, str):
-            raise TypeError(f"an extension must not be a string: pass extensions=[mcprev.Extension({extension!r})]")
+            raise TypeError(
+                f"an extension must not be a string: pass extensions=[mcprev.Extension({extension!r})]"
+            )
         methods = extension.methods(base)
         for name in ({extension.name} & settings.keys()) or (added.keys() & methods.keys()):
             raise ValueError(f"the extension '{name}' is declared twice; keep one of them")

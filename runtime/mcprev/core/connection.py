@@ -224,7 +224,9 @@ class Connection:
             event.fail(InternalError("too many requests in progress"))
             self._drop(event)
         else:
-            self.logger.warning("too many messages are waiting to be served: %s is dropped", one_line(event.method))
+            self.logger.warning(
+                "too many messages are waiting to be served: %s is dropped", one_line(event.method)
+            )
             self._drop(event)
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:

@@ -250,7 +250,9 @@ class PageApi:
         row = revision_named(name)
         found = await asyncio.to_thread(at_revision, log, event, log.body(event.n), row)
         if found is None:
-            raise Refusal(404, "the event is not a message of a known revision, or its bytes are no longer kept")
+            raise Refusal(
+                404, "the event is not a message of a known revision, or its bytes are no longer kept"
+            )
         return _json(found.document())
 
     # -- calls ---------------------------------------------------------------------------------------------

@@ -139,7 +139,9 @@ def _line(words: list[str]) -> str:
     """Return a line for a shell. Raises `CannotCopy` for what a terminal could take for something else."""
     line = shlex.join(words)
     if not line.isprintable():
-        raise CannotCopy("it contains control characters, which a terminal would interpret; copy it as a test or as JSON")
+        raise CannotCopy(
+            "it contains control characters, which a terminal would interpret; copy it as a test or as JSON"
+        )
     return line
 
 

@@ -195,7 +195,9 @@ def _check_folder(folder: Path) -> None:
         return
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
-        raise PermissionError(f"other users can write into the folder '{folder}'; run `chmod 700` on it first")
+        raise PermissionError(
+            f"other users can write into the folder '{folder}'; run `chmod 700` on it first"
+        )
 
 
 # -- locks between processes -------------------------------------------------------------------------------

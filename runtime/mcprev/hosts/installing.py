@@ -60,7 +60,9 @@ def place_of(host: str, *, project: bool) -> Place:
             f"no host '{host}' is known; write one of {', '.join(HOSTS)}, or the path of a file that ends with .json"
         )
     if project:
-        raise ValueError("--project cannot be combined with the path of a file; pass the path of the project's file instead")
+        raise ValueError(
+            "--project cannot be combined with the path of a file; pass the path of the project's file instead"
+        )
     return Place(_FILE, Path(host), None)
 
 

@@ -270,5 +270,9 @@ def _checked(text: str, path: Sequence[str], expected: Json) -> str:
     for name in path:
         found = found[name]
     if found != expected:
-        raise JsoncError(text, 0, "the entry cannot be changed without rewriting other parts of the file; edit the file by hand")
+        raise JsoncError(
+            text,
+            0,
+            "the entry cannot be changed without rewriting other parts of the file; edit the file by hand",
+        )
     return text

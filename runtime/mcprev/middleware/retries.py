@@ -55,7 +55,9 @@ class Retries:
         if tries < 1 or backoff < 0 or max_backoff < 0:
             raise ValueError("Retries needs at least one try, and pauses that are not negative")
         if any(issubclass(each, _ANSWERS) for each in on):
-            raise ValueError("`on` contains an error that ends a call, such as ToolError; such a call is not retried")
+            raise ValueError(
+                "`on` contains an error that ends a call, such as ToolError; such a call is not retried"
+            )
         self._tries, self._on, self._tools = tries, on, frozenset(tools)
         self._backoff, self._max_backoff = backoff, max_backoff
         self.entries: EntriesOf | None = None

@@ -128,7 +128,9 @@ class FlowRunner:
                         )
                     location = response.headers.get("Location")
             if ask.body is not None or not ask.follow:
-                raise RemoteProtocolError("a redirect of a request with secrets is not followed; configure the URL to which it leads")
+                raise RemoteProtocolError(
+                    "a redirect of a request with secrets is not followed; configure the URL to which it leads"
+                )
             url, count = fetch_redirected(url, location, count=count), count + 1
 
 

@@ -94,7 +94,9 @@ class RequestStateSealer:
             return self._given or _process_keys()
         keys = _checked(self._given())
         if not keys:
-            raise ValueError("the function `keys` of a RequestStateSealer returned no keys; return at least one")
+            raise ValueError(
+                "the function `keys` of a RequestStateSealer returned no keys; return at least one"
+            )
         return keys
 
     def seal(
@@ -119,7 +121,9 @@ class RequestStateSealer:
         signed = self._signed(body, method, params, principal)
         token = urlsafe_b64encode(_mac(key, signed) + body).rstrip(b"=").decode()
         if len(token) > self._limit:
-            raise ValueError(f"a request state of {len(token)} characters exceeds the limit of {self._limit}; keep less in it, or raise `limit`")
+            raise ValueError(
+                f"a request state of {len(token)} characters exceeds the limit of {self._limit}; keep less in it, or raise `limit`"
+            )
         return token
 
     def open(

@@ -122,7 +122,8 @@ def _hinted(result: Result) -> Result:
 def _completions(result: Result) -> Result:
     if len(_list(_member(result.get("completion"), "values"))) > MOST_VALUES:
         raise _wrong(
-            f"at most {MOST_VALUES} values are allowed: return the best ones and set hasMore", "$.completion.values"
+            f"at most {MOST_VALUES} values are allowed: return the best ones and set hasMore",
+            "$.completion.values",
         )
     return result
 

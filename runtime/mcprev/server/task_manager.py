@@ -343,7 +343,9 @@ class TaskManager(RunningTasks):
             if await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time())) is None:
                 raise tasks.unknown(task.id)
         elif answers:
-            raise InternalError("the task runs in another process, and the server has no `store` that all its processes share")
+            raise InternalError(
+                "the task runs in another process, and the server has no `store` that all its processes share"
+            )
 
     async def _update(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3

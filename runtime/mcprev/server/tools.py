@@ -128,4 +128,6 @@ class ToolTable:
                 break
             seen.add(cursor)
             asked["cursor"] = cursor
-        raise LocalProtocolError("the pages of the handler's list of tools do not end; return no `next_cursor` with the last page")
+        raise LocalProtocolError(
+            "the pages of the handler's list of tools do not end; return no `next_cursor` with the last page"
+        )

@@ -40,7 +40,11 @@ def connection_limit(wanted: int) -> int:
         return wanted
     limit = max(1, min(wanted, soft - max(32, soft // 8)))
     if limit < wanted:
-        _logger.info("at most %d connections at a time, because the process may open only %d file descriptors", limit, soft)
+        _logger.info(
+            "at most %d connections at a time, because the process may open only %d file descriptors",
+            limit,
+            soft,
+        )
     return limit
 
 

@@ -148,4 +148,6 @@ def this_worker() -> SupervisedWorker | None:
     try:
         return SupervisedWorker(WorkerSettings(**json.loads(told)))
     except (ValueError, TypeError, OSError):
-        raise ValueError(f"{ENVIRONMENT} is set by the supervisor only: unset it, and pass --workers") from None
+        raise ValueError(
+            f"{ENVIRONMENT} is set by the supervisor only: unset it, and pass --workers"
+        ) from None

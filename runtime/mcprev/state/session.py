@@ -218,7 +218,9 @@ class SessionState:
             record = json.loads(found.value)
             return dict(record["values"]), found.version, float(record["written"])
         except (ValueError, TypeError, KeyError) as error:
-            raise StoreError("the store has an invalid value for the state of a session; is its prefix or file used by another program?") from error
+            raise StoreError(
+                "the store has an invalid value for the state of a session; is its prefix or file used by another program?"
+            ) from error
 
     async def _change(self, change: Callable[[dict[str, Json]], T]) -> T:
         """Change the values by compare-and-set, and return what `change` returns."""

@@ -57,7 +57,9 @@ class Lease:
                 if version is not None:
                     return cls(store, number, epoch, value, version, ttl)
             await asyncio.sleep(secrets.randbelow(10) / 1000)
-        raise StoreError(f"{TRIES} times in a row, another worker took the number that this worker chose; try again")
+        raise StoreError(
+            f"{TRIES} times in a row, another worker took the number that this worker chose; try again"
+        )
 
     async def renew(self) -> bool:
         """Renew the lease; return False if it has ended, or the store has lost it: then open another one.

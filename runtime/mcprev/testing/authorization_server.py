@@ -166,7 +166,12 @@ class Browser:
 @click.command()
 @click.option("--port", default=PORT, show_default=True, help="The port on 127.0.0.1.")
 @click.option(
-    "--user", "users", multiple=True, default=["alice"], show_default=True, help="The name of a user; may be repeated."
+    "--user",
+    "users",
+    multiple=True,
+    default=["alice"],
+    show_default=True,
+    help="The name of a user; may be repeated.",
 )
 @click.option("--scope", "scopes", multiple=True, help="A scope that clients may request; may be repeated.")
 def run_server(port: int, users: Sequence[str], scopes: Sequence[str]) -> None:

@@ -171,7 +171,9 @@ class Ids:
         if self._next >= self._end:
             if not self._places:
                 self._next -= 1
-                raise StoreError("no request ids are left for the session, because the store cannot be reached")
+                raise StoreError(
+                    "no request ids are left for the session, because the store cannot be reached"
+                )
             place = self._places.pop(0)
             self._next, self._end = place * BLOCK + 1, (place + 1) * BLOCK
         return self._next

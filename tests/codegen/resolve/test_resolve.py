@@ -404,7 +404,9 @@ def test_inline_objects_are_named_after_their_path() -> None:
 
 def test_a_name_that_is_taken_is_an_error_with_its_place() -> None:
     source = "export interface AParams { x: string }\nexport interface A { params: { y: string } }"
-    with pytest.raises(SchemaError, match="the generated name 'AParams' of this inline object is that of another type") as caught:
+    with pytest.raises(
+        SchemaError, match="the generated name 'AParams' of this inline object is that of another type"
+    ) as caught:
         hoist(schema_of(source))
     assert caught.value.line == 2
 

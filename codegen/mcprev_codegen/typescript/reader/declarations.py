@@ -395,7 +395,8 @@ class Declarations:
             )
             if not given and following is None:
                 self._file.fail(
-                    member, f"the enum's member '{name}' needs a value, because the previous member is not a number"
+                    member,
+                    f"the enum's member '{name}' needs a value, because the previous member is not a number",
                 )
             value = read_literal(self._file, given[0]) if given else following
             assert value is not None

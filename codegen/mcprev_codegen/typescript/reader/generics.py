@@ -97,7 +97,9 @@ class Generics:
             elif defaults:
                 arguments[name] = self._read_type(defaults[0], dict(arguments))
         if len(arguments) < len(parameters) or len(given) > len(parameters):
-            self._file.fail(node, f"'{generic}' has {len(parameters)} type parameters, but {len(given)} arguments")
+            self._file.fail(
+                node, f"'{generic}' has {len(parameters)} type parameters, but {len(given)} arguments"
+            )
         return arguments
 
     def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:

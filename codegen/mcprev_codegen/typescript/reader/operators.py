@@ -120,9 +120,7 @@ class Operators:
             case ir.Ref():
                 return self._declared_members(node, type_)
             case _:
-                self._file.fail(
-                    node, "the members of this type cannot be determined; write the type out"
-                )
+                self._file.fail(node, "the members of this type cannot be determined; write the type out")
 
     def _declared_members(self, node: Node, reference: ir.Ref) -> Mapping[str, ir.Field]:
         if reference not in self._members:
@@ -149,13 +147,16 @@ class Operators:
             self._collecting -= 1
         members = self._members[reference]
         if members is None:
-            self._file.fail(node, f"'{reference.name}' has members that are defined in terms of itself; write them out")
+            self._file.fail(
+                node, f"'{reference.name}' has members that are defined in terms of itself; write them out"
+            )
         return members
 
     def _no_index(self, node: Node, index: ir.IndexSig | None) -> None:
         if index is not None:
             self._file.fail(
-                node, "this type has an index signature, so its members cannot be determined; write the type out"
+                node,
+                "this type has an index signature, so its members cannot be determined; write the type out",
             )
 
     def _inlined(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
@@ -178,9 +179,7 @@ class Operators:
         if not names:
             self._file.fail(node, "this keyof type has no values, because the type has no members")
         if any(name.lstrip("-").isdecimal() for name in names):
-            self._file.fail(
-                node, "the member names are numbers here; write them as a union of literals"
-            )
+            self._file.fail(node, "the member names are numbers here; write them as a union of literals")
         return ir.union_of(ir.Lit(name) for name in names)
 
     def lookup(self, node: Node, *, absent: bool) -> ir.TypeExpr:

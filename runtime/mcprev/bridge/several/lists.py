@@ -196,7 +196,12 @@ class MergedLists:
 
     def _await_late(self, member: Member, method: str, task: asyncio.Task[Outcome]) -> None:
         """Leave a server out until it answers; then the client is told that lists have changed."""
-        logger.warning("the result of '%s' from '%s' did not arrive within %g s; it is left out", method, member.name, WAIT)
+        logger.warning(
+            "the result of '%s' from '%s' did not arrive within %g s; it is left out",
+            method,
+            member.name,
+            WAIT,
+        )
         key = member.generation, method
         self._late.add(key)
         hub = self._client.hub
@@ -257,7 +262,9 @@ class MergedLists:
                 break
         if members:
             logger.warning(
-                "the pages of '%s' from %s do not end; the rest is left out", method, ", ".join(map(one_line, cursors))
+                "the pages of '%s' from %s do not end; the rest is left out",
+                method,
+                ", ".join(map(one_line, cursors)),
             )
         shown = {
             name: self._keys(client.hub.members[name], entries, page)

@@ -152,7 +152,9 @@ class ConfigFile:
                     configure(specs)
                 except (OSError, ValueError) as error:
                     logger.error(
-                        "%s is invalid and was ignored; the servers are unchanged: %s", self._path, one_line(error)
+                        "%s is invalid and was ignored; the servers are unchanged: %s",
+                        self._path,
+                        one_line(error),
                     )
                 else:
                     logger.warning("%s was read again: %s", self._path, ", ".join(map(one_line, specs)))

@@ -81,7 +81,11 @@ class MemberSession(SessionPeer):
             return
         session = self._session
         if method not in session.revision.methods:
-            logger.debug("'%s' of '%s' is dropped: it is not in the schema of any revision", one_line(method), self.member.name)
+            logger.debug(
+                "'%s' of '%s' is dropped: it is not in the schema of any revision",
+                one_line(method),
+                self.member.name,
+            )
             return
         if method in _LISTS:
             session.lists.changed(_LISTS[method])

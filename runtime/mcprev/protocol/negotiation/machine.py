@@ -133,7 +133,9 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
         # The server lists the version that the probe used: probe once more (MOD-10).
         return send_step(replace(plan, probed_again=True), step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
-    return fail(plan, outcome, "no common revision" if about_versions else "the server refused `server/discover`")
+    return fail(
+        plan, outcome, "no common revision" if about_versions else "the server refused `server/discover`"
+    )
 
 
 def fall_back(plan: Plan, outcome: Outcome) -> Plan:
@@ -250,7 +252,9 @@ def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
     if not probed and isinstance(first, Discover):
         return replace(plan, step=Respawn(first), probed_again=True)
     return fail(
-        plan, outcome, "the server speaks no allowed revision of MCP, neither over Streamable HTTP nor over HTTP+SSE"
+        plan,
+        outcome,
+        "the server speaks no allowed revision of MCP, neither over Streamable HTTP nor over HTTP+SSE",
     )
 
 

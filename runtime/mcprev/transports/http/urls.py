@@ -49,7 +49,9 @@ def endpoint_url(sse_url: str, data: bytes) -> str:
     if not uri or found is None:
         raise RemoteProtocolError("the `endpoint` event of the server has no valid URL", raw=printable(uri))
     if origin_of(found) != origin_of(sse_url):
-        raise RemoteProtocolError("the `endpoint` event of the server has a URL of another origin", raw=printable(uri))
+        raise RemoteProtocolError(
+            "the `endpoint` event of the server has a URL of another origin", raw=printable(uri)
+        )
     return found
 
 

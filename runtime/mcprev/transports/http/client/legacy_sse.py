@@ -57,7 +57,9 @@ class LegacySse(HttpTransport):
             if response.status != 200:
                 raise await self._requests.failure(response)
             if response.content_type != media.SSE:
-                raise status_error(response, why=f"{response.content_type} is not an event stream (text/event-stream)")
+                raise status_error(
+                    response, why=f"{response.content_type} is not an event stream (text/event-stream)"
+                )
             decoder, tap = Decoder(response.max_message + FIELDS), response.tap
             if tap is not None:
                 tap.begin(None)
@@ -77,7 +79,10 @@ class LegacySse(HttpTransport):
                 response.close()
         if not self._endpoint.done():
             self._endpoint.set_exception(
-                error or RemoteProtocolError("the stream ended before the `endpoint` event with the URL for messages")
+                error
+                or RemoteProtocolError(
+                    "the stream ended before the `endpoint` event with the URL for messages"
+                )
             )
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))

@@ -222,7 +222,9 @@ class AsgiApp(HttpApp):
             http_request.principal = checked_principal(await call_within(IDENTIFY, find, http_request.scope))
         except Exception:
             logger.exception("the sender of a request could not be authenticated, so the request is refused")
-            return HttpError(403, InvalidRequest("Forbidden: the sender of the request could not be authenticated"))
+            return HttpError(
+                403, InvalidRequest("Forbidden: the sender of the request could not be authenticated")
+            )
         return stopped() if self._closed else None
 
     async def _authorize(self, auth: Authentication, http_request: HttpRequest) -> HttpError | None:

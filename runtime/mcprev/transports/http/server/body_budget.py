@@ -110,7 +110,11 @@ def too_large(limit: int) -> HttpError:
 
 def too_much() -> HttpError:
     """Return the error response for a body that does not fit into the budget at the moment."""
-    return HttpError(503, InternalError("the server is processing too many large requests; try again later"), headers=RETRY_LATER)
+    return HttpError(
+        503,
+        InternalError("the server is processing too many large requests; try again later"),
+        headers=RETRY_LATER,
+    )
 
 
 def opening_refusal(share: BodyShare | None, request_id: RequestId) -> HttpError | None:
