@@ -436,8 +436,9 @@ class ConversionError(McpError):
 
     def __init__(self, message: str, *, path: str, revision: str, rule: str = "") -> None:
         super().__init__(f"{message} (at {path}, for {revision})")
-        self.path, self.revision = path, revision
-        self.rule = rule  # empty if the result would not be valid
+        self.path: str = path
+        self.revision: str = revision
+        self.rule: str = rule  # empty if the result would not be valid
 
 
 _BY_CODE: Final[Mapping[int, type[RpcError]]] = {

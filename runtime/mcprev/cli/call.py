@@ -409,11 +409,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
 @click.command("ask", cls=TargetCommand)
 @session_options
 @click.option(
-    "--for",
-    "seconds",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Disconnect after this number of seconds.",
+    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="Disconnect after this time."
 )
 @words_argument("TARGET | -- COMMAND", "tools")
 def ask_command(

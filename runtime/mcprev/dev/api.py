@@ -42,7 +42,9 @@ class Refusal(Exception):
 
     def __init__(self, status: int, text: str, path: str | None = None) -> None:
         super().__init__(text)
-        self.status, self.text, self.path = status, text, path
+        self.status: int = status
+        self.text: str = text
+        self.path: str | None = path
 
     def document(self) -> dict[str, Json]:
         """Return the body of the response."""

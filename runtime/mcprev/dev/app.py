@@ -94,7 +94,7 @@ class DevApp(HttpApp):
                 leave=0.0,
             )
         )
-        self.inspector = inspector
+        self.inspector: Inspector = inspector
         """The session that pages see: that of the server, or a saved one."""
         self._live = inspector
         self.explore = explore

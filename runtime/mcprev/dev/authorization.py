@@ -42,7 +42,7 @@ class LoginSteps:
         self.steps: deque[dict[str, Json]] = deque(maxlen=STEPS)
         self.tell: Callable[[dict[str, Json]], None] = lambda _: None
         """Is told of each step."""
-        self.required = False
+        self.required: bool = False
         """Whether the server has asked for a token."""
 
     def add(self, step: str, detail: dict[str, Json], url: str | None = None) -> None:

@@ -74,18 +74,20 @@ class Inspector:
 
     def __init__(self, launcher: Launcher, revision: str | None = None) -> None:
         self.id: str = secrets.token_hex(8)
-        self.launcher, self.revision = launcher, revision
-        self.channels, self.log = Channels(), EventLog()
-        self.questions = Questions(self.log, self.channels)
-        self.calls = Calls(self.log, self.channels, self.client_at)
-        self.lists = Lists(self.channels)
-        self.tasks = TaskBoard(self.channels, self._task_began)
+        self.launcher: Launcher = launcher
+        self.revision: str | None = revision
+        self.channels: Channels = Channels()
+        self.log: EventLog = EventLog()
+        self.questions: Questions = Questions(self.log, self.channels)
+        self.calls: Calls = Calls(self.log, self.channels, self.client_at)
+        self.lists: Lists = Lists(self.channels)
+        self.tasks: TaskBoard = TaskBoard(self.channels, self._task_began)
         self.logs: deque[dict[str, Json]] = deque(maxlen=LOGS)
         self.log.observers += [self.tasks.observe, self._observe]
         self.log.changed.append(self.channels.wake)
         launcher.logins.tell = partial(self.channels.line, "authorization")
         self._peers = ClientOpener(self.log, self._new_handler, self._tell_answered)
-        self.verdicts = Verdicts(self.log, self._tell_verdict, self._output_schema)
+        self.verdicts: Verdicts = Verdicts(self.log, self._tell_verdict, self._output_schema)
         self._client: Client | None = None
         self._others: dict[str, Client] = {}
         self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}

@@ -73,9 +73,13 @@ class DirectLauncher:
         transport: str,
         logins: LoginSteps | None = None,
     ) -> None:
-        self.label, self.words, self.kind, self.transport, self._make = label, words, kind, transport, make
+        self.label: str = label
+        self.words: tuple[str, ...] = words
+        self.kind: str = kind
+        self.transport: str = transport
+        self._make = make
         self.sources: SourceFiles | None = None
-        self.logins = logins or LoginSteps()
+        self.logins: LoginSteps = logins or LoginSteps()
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
         """There is nothing to start."""
@@ -102,7 +106,7 @@ class ChildLauncher:
         self._http = over_http
         self.transport = "http" if over_http else "stdio"
         self.sources: SourceFiles | None = SourceFiles(_first_files(name))
-        self.logins = LoginSteps()
+        self.logins: LoginSteps = LoginSteps()
         self._environment = {**os.environ, **environment, **self.sources.environment}
         self._command = (sys.executable, "-m", "mcprev", "serve", name)
         self._process: asyncio.subprocess.Process | None = None

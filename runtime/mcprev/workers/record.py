@@ -80,7 +80,8 @@ class SharedRecord:
     """The record of a session as one worker knows it; it is changed by compare-and-set."""
 
     def __init__(self, store: Store, key: str, value: dict[str, Json], version: int, ttl: float) -> None:
-        self._store, self.ttl = store, ttl
+        self._store = store
+        self.ttl: float = ttl
         self.key: str = key
         self.value: dict[str, Json] = value
         self.version: int = version
