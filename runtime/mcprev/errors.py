@@ -424,8 +424,7 @@ class UndecidedStep(RevisionError):
         place = file if line is None else f"{file}:{line}"
         listed = "".join(f"\n  {member}" for member in members)
         super().__init__(f"{message}: write {place}{listed}")
-        self.file = file
-        """The module to write."""
+        self.file = file  # the module to write
         self.line = line
         self.members: tuple[str, ...] = tuple(members)
         """The undecided members, each as `Type.member` or with the line of its entry."""
