@@ -49,12 +49,15 @@ if how[0] == "deaf":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 else:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))
 if how[0] != "slow":
     link.send(json.dumps({"drain": 0.2}).encode() + b"\\n")
 while True:
     if not link.recv(1):
         sys.exit(0)
 """
+CRASHES: int = signal.SIGUSR1
+"""The signal at which a worker ends with an exit code of its own."""
 
 
 class Trial:
@@ -113,6 +116,19 @@ def ready(tried: Trial, count: int = 2) -> Callable[[], bool]:
 
 def has_started(tried: Trial, count: int) -> bool:
     return len(tried.started) == count
+
+
+async def end_one(tried: Trial, number: int) -> None:
+    """Send a signal to the first worker, and wait until another one is ready in its place."""
+    count = len(tried.started)
+    os.kill(tried.pids()[0], number)
+    await until(partial(has_started, tried, count + 1))
+    await until(ready(tried))
+
+
+def delays(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """When others started in place of workers, by the log."""
+    return [line.rpartition("another one starts ")[2] for line in caplog.messages if "another one" in line]
 
 
 @req("HTTP-3", everywhere=True)
@@ -199,14 +215,26 @@ def test_delays_grow_and_a_worker_that_worked_is_replaced_at_once(
             await until(ready(tried))
             for stable in (5.0, 5.0, 5.0, 0.0):
                 monkeypatch.setattr(supervising, "STABLE", stable)
-                count = len(tried.started)
-                os.kill(tried.pids()[0], signal.SIGKILL)
-                await until(partial(has_started, tried, count + 1))
-                await until(ready(tried))
+                await end_one(tried, CRASHES)
 
     run(main())
-    when = [line.rpartition("another one starts ")[2] for line in caplog.messages if "another one" in line]
-    assert when == ["in 0.001 s", "in 0.002 s", "in 0.002 s", "now"]
+    assert delays(caplog) == ["in 0.001 s", "in 0.002 s", "in 0.002 s", "now"]
+
+
+@req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_delays_do_not_grow_when_something_from_outside_ends_workers_that_were_ready(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with trial(tmp_path, monkeypatch) as tried:
+            monkeypatch.setattr(supervising, "DELAYS", (0.0, 0.001, 0.002, 0.003))
+            await until(ready(tried))
+            for ends in (CRASHES, CRASHES, number, number, CRASHES):
+                await end_one(tried, ends)
+
+    run(main())
+    assert delays(caplog) == ["in 0.001 s", "in 0.002 s", "in 0.001 s", "in 0.001 s", "in 0.002 s"]
 
 
 @req("HTTP-3", "LIFE-16", everywhere=True)

@@ -4,7 +4,8 @@ The supervisor owns the listening socket and starts each worker with the command
 of the server. The workers inherit the socket and accept connections from its one queue, so that no connection is lost
 when one of them ends, as it would be with a socket for each (SO_REUSEPORT).
 
-- A worker that ends is replaced: at once if it has worked for `STABLE` seconds, else after a delay that grows.
+- A worker that ends is replaced: at once if it has worked for `STABLE` seconds; soon if it was ready and something from
+  outside ended it; else after a delay that grows.
 - SIGHUP replaces all workers, one after another; the old one is told to stop when the new one is ready.
 - SIGTERM and SIGINT stop all workers: each has the `drain` of its server. A second signal waits for no call.
 - If the first worker exits before it is ready, or no worker runs and `MAX_FAILURES` in a row did, the supervisor gives up.
@@ -266,8 +267,12 @@ class Supervisor:
             await asyncio.wait({worker.ended})
             if self._current[number] is not worker:
                 continue
-            worked = was_ready and asyncio.get_running_loop().time() - worker.since >= STABLE
-            failed = 0 if worked else failed + 1
+            if was_ready and asyncio.get_running_loop().time() - worker.since >= STABLE:
+                failed = 0
+            elif was_ready and (worker.was_killed or worker.ended.result() == 0):
+                failed = 1  # not its own failure: to wait longer would leave the others, or nobody, with its calls
+            else:
+                failed += 1
             if self._failures >= MAX_FAILURES and not any(each.is_ready for each in self._all):
                 self._code = NO_START
                 _logger.error(
