@@ -141,7 +141,7 @@ def test_only_an_empty_folder_or_one_of_a_site_is_written(tmp_path: Path) -> Non
     write(tmp_path, "my/schema.ts", method="other/method")
     code, told = run("--schema", own, "--out", out)
     assert code == 0
-    assert "kept, since it is not of the site: notes.txt" in told
+    assert "kept, because it is not part of the site: notes.txt" in told
     assert [path.name for path in (out / "method").iterdir()] == ["other.method.html"]
     assert not list(tmp_path.glob(".*"))
 

@@ -97,7 +97,7 @@ def test_logs_in_memory_are_bounded_together_and_their_room_is_free_when_they_en
         with pytest.raises(StoreError, match=r"is full.*raise `max_bytes`"):
             await store.append("more", [LogItem(b"x" * 2000)], bounds=BOUNDS)
         assert (await store.tail("more", 0)).last == 0
-        with pytest.raises(StoreError, match="no room"):
+        with pytest.raises(StoreError, match="is full: it has"):
             await store.write("record", b"x" * 2000)
         now = 10.0
         assert await store.append("more", [LogItem(b"x" * 2000)], bounds=BOUNDS) == 1
