@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,6 +60,13 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands find no configuration, token or list of the user's, and leave none."""
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+
+
+@pytest.fixture(autouse=True)
+def _level_of_our_loggers() -> Iterator[None]:
+    """Commands, and programs of the guides, set the level at which this process logs; each test begins without one."""
+    yield
+    logging.getLogger("mcprev").setLevel(logging.NOTSET)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
