@@ -10,6 +10,7 @@ import selectors
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -35,6 +36,7 @@ class _Selector(selectors.DefaultSelector):
         """Whether both ends of every socket are in this loop, and nothing else can end a wait."""
         self._quiet = QUIET
         self._threads = set(threading.enumerate())
+        self._children = _children()
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -52,14 +54,23 @@ class _Selector(selectors.DefaultSelector):
         return found
 
     def _is_alone(self) -> bool:
-        """Whether there is no file but the one that wakes the loop, no thread that it started and no process."""
+        """Whether there is no file but the one that wakes the loop, and no thread or process that began after the loop was made."""
         if len(self.get_map()) > 1 or not self._threads.issuperset(threading.enumerate()):
             return False
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return True
-        return False
+        return self._children is not None and _children() == self._children
+
+
+def _children() -> frozenset[str] | None:
+    """The processes that this one has started, such as a server for all tests; None where the system does not say."""
+    try:
+        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    except OSError:
+        return None
+    return frozenset(" ".join(lists).split()) if lists else None
 
 
 def timers_of(kind: type[object]) -> list[object]:

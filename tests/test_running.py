@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from typing import Any, cast
 
@@ -80,3 +82,12 @@ def test_the_clock_waits_for_a_thread_and_a_process() -> None:
             await asyncio.to_thread(time.sleep, 0.05)
 
     run(test())
+
+
+def test_a_process_that_was_there_before_does_not_make_time_real() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        began = time.monotonic()
+        run(asyncio.sleep(15))
+        assert time.monotonic() - began < 5
+        process.communicate(b"\n")
+    assert process.returncode == 0

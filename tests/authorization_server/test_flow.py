@@ -74,7 +74,7 @@ def test_a_client_logs_in_at_a_provider_that_registers_nobody(kind: type[FakePro
             assert claims == {"login": "octocat", "name": None, "email": "octocat@x.example"}
         else:
             assert found["principal"] == f"entra:{LikeEntra.tenant}:583231"
-            assert claims == {"login": None, "name": "Ada", "email": None}
+            assert claims == {"login": None, "name": "Ada Lovelace", "email": None}
         asked = dict(idp.seen)["/authorize"]
         assert asked["redirect_uri"] == f"{SERVER}/callback"
         assert asked["client_id"] == "idp-client"

@@ -134,7 +134,15 @@ def test_the_store_and_the_log_show_nothing(caplog: pytest.LogCaptureFixture) ->
                 tokens["refresh_token"],
                 tokens2["refresh_token"],
             ]
-            for secret in (*secrets, "idp-token", "idp-refresh", "idp-secret", SECRET, "Visible", "Ada"):
+            for secret in (
+                *secrets,
+                "idp-token",
+                "idp-refresh",
+                "idp-secret",
+                SECRET,
+                "Visible",
+                "Ada Lovelace",
+            ):
                 assert secret not in held
             for secret in (code, *secrets[2:], "idp-token", "idp-refresh", "idp-secret", SECRET):
                 assert secret not in caplog.text

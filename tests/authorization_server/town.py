@@ -201,7 +201,7 @@ class LikeEntra(FakeProvider):
             "sub": "pairwise",
             "nonce": (asked or {}).get("nonce"),
             "email": "unverified@x.example",
-            "name": "Ada",
+            "name": "Ada Lovelace",
             **self.claims,
         }
         body = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
