@@ -1,5 +1,7 @@
 """Runs a coroutine as a test: with asyncio's debug checks, within bounded time, leaving no task behind."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -10,6 +12,7 @@ import selectors
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +39,6 @@ class _Selector(selectors.DefaultSelector):
         """Whether both ends of every socket are in this loop, and nothing else can end a wait."""
         self._quiet = QUIET
         self._threads = set(threading.enumerate())
-        self._children = _children()
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -54,23 +56,27 @@ class _Selector(selectors.DefaultSelector):
         return found
 
     def _is_alone(self) -> bool:
-        """Whether there is no file but the one that wakes the loop, and no thread or process that began after the loop was made."""
+        """Whether there is no file but the one that wakes the loop, no thread that it started and no process."""
         if len(self.get_map()) > 1 or not self._threads.issuperset(threading.enumerate()):
             return False
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return True
-        return self._children is not None and _children() == self._children
+        return _children() == set()
 
 
-def _children() -> frozenset[str] | None:
-    """The processes that this one has started, such as a server for all tests; None where the system does not say."""
+def _children() -> set[str] | None:
+    """The processes that this one has started, but for that which the library starts for shared memory and never ends.
+
+    None where the system does not say.
+    """
     try:
         lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
     except OSError:
         return None
-    return frozenset(" ".join(lists).split()) if lists else None
+    tracker: Any = resource_tracker._resource_tracker
+    return set(" ".join(lists).split()) - {str(tracker._pid)} if lists else None
 
 
 def timers_of(kind: type[object]) -> list[object]:
