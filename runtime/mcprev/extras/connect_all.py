@@ -167,9 +167,7 @@ class Clients(Methods):
         if method in _LISTS:
             return await self._page(method, params, options)
         if method not in _CALLS:
-            raise TypeError(
-                f"'{method}' is for one server: use that server's client, such as clients['name']"
-            )
+            raise TypeError(f"'{method}' is for one server: use its client, such as clients['name']")
         sent = holder = {**params}
         member = _CALLS[method]
         if member == "ref":
