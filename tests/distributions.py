@@ -170,7 +170,8 @@ def tried(file: Path, extra: str) -> list[str]:
     """Install a file with an extra in a new environment, and run the program of that extra."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "env"
-        venv.create(home, with_pip=True)
+        # Links, as a copy of python that is open for writing when another thread forks cannot be started.
+        venv.create(home, symlinks=True, with_pip=True)
         path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MCPREV"))
