@@ -1,4 +1,4 @@
-"""The intermediate representation (IR): what a schema.ts declares, as frozen values."""
+"""The intermediate representation (IR): what a schema.ts declares, as frozen values. All names of `nodes` are public."""
 
 from mcprev_codegen.ir.constraints import (
     CONSTRAINTS as CONSTRAINTS,
@@ -8,40 +8,7 @@ from mcprev_codegen.ir.constraints import (
     limits_of as limits_of,
 )
 from mcprev_codegen.ir.names import pascal_case as pascal_case
-from mcprev_codegen.ir.nodes import (
-    ANYTHING as ANYTHING,
-    NO_DOC as NO_DOC,
-    NO_TAGS as NO_TAGS,
-    PLACEHOLDERS as PLACEHOLDERS,
-    Alias as Alias,
-    Array as Array,
-    Const as Const,
-    ConstRef as ConstRef,
-    Decl as Decl,
-    Derived as Derived,
-    Doc as Doc,
-    Field as Field,
-    IndexSig as IndexSig,
-    Interface as Interface,
-    Intersection as Intersection,
-    Json as Json,
-    Lit as Lit,
-    Literal as Literal,
-    Module as Module,
-    Obj as Obj,
-    Prim as Prim,
-    Record as Record,
-    Ref as Ref,
-    Span as Span,
-    Tags as Tags,
-    Template as Template,
-    Tuple as Tuple,
-    TypeExpr as TypeExpr,
-    Union as Union,
-    derive as derive,
-    hoisted as hoisted,
-    union_of as union_of,
-)
+from mcprev_codegen.ir.nodes import *  # noqa: F403
 from mcprev_codegen.ir.visit import (
     AnyNode as AnyNode,
     Node as Node,
