@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -87,7 +88,11 @@ class Context:
         """Return the change of a rule, with the senders, methods and overrides that follow from its scope."""
         rule = table().rules[rule_id]
         case = rule.cases[case_name]
-        senders = self._senders(scope) if scope.senders is None else scope.senders
+        senders = scope.senders
+        if senders is None:
+            found = self._shared(scope, View.senders)
+            senders = tuple(side for side in Side if side in found)
+        methods = self._shared(scope, View.reached_by) if scope.methods is None else scope.methods
         made = Change(
             id=rule.id,
             case=case.name,
@@ -101,31 +106,20 @@ class Context:
             old_to_new=case.old_to_new,
             new_to_old=case.new_to_old,
             senders=senders,
-            methods=tuple(sorted(self._methods(scope) if scope.methods is None else scope.methods)),
+            methods=tuple(sorted(methods)),
             affects=scope.affects,
             note=note,
         )
         override = scope.override or ("" if senders else "unreachable")
         return made if not override else _overridden(made, override)
 
-    def _methods(self, scope: Scope) -> frozenset[str]:
-        """Return the methods that carry the data on both sides; if there is none, on either side."""
-        before = self.old.reached_by([scope.before]) if scope.before else None
-        after = self.new.reached_by([scope.after]) if scope.after else None
-        return _common(before, after)
-
-    def _senders(self, scope: Scope) -> tuple[Side, ...]:
-        """Return the senders of the data on both sides; if there is none, on either side."""
-        before = self.old.senders(scope.before) if scope.before else None
-        after = self.new.senders(scope.after) if scope.after else None
-        common = _common(before, after)
-        return tuple(side for side in Side if side in common)
-
-
-def _common(before: frozenset[Name] | None, after: frozenset[Name] | None) -> frozenset[Name]:
-    if before is None or after is None:
-        return before or after or frozenset()
-    return before & after or before | after
+    def _shared(self, scope: Scope, names: Callable[[View, str], frozenset[Name]]) -> frozenset[Name]:
+        """Return what the types of both sides have in common, such as senders; if it is nothing, what either has."""
+        before = names(self.old, scope.before) if scope.before else None
+        after = names(self.new, scope.after) if scope.after else None
+        if before is None or after is None:
+            return before or after or frozenset()
+        return before & after or before | after
 
 
 def _overridden(change: Change, override: str) -> Change:

@@ -6,7 +6,7 @@ overlay only supplies defaults, added members and renames.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -201,9 +201,9 @@ class View:
                 found[name].add(method.method)
         return {name: frozenset(methods) for name, methods in found.items()}
 
-    def reached_by(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the methods whose messages or results contain any of these types."""
-        return frozenset[str]().union(*(self._reached.get(name, frozenset()) for name in names))
+    def reached_by(self, name: str) -> frozenset[str]:
+        """Return the methods whose messages or results contain a type."""
+        return self._reached.get(name, frozenset())
 
     def senders(self, name: str) -> frozenset[Side]:
         """Return the senders of a type."""

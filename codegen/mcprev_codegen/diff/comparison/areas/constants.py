@@ -28,7 +28,7 @@ def compare_constants(context: Context) -> Iterator[Change]:
         if before is None or after is None or before.value != after.value:
             yield _change(context, name, before, after, scope, code=code)
         if before is not None and after is not None:
-            for change in described(context, scope, before.doc, after.doc, _place(before), _place(after)):
+            for change in described(context, scope, before, after, _place(before), _place(after)):
                 yield replace(change, kind=KIND)
 
 

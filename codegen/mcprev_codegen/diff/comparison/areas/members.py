@@ -50,17 +50,17 @@ def compare_pair(
     flats = context.old.schema.flat(before), context.new.schema.flat(after)
     scope = replace(context.scope(before, after), openness=_openness(*flats))
     for name, (old, new) in changed_members(*flats).items():
-        if not is_inherited(context, before, after, name):
+        if inherited_from(context, before, after, name) is None:
             affected = tuple(context.new.path(type_name) for type_name in inheritors.get((after, name), ()))
-            yield from compare_member(
-                context, old, new, replace(scope, affects=affected or scope.affects), name
-            )
+            own = replace(scope, affects=affected or scope.affects)
+            yield from compare_member(context, old, new, own, name)
         elif old and new and (old.declared_in, new.declared_in) == (before, after):
             place = scope.at(name)
-            places = context.old.member(old.field, place.old_path), context.new.member(
-                new.field, place.new_path
-            )
-            yield from described(context, place, old.field.doc, new.field.doc, *places)
+            yield from described(context, place, old.field, new.field, *_places(context, place, old, new))
+
+
+def _places(context: Context, scope: Scope, old: FlatField, new: FlatField) -> tuple[Place, Place]:
+    return context.old.member(old.field, scope.old_path), context.new.member(new.field, scope.new_path)
 
 
 def _openness(before: FlatType, after: FlatType) -> str:
@@ -68,11 +68,6 @@ def _openness(before: FlatType, after: FlatType) -> str:
     old = before.index is not None and before.index.value in ir.ANYTHING
     new = after.index is not None and after.index.value in ir.ANYTHING
     return "" if old == new else "opened" if new else "closed"
-
-
-def is_inherited(context: Context, before: str, after: str, name: str) -> bool:
-    """Return whether a common base declares the same old and new member."""
-    return inherited_from(context, before, after, name) is not None
 
 
 def inherited_from(context: Context, before: str, after: str, name: str) -> str | None:
@@ -110,13 +105,13 @@ class _MemberSite:
     name: str
     message: bool
     """Whether the member belongs to a message type on both sides."""
+    old: FlatField | None
+    new: FlatField | None
 
-    def change(
-        self, rule: str, old: ir.Field | None, new: ir.Field | None, case: str = "any", *texts: str | None
-    ) -> Change:
+    def change(self, rule: str, case: str = "any", *texts: str | None) -> Change:
         """Return a change of the member; with two texts, of what they say about it."""
-        before = self.context.old.member(old, self.scope.old_path) if old else None
-        after = self.context.new.member(new, self.scope.new_path) if new else None
+        before = self.context.old.member(self.old.field, self.scope.old_path) if self.old else None
+        after = self.context.new.member(self.new.field, self.scope.new_path) if self.new else None
         if texts and before and after:
             before, after = _with_text(before, texts[0]), _with_text(after, texts[1])
         return self.context.change(rule, case, before, after, self.scope)
@@ -127,19 +122,17 @@ def compare_member(
 ) -> Iterator[Change]:
     """Yield every change of one member of an object; `scope` is that of the object."""
     on_base = name == PARAMS and (_is_base(context.old, scope.before) or _is_base(context.new, scope.after))
+    message = _is_message(context.old, scope.before) and _is_message(context.new, scope.after)
     place = scope.at(name)
-    site = _MemberSite(
-        context,
-        replace(place, override="base") if on_base and not place.override else place,
-        name,
-        _is_message(context.old, scope.before) and _is_message(context.new, scope.after),
-    )
-    if old is None and new is not None:
-        yield _added(site, new)
-    elif new is None and old is not None:
-        yield _removed(site, old)
-    elif old is not None and new is not None:
+    if on_base and not place.override:
+        place = replace(place, override="base")
+    site = _MemberSite(context, place, name, message, old, new)
+    if old and new:
         yield from _changed(site, old, new)
+    elif new:
+        yield _added(site, new)
+    elif old:
+        yield _removed(site, old)
 
 
 def _is_base(side: View, name: str | None) -> bool:
@@ -161,7 +154,7 @@ def _added(site: _MemberSite, new: FlatField) -> Change:
         case = "defaulted"
     elif new.field.optional and site.scope.openness == "closed" and new.field.type not in ir.ANYTHING:
         case = "singled-out"
-    return site.change(rule, None, new.field, case)
+    return site.change(rule, case)
 
 
 def _removed(site: _MemberSite, old: FlatField) -> Change:
@@ -174,7 +167,7 @@ def _removed(site: _MemberSite, old: FlatField) -> Change:
         case = "defaulted"
     elif old.field.optional and site.scope.openness == "opened" and old.field.type not in ir.ANYTHING:
         case = "absorbed"
-    return site.change("field-removed", old.field, None, case)
+    return site.change("field-removed", case)
 
 
 def _tolerated(side: View, owner: str | None, name: str) -> bool:
@@ -190,14 +183,12 @@ def _has_default(side: View, member: FlatField) -> bool:
 def _changed(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
     context = site.context
     yield from _optionality(site, old, new)
-    type_site = ComparisonSite(context, site.scope, old.field.span, new.field.span, compare_objects)
-    yield from compare_values(type_site, context.old.effective(old.field), context.new.effective(new.field))
-    yield from _limits(site, old.field, new.field)
+    types = context.old.effective(old.field), context.new.effective(new.field)
+    spans = old.field.span, new.field.span
+    yield from compare_values(ComparisonSite(context, site.scope, *types, compare_objects, *spans))
+    yield from _limits(site, old.field.tags, new.field.tags)
     yield from _moves(site, old, new)
-    places = (
-        context.old.member(old.field, site.scope.old_path),
-        context.new.member(new.field, site.scope.new_path),
-    )
+    places = _places(context, site.scope, old, new)
     yield from compare_metadata(context, site.scope, old.field, new.field, *places)
 
 
@@ -206,33 +197,22 @@ def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[
     methods = before in site.context.old.message_types and after in site.context.new.message_types
     if old.field.optional == new.field.optional or (site.name == PARAMS and methods):
         return
-    if new.field.optional:
-        case = "defaulted" if _has_default(site.context.old, old) else "any"
-        yield site.change("field-became-optional", old.field, new.field, case)
-    else:
-        case = "defaulted" if _has_default(site.context.new, new) else "any"
-        yield site.change("field-became-required", old.field, new.field, case)
+    side, required = (site.context.old, old) if new.field.optional else (site.context.new, new)
+    rule = "field-became-optional" if new.field.optional else "field-became-required"
+    yield site.change(rule, "defaulted" if _has_default(side, required) else "any")
 
 
-def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
+def _limits(site: _MemberSite, old: ir.Tags, new: ir.Tags) -> Iterator[Change]:
     for row in ir.CONSTRAINTS:
-        for was, is_now in _steps(row, row.of(old.tags), row.of(new.tags)):
+        for was, is_now in _steps(row, row.of(old), row.of(new)):
             rule = "constraint-tightened" if row.tightened(was, is_now) else "constraint-loosened"
-            yield site.change(rule, old, new, "any", row.text(was), row.text(is_now))
-    yield from _replaced(site, old, new, "format", "none", "{}")
-    yield from _replaced(site, old, new, "default", "no default", "default {}")
-
-
-def _replaced(
-    site: _MemberSite, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
-) -> Iterator[Change]:
-    """Yield the change of a tag that has some text or is absent."""
-    was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
-    if was == is_now:
-        return
-    case = "removed" if is_now is None else "added" if was is None else "replaced"
-    texts = (none if text is None else written.format(text) for text in (was, is_now))
-    yield site.change(f"{tag}-changed", old, new, case, *texts)
+            yield site.change(rule, "any", row.text(was), row.text(is_now))
+    for tag, none, written in (("format", "none", "{}"), ("default", "no default", "default {}")):
+        was, is_now = getattr(old, tag), getattr(new, tag)
+        if was != is_now:
+            case = "removed" if is_now is None else "added" if was is None else "replaced"
+            texts = (none if text is None else written.format(text) for text in (was, is_now))
+            yield site.change(f"{tag}-changed", case, *texts)
 
 
 def _steps(row: Constraint, old: Limit | None, new: Limit | None) -> list[tuple[Limit | None, Limit | None]]:
@@ -252,52 +232,45 @@ def _with_text(place: Place, text: str | None) -> Place:
 def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
     before, after = site.scope.before, site.scope.after
     own_before, own_after = old.declared_in == before, new.declared_in == after
-    if (
-        before is None
-        or after is None
-        or own_before == own_after
-        or (site.message and site.name in ENVELOPE_MEMBERS)
-    ):
+    envelope = site.message and site.name in ENVELOPE_MEMBERS
+    if before is None or after is None or own_before == own_after or envelope:
         return
     rule = "field-moved-to-base" if own_before else "field-moved-from-base"
     declared = site.context.old.path(old.declared_in), site.context.new.path(new.declared_in)
-    yield site.change(rule, old.field, new.field, "any", *declared)
+    yield site.change(rule, "any", *declared)
 
 
 # -- what members and types share --------------------------------------------------------------------------------
 
 
+Described = ir.Field | ir.Decl
+
+
 def compare_metadata(
-    context: Context,
-    scope: Scope,
-    old: ir.Field | ir.Decl,
-    new: ir.Field | ir.Decl,
-    before: Place,
-    after: Place,
+    context: Context, scope: Scope, old: Described, new: Described, before: Place, after: Place
 ) -> Iterator[Change]:
     """Yield the changes of deprecation, visibility, category and description of a member or type."""
+
+    def change(rule: str, was: str | None, is_now: str | None) -> Change:
+        return context.change(rule, "any", _with_text(before, was), _with_text(after, is_now), scope)
+
     for tag, on, off in (("deprecated", "deprecated", "undeprecated"), ("internal", "internal", "public")):
         was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
         if was != is_now:
-            sides = _with_text(before, tag if was else f"not {tag}"), _with_text(
-                after, tag if is_now else f"not {tag}"
-            )
-            yield context.change(on if is_now else off, "any", *sides, scope)
+            yield change(on if is_now else off, *(tag if has else f"not {tag}" for has in (was, is_now)))
     if old.tags.category != new.tags.category:
-        sides = _with_text(before, old.tags.category), _with_text(after, new.tags.category)
-        yield context.change("category-changed", "any", *sides, scope)
-    yield from described(context, scope, old.doc, new.doc, before, after)
+        yield change("category-changed", old.tags.category, new.tags.category)
+    yield from described(context, scope, old, new, before, after)
 
 
 def described(
-    context: Context, scope: Scope, old: ir.Doc, new: ir.Doc, before: Place, after: Place
+    context: Context, scope: Scope, old: Described, new: Described, before: Place, after: Place
 ) -> Iterator[Change]:
     """Yield the change of a description, if both sides have upstream's prose."""
-    old_text, new_text = _prose(old), _prose(new)
-    if old_text != new_text and context.old.has_prose and context.new.has_prose:
-        yield context.change(
-            "doc-changed", "any", _with_text(before, old_text), _with_text(after, new_text), scope
-        )
+    texts = _prose(old.doc), _prose(new.doc)
+    if texts[0] != texts[1] and context.old.has_prose and context.new.has_prose:
+        sides = _with_text(before, texts[0]), _with_text(after, texts[1])
+        yield context.change("doc-changed", "any", *sides, scope)
 
 
 def _prose(doc: ir.Doc) -> str:
@@ -310,18 +283,13 @@ def _prose(doc: ir.Doc) -> str:
 def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatType) -> Iterator[Change]:
     """Yield the changes of the index signature."""
     old, new = before.index, after.index
-    if (old is None) == (new is None):
-        if old is not None and new is not None:
-            site = ComparisonSite(context, scope.at("*"), None, None, compare_objects)
-            yield from compare_values(site, old.value, new.value)
-        return
-    value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value
-    case = ("opened" if new else "closed") if value in ir.ANYTHING else ("typed" if new else "untyped")
-    texts = [
-        f"any of {side.text(index.value)}" if index else "none"
-        for side, index in ((context.old, old), (context.new, new))
-    ]
-    places = [
-        Place(path, text, text) for path, text in zip((scope.old_path, scope.new_path), texts, strict=True)
-    ]
-    yield context.change("openness-changed", case, places[0], places[1], scope)
+    if old and new:
+        site = ComparisonSite(context, scope.at("*"), old.value, new.value, compare_objects)
+        yield from compare_values(site)
+    elif index := old or new:
+        anything = index.value in ir.ANYTHING
+        case = ("opened" if new else "closed") if anything else ("typed" if new else "untyped")
+        sides = (context.old, old, scope.old_path), (context.new, new, scope.new_path)
+        texts = [f"any of {side.text(own.value)}" if own else "none" for side, own, _ in sides]
+        places = [Place(path, text, text) for (_, _, path), text in zip(sides, texts, strict=True)]
+        yield context.change("openness-changed", case, places[0], places[1], scope)

@@ -28,13 +28,21 @@ def compare_declarations(context: Context) -> Iterator[Change]:
     yield from _names(context)
     inheritors = _inheritors(context)
     for before, after in context.pairing.new_of.items():
-        if context.old.is_object(before) and context.new.is_object(after):
-            yield from _objects(context, before, after)
+        old, new = context.old.schema.types[before], context.new.schema.types[after]
+        scope = context.scope(before, after)
+        if isinstance(old, ir.Interface) and isinstance(new, ir.Interface):
+            yield from _bases(context, scope, old, new)
+            if not _index_inherited(context, before, after):
+                flats = context.old.schema.flat(before), context.new.schema.flat(after)
+                yield from compare_index(context, scope, *flats)
             yield from compare_pair(context, before, after, inheritors)
-        elif not context.old.is_object(before) and not context.new.is_object(after):
-            yield from _aliases(context, before, after)
+        elif isinstance(old, ir.Alias) and isinstance(new, ir.Alias):
+            used = replace(scope, override="direction") if after in LISTING_UNIONS else scope
+            site = ComparisonSite(context, used, old.type, new.type, compare_objects, old.span, new.span)
+            yield from compare_values(site)
         if context.old.declares(before) and context.new.declares(after):
-            yield from _metadata(context, before, after)
+            places = context.old.decl_place(before, before), context.new.decl_place(after, after)
+            yield from compare_metadata(context, scope, old, new, *places)
 
 
 def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -61,8 +69,8 @@ def _names(context: Context) -> Iterator[Change]:
         after = pairing.new_of.get(before)
         if new.declares(before) and after != before:
             yield _reused(context, before)
-            docs = old.schema.types[before].doc, new.schema.types[before].doc
-            yield from described(context, context.scope(before, before), *docs, *_kinds(context, before))
+            decls = old.schema.types[before], new.schema.types[before]
+            yield from described(context, context.scope(before, before), *decls, *_kinds(context, before))
         elif after is None or not new.declares(after) or (after != before and old.declares(after)):
             place = old.decl_place(before, kind_text(old, before))
             yield context.change("type-removed", "any", place, None, context.scope(before, None))
@@ -117,16 +125,6 @@ def kind_text(side: View, name: str) -> str:
 # -- bodies --------------------------------------------------------------------------------------------------------
 
 
-def _objects(context: Context, before: str, after: str) -> Iterator[Change]:
-    scope = context.scope(before, after)
-    old, new = context.old.schema.types[before], context.new.schema.types[after]
-    if isinstance(old, ir.Interface) and isinstance(new, ir.Interface):
-        yield from _bases(context, scope, old, new)
-    flat_old, flat_new = context.old.schema.flat(before), context.new.schema.flat(after)
-    if not _index_inherited(context, before, after):
-        yield from compare_index(context, scope, flat_old, flat_new)
-
-
 def _index_inherited(context: Context, before: str, after: str) -> bool:
     """Return whether a common base has the same change of openness."""
     old, new = context.old.schema, context.new.schema
@@ -141,30 +139,12 @@ def _index_inherited(context: Context, before: str, after: str) -> bool:
 
 def _bases(context: Context, scope: Scope, old: ir.Interface, new: ir.Interface) -> Iterator[Change]:
     before = {print_type(context.renamed(base)): print_type(base) for base in old.bases}
-    after = {print_type(base): print_type(base) for base in new.bases}
+    after = dict.fromkeys(map(print_type, new.bases))
     for key, text in before.items():
         if key not in after:
-            yield context.change(
-                "base-removed", "any", Place(scope.old_path, text, text, old.span), None, scope
-            )
-    for key, text in after.items():
-        if key not in before:
-            yield context.change(
-                "base-added", "any", None, Place(scope.new_path, text, text, new.span), scope
-            )
-
-
-def _aliases(context: Context, before: str, after: str) -> Iterator[Change]:
-    old, new = context.old.schema.types[before], context.new.schema.types[after]
-    if isinstance(old, ir.Alias) and isinstance(new, ir.Alias):
-        scope = context.scope(before, after)
-        if after in LISTING_UNIONS:
-            scope = replace(scope, override="direction")
-        site = ComparisonSite(context, scope, old.span, new.span, compare_objects)
-        yield from compare_values(site, old.type, new.type)
-
-
-def _metadata(context: Context, before: str, after: str) -> Iterator[Change]:
-    old, new = context.old.schema.types[before], context.new.schema.types[after]
-    places = context.old.decl_place(before, before), context.new.decl_place(after, after)
-    yield from compare_metadata(context, context.scope(before, after), old, new, *places)
+            place = Place(scope.old_path, text, text, old.span)
+            yield context.change("base-removed", "any", place, None, scope)
+    for text in after:
+        if text not in before:
+            place = Place(scope.new_path, text, text, new.span)
+            yield context.change("base-added", "any", None, place, scope)

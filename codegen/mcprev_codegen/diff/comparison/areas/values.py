@@ -6,7 +6,7 @@ Types that are named on both sides are compared once, at their declarations.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mcprev_codegen import ir
@@ -29,79 +29,70 @@ Descend = Callable[[Context, FlatType, FlatType, Scope], Iterator[Change]]
 
 @dataclass(frozen=True)
 class ComparisonSite:
-    """A place at which two types are compared."""
+    """A place, and the two types that are compared there."""
 
     context: Context
     scope: Scope
-    old_span: ir.Span | None
-    new_span: ir.Span | None
+    before: ir.TypeExpr
+    after: ir.TypeExpr
     descend: Descend
     """Compares the members of two objects here that no other comparison covers."""
+    old_span: ir.Span | None = None
+    new_span: ir.Span | None = None
 
-    def change(
+    def of(self, before: ir.TypeExpr, after: ir.TypeExpr) -> ComparisonSite:
+        """Return the same place with parts of the types."""
+        return replace(self, before=before, after=after)
+
+    def change(self, rule: str) -> Change:
+        """Return a change of one type into the other."""
+        return self.part(rule, self.before, self.after)
+
+    def part(
         self, rule: str, before: ir.TypeExpr | None, after: ir.TypeExpr | None, case: str = "any"
     ) -> Change:
-        """Return a change here, between two types or of one that has no counterpart."""
+        """Return a change of a part of the types, which may have no counterpart."""
         context, scope = self.context, self.scope
         old = context.old.type_place(before, scope.old_path, self.old_span) if before else None
         new = context.new.type_place(after, scope.new_path, self.new_span) if after else None
         return context.change(rule, case, old, new, scope)
 
+    def by_values(self) -> Change:
+        """Return the change of the set of accepted values."""
+        return self.change(_BY_EFFECT[relation(self.context.old, self.context.new, self.before, self.after)])
 
-def compare_values(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+
+def compare_values(site: ComparisonSite) -> Iterator[Change]:
     """Yield every change between two types at one place."""
-    context = site.context
-    yield from _naming(site, before, after)
+    context, before, after = site.context, site.before, site.after
+    items = _item(before), _item(after)
+    if context.paired(*items):
+        yield from _extraction(site, *items)
     if context.same(before, after):
         return
-    old = list(context.old.schema.members(before))
-    new = list(context.new.schema.members(after))
+    old, new = [*context.old.schema.members(before)], [*context.new.schema.members(after)]
     if _NULL in old and _NULL not in new and not ir.ANYTHING & set(new) and len(old) > 1:
         old.remove(_NULL)
-        yield site.change("nullable-removed", before, after)
+        yield site.change("nullable-removed")
     elif _NULL in new and _NULL not in old and not ir.ANYTHING & set(old) and len(new) > 1:
         new.remove(_NULL)
-        yield site.change("nullable-added", before, after)
-    yield from _compare(site, ir.union_of(old), ir.union_of(new), old, new)
-
-
-def _compare(
-    site: ComparisonSite,
-    before: ir.TypeExpr,
-    after: ir.TypeExpr,
-    old: list[ir.TypeExpr],
-    new: list[ir.TypeExpr],
-) -> Iterator[Change]:
-    context = site.context
-    if context.same(before, after):
+        yield site.change("nullable-added")
+    inner = site.of(ir.union_of(old), ir.union_of(new))
+    if context.same(inner.before, inner.after):
         return
     if len(old) == len(new) == 1:
-        yield from _one_to_one(site, old[0], new[0])
-    elif _literal_sets(context, before, after):
-        yield from _literals(site, before, after)
+        yield from _one_to_one(inner)
+    elif _literal_sets(inner):
+        yield from _literals(inner)
     else:
-        yield from _alternatives(site, before, after, old, new)
+        yield from _alternatives(inner, old, new)
 
 
-# -- names ---------------------------------------------------------------------------------------------------
-
-
-def _naming(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    """Yield the change of an inline object that became a named type, or the reverse, and is paired."""
-    context = site.context
-    old, new = _item(before), _item(after)
-    if context.paired(old, new):
-        yield from _extraction(site, before, after, old, new)
-
-
-def _extraction(
-    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr
-) -> Iterator[Change]:
+def _extraction(site: ComparisonSite, old: ir.TypeExpr, new: ir.TypeExpr) -> Iterator[Change]:
     """Yield the change of an inline object that became a named type, or the reverse."""
     was_named, is_named = _is_named(site.context.old, old), _is_named(site.context.new, new)
     if is_named != was_named:
-        rule = "field-extracted" if is_named else "field-inlined"
-        yield site.change(rule, before, after)
+        yield site.change("field-extracted" if is_named else "field-inlined")
 
 
 def _is_named(side: View, type_: ir.TypeExpr) -> bool:
@@ -117,38 +108,32 @@ def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
 # -- one type for another --------------------------------------------------------------------------------------
 
 
-def _one_to_one(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def _one_to_one(site: ComparisonSite) -> Iterator[Change]:
     context = site.context
-    old, new = context.old.schema.follow(before), context.new.schema.follow(after)
+    old, new = context.old.schema.follow(site.before), context.new.schema.follow(site.after)
     if isinstance(old, ir.Array) and isinstance(new, ir.Array):
-        yield from _items(site, before, after, old, new)
+        found = [*compare_values(site.of(old.item, new.item))]
+        yield from found
+        if not found and context.old.stable(site.before) != context.new.stable(site.after):
+            yield site.change("type-equivalent")
         return
     old_flat, new_flat = context.old.flat_object(old), context.new.flat_object(new)
     if old_flat is None or new_flat is None:
-        yield _type_change(site, before, after)
+        yield site.by_values()
     elif _is_compared_here(context, old, new, old_flat, new_flat):
-        within = list(site.descend(context, old_flat, new_flat, site.scope))
-        yield from _renaming(site, before, after, old, new, reported=bool(within))
-        yield from within
+        named = [*_extraction(site, old, new)]
+        within = [*site.descend(context, old_flat, new_flat, site.scope)]
+        yield from [*named, *within] or [site.change("type-equivalent")]  # which is then written otherwise
     elif (
         _value(old_flat)
         and _value(new_flat)
         and relation(context.old, context.new, old, new) is not Effect.EQUAL
     ):
-        yield from compare_values(site, _value(old_flat) or old, _value(new_flat) or new)
+        yield from compare_values(site.of(_value(old_flat) or old, _value(new_flat) or new))
     elif not context.paired(old, new):
-        yield _type_change(site, before, after)
+        yield site.by_values()
     else:
-        yield site.change("type-equivalent", before, after)
-
-
-def _items(
-    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
-) -> Iterator[Change]:
-    found = list(compare_values(site, old.item, new.item))
-    yield from found
-    if not found and site.context.old.stable(before) != site.context.new.stable(after):
-        yield site.change("type-equivalent", before, after)
+        yield site.change("type-equivalent")
 
 
 def _value(flat: FlatType) -> ir.TypeExpr | None:
@@ -164,72 +149,43 @@ def _is_compared_here(
     """Return whether these two objects are compared here, since no other comparison covers their members."""
     if not old_flat.fields and not new_flat.fields:
         return False
-    if context.paired(old, new):
+    if context.paired(old, new) or _value(old_flat) or _value(new_flat):
         return False
-    if _value(old_flat) or _value(new_flat):
-        return False
-    inline_old = isinstance(old, ir.Ref) and context.old.is_inline(old.name)
-    inline_new = isinstance(new, ir.Ref) and context.new.is_inline(new.name)
-    anything = not (old_flat.fields and new_flat.fields)
-    free = _is_free(context, old, of_old=True) and _is_free(context, new, of_old=False)
-    return inline_old or inline_new or (anything and free)
-
-
-def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
-    """Return whether a type has no counterpart on the other side."""
-    if not isinstance(type_, ir.Ref):
+    names = [type_.name if isinstance(type_, ir.Ref) else None for type_ in (old, new)]
+    if any(
+        name and side.is_inline(name) for name, side in zip(names, (context.old, context.new), strict=True)
+    ):
         return True
-    known = context.pairing.new_of if of_old else context.pairing.old_of
-    return type_.name not in known
-
-
-def _renaming(
-    site: ComparisonSite,
-    before: ir.TypeExpr,
-    after: ir.TypeExpr,
-    old: ir.TypeExpr,
-    new: ir.TypeExpr,
-    *,
-    reported: bool,
-) -> Iterator[Change]:
-    """Yield the change of how an object is written; none if only members changed, which are reported."""
-    found = list(_extraction(site, before, after, old, new))
-    yield from found
-    if not found and not reported:
-        yield site.change("type-equivalent", before, after)
-
-
-def _type_change(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
-    effect = relation(site.context.old, site.context.new, before, after)
-    return site.change(_BY_EFFECT[effect], before, after)
+    anything = not (old_flat.fields and new_flat.fields)
+    return anything and names[0] not in context.pairing.new_of and names[1] not in context.pairing.old_of
 
 
 # -- literals --------------------------------------------------------------------------------------------------
 
 
-def _literal_sets(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
+def _literal_sets(site: ComparisonSite) -> bool:
     """Return whether both sides list literals, both closed or both open to any string."""
-    old, new = context.old.schema, context.new.schema
-    closed = bool(old.literals(before)) and bool(new.literals(after))
-    return closed or (old.is_open_enum(before) and new.is_open_enum(after))
+    old, new = site.context.old.schema, site.context.new.schema
+    closed = bool(old.literals(site.before)) and bool(new.literals(site.after))
+    return closed or (old.is_open_enum(site.before) and new.is_open_enum(site.after))
 
 
-def _literals(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    opened = site.context.old.schema.is_open_enum(before)
-    old, new = _known(site.context.old, before), _known(site.context.new, after)
+def _literals(site: ComparisonSite) -> Iterator[Change]:
+    opened = site.context.old.schema.is_open_enum(site.before)
+    old, new = _known(site.context.old, site.before), _known(site.context.new, site.after)
     prefix = "open-literal" if opened else "literal"
-    before_set, after_set = set(old), set(new)
-    removed = [v for v in old if v not in after_set]
-    added = [v for v in new if v not in before_set]
+    before, after = set(old), set(new)
+    removed = [v for v in old if v not in after]
+    added = [v for v in new if v not in before]
     if removed and not opened and len(removed) == len(old):
-        yield _type_change(site, before, after)
+        yield site.by_values()
         return
     for value in removed:
-        yield site.change(f"{prefix}-removed", ir.Lit(value), None)
+        yield site.part(f"{prefix}-removed", ir.Lit(value), None)
     for value in added:
-        yield site.change(f"{prefix}-added", None, ir.Lit(value))
+        yield site.part(f"{prefix}-added", None, ir.Lit(value))
     if not removed and not added:
-        yield site.change("type-equivalent", before, after)
+        yield site.change("type-equivalent")
 
 
 def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
@@ -240,13 +196,7 @@ def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
 # -- alternatives ----------------------------------------------------------------------------------------------
 
 
-def _alternatives(
-    site: ComparisonSite,
-    before: ir.TypeExpr,
-    after: ir.TypeExpr,
-    old: list[ir.TypeExpr],
-    new: list[ir.TypeExpr],
-) -> Iterator[Change]:
+def _alternatives(site: ComparisonSite, old: list[ir.TypeExpr], new: list[ir.TypeExpr]) -> Iterator[Change]:
     context = site.context
     before_by = {context.renamed(m): m for m in old}
     after_by = {spelled_alike(n): n for n in new}
@@ -258,16 +208,16 @@ def _alternatives(
             removed.remove(member)
             added.remove(counterpart)
     if not removed and not added:
-        yield from _reordered(site, before, after, new)
+        yield from _reordered(site, new)
     elif all(_scalar(context.old, m) for m in removed) and all(_scalar(context.new, m) for m in added):
-        yield _type_change(site, before, after)
+        yield site.by_values()
     else:
         for member in removed:
-            covered = subtyping_of(context.old, context.new).accepts(member, after)
-            yield site.change("union-member-removed", member, None, "covered" if covered else "any")
+            covered = subtyping_of(context.old, context.new).accepts(member, site.after)
+            yield site.part("union-member-removed", member, None, "covered" if covered else "any")
         for member in added:
-            covered = subtyping_of(context.new, context.old).accepts(member, before)
-            yield site.change("union-member-added", None, member, "covered" if covered else "any")
+            covered = subtyping_of(context.new, context.old).accepts(member, site.before)
+            yield site.part("union-member-added", None, member, "covered" if covered else "any")
 
 
 def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
@@ -282,13 +232,11 @@ def _scalar(side: View, type_: ir.TypeExpr) -> bool:
     return isinstance(side.schema.follow(type_), ir.Prim | ir.Lit | ir.ConstRef)
 
 
-def _reordered(
-    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
-) -> Iterator[Change]:
+def _reordered(site: ComparisonSite, new: list[ir.TypeExpr]) -> Iterator[Change]:
     """Yield the change of alternatives that are spelled differently, or reordered although they overlap."""
-    context = site.context
-    written = list(before.members) if isinstance(before, ir.Union) else [before]
+    context, before = site.context, site.before
+    written = before.members if isinstance(before, ir.Union) else (before,)
     if sorted(map(repr, map(context.renamed, written))) != sorted(map(repr, new)):
-        yield site.change("type-equivalent", before, after)
-    elif context.new.schema.discriminator(after) is None:
-        yield site.change("union-member-reordered", before, after)
+        yield site.change("type-equivalent")
+    elif context.new.schema.discriminator(site.after) is None:
+        yield site.change("union-member-reordered")
