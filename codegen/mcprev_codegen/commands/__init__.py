@@ -5,9 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
 
 from mcprev_codegen.errors import EXIT_CODE, CodegenError, InputError, reason
 from mcprev_codegen.terminal import echo_lines, show_progress
+
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+"""The kind of an option that names a file."""
 
 
 @contextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mcprev_codegen.commands import errors_told
+from mcprev_codegen.commands import FILE, errors_told
 from mcprev_codegen.errors import reason
 from mcprev_codegen.terminal import echo, echo_lines
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from mcprev_codegen.inputs import SchemaFolder
 
 _FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
+_SIDES: Final = ("client", "server")
 _LEVELS: Final = ("wire", "nominal", "source")
 _THRESHOLDS: Final = ("breaking", "dangerous", "any")
 _THRESHOLD_REACHED: Final = 1
 _OUTPUT_FAILED: Final = 4
+F = TypeVar("F", bound=Callable[..., Any])
 _LATEST: Final = "latest"
 _PLAIN_WIDTH: Final = 100
 
@@ -31,6 +34,11 @@ class _UsageError(click.ClickException):
     """Invalid arguments; the message is one line."""
 
     exit_code = 2
+
+
+def _filter(option: str, name: str, metavar: str, told: str) -> Callable[[F], F]:
+    """Return an option that selects changes and may be repeated."""
+    return click.option(option, name, multiple=True, metavar=metavar, help=f"{told}; may be repeated.")
 
 
 @click.command("diff")
@@ -44,35 +52,15 @@ class _UsageError(click.ClickException):
     help="Which changes to show: of data on the wire; also of names (nominal); also of generated code (source).",
 )
 @click.option(
-    "--direction",
-    type=click.Choice(("client", "server")),
-    help="Show only changes of data that this side sends.",
+    "--direction", type=click.Choice(_SIDES), help="Show only changes of data that this side sends."
 )
-@click.option(
-    "--type", "types", multiple=True, metavar="NAME", help="Show only changes of this type; may be repeated."
-)
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    metavar="NAME",
-    help="Show only changes of data that this method carries; may be repeated.",
-)
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="ID",
-    help="Show only changes with this rule or fingerprint; may be repeated.",
-)
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="ID",
-    help="Leave out changes with this rule or fingerprint; may be repeated.",
-)
+@_filter("--type", "types", "NAME", "Show only changes of this type")
+@_filter("--method", "methods", "NAME", "Show only changes of data that this method carries")
+@_filter("--only", "only", "ID", "Show only changes with this rule or fingerprint")
+@_filter("--ignore", "ignore", "ID", "Leave out changes with this rule or fingerprint")
 @click.option(
     "--ignore-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Leave out the changes that FILE lists, each with a reason; see docs/diff.md.",
 )
@@ -86,12 +74,7 @@ class _UsageError(click.ClickException):
     "--history", "subject", metavar="NAME", help="Show the history of one type or method over all revisions."
 )
 @click.option("--rules", "list_rules", is_flag=True, help="List every rule with its levels and verdicts.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to FILE instead of standard output.",
-)
+@click.option("-o", "--output", type=FILE, help="Write to FILE instead of standard output.")
 def diff_command(
     *,
     inputs: tuple[str, ...],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev_codegen.commands import errors_told
+from mcprev_codegen.commands import FILE, errors_told
 from mcprev_codegen.terminal import echo, show_progress
 
 if TYPE_CHECKING:  # it loads the code generator of the models
@@ -36,7 +36,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option(
     "--schema",
     "schema_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Generate an installable package from this schema.ts into --out; REV is the name of its revision.",
 )
@@ -51,7 +51,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option(
     "--names",
     "names_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="TOML",
     help="A file with Python names for types and members of FILE whose own names cannot be used; see docs/vendor.md.",
 )
