@@ -133,28 +133,18 @@ def _text_style(output: Path | None) -> TextStyle:
 
 def _output(text: str, output: Path | None, style: TextStyle) -> None:
     """Print the report or write it to a file; exit with 4 if that fails."""
+    from mcprev_codegen.inputs import write_whole
+
     try:
         if output is None:
             echo_lines(text, coloured=style.colour)
+        elif output.exists() and not output.is_file():  # a device or a pipe
+            output.write_text(text, encoding="utf-8")
         else:
-            _write(output, text)
+            write_whole(output.resolve(), text)
     except (OSError, RuntimeError) as error:  # the latter for a link that leads to itself
         echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
         sys.exit(_OUTPUT_FAILED)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    if path.exists() and not path.is_file():  # a device or a pipe
-        path.write_text(text, encoding="utf-8")
-        return
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:

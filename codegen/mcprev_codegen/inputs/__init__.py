@@ -12,6 +12,7 @@ from mcprev_codegen.inputs.files import (
     refuse_link as refuse_link,
     resolved as resolved,
     write_new as write_new,
+    write_whole as write_whole,
 )
 from mcprev_codegen.inputs.folder import (
     SchemaFolder as SchemaFolder,

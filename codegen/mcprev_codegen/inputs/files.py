@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -46,17 +48,15 @@ def decoded(data: bytes, source: str) -> str:
 
 def write_new(path: Path, text: str) -> None:
     """Write a new file atomically. Raises `FileExistsError` if it exists."""
-    fresh = _written(path, text)
-    try:
+    with _written(path, text) as fresh:
         path.hardlink_to(fresh)
-    finally:
-        fresh.unlink()
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write or replace a file atomically. Raises `InputError` for a link."""
     refuse_link(path)
-    _written(path, text).replace(path)
+    with _written(path, text) as fresh:
+        fresh.replace(path)
 
 
 def refuse_link(path: Path) -> None:
@@ -65,10 +65,14 @@ def refuse_link(path: Path) -> None:
         raise InputError(f"{path}: this is a symbolic link to another folder; remove it")
 
 
-def _written(path: Path, text: str) -> Path:
-    """Write a text into a new file next to a path."""
+@contextmanager
+def _written(path: Path, text: str) -> Iterator[Path]:
+    """Write a text into a new file next to a path; it is deleted at the end, unless it was moved."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
-    with fresh.open("x", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    return fresh
+    try:
+        with fresh.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        yield fresh
+    finally:
+        fresh.unlink(missing_ok=True)
