@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final, NamedTuple
 
 from mcprev_codegen.facts import Side
@@ -117,17 +118,13 @@ class Change:
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits that do not change if declarations move or are reordered."""
-        sides = [part for place in (self.old, self.new) for part in _identity(place)]
-        text = "\x1f".join([self.id, *sides])
+        sides = [(place.path, place.stable) if place else ("", "") for place in (self.old, self.new)]
+        text = "\x1f".join([self.id, *chain(*sides)])
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
     def judged(self, sender_is_old: bool) -> Judgement:  # noqa: FBT001 - the two directions are a pair
         """Return the verdict for data of an old sender, or of a new one."""
         return self.old_to_new if sender_is_old else self.new_to_old
-
-
-def _identity(place: Place | None) -> tuple[str, str]:
-    return (place.path, place.stable) if place else ("", "")
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -201,10 +198,6 @@ class Report:
     def at_least(self, verdict: Verdict) -> tuple[Change, ...]:
         """Return the changes whose worst verdict is at least as bad."""
         return tuple(c for c in self.changes if c.worst.rank >= verdict.rank)
-
-    def with_notes(self, notes: Sequence[str]) -> Report:
-        """Return the report with other notes."""
-        return replace(self, notes=tuple(notes))
 
     def with_changes(self, changes: Sequence[Change]) -> Report:
         """Return the report with fewer changes."""

@@ -6,6 +6,7 @@ GitHub shows them at the lines of the file in a pull request. Lines without `::`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen.diff.changes import Report, Verdict
@@ -28,7 +29,7 @@ def _report(report: Report) -> Iterator[str]:
         yield f"::notice title=mcprev diff::{_data(note)}"
     summary = f"{wording.counts(report.counts())}; {wording.name_changes(report)}"
     yield _log_line(f"{report.old.name} → {report.new.name}: {summary}")
-    yield from map(_log_line, wording.notes(report.with_notes(())))
+    yield from map(_log_line, wording.notes(replace(report, notes=())))
 
 
 def _annotation(report: Report, row: Row) -> str:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Final
 
-from mcprev_codegen.diff.changes import Change, Place, Report, RuleTable, Subject
+from mcprev_codegen.diff.changes import Case, Change, Place, Report, RuleTable
 from mcprev_codegen.diff.report import History
 
 REPORT_FORMAT: Final = 1
@@ -19,8 +19,8 @@ _CHANGE: Final = (
 def report_json(report: Report) -> str:
     """Return the report as JSON."""
     return _dumped(
-        old=_subject(report.old),
-        new=_subject(report.new),
+        old=_stated(report.old, "name", "source"),
+        new=_stated(report.new, "name", "source"),
         summary={
             "verdicts": report.counts(),
             "old_client_new_server": report.pairing(client_is_old=True),
@@ -40,12 +40,7 @@ def report_json(report: Report) -> str:
 def history_json(history: History) -> str:
     """Return a history as JSON."""
     revisions = [
-        {
-            "revision": entry.revision,
-            "state": entry.state,
-            "name": entry.name,
-            "changes": [_change(change) for change in entry.changes],
-        }
+        {**_stated(entry, "revision", "state", "name"), "changes": [_change(one) for one in entry.changes]}
         for entry in history.entries
     ]
     return _dumped(name=history.name, kind=history.kind, revisions=revisions)
@@ -54,26 +49,23 @@ def history_json(history: History) -> str:
 def rules_json(table: RuleTable) -> str:
     """Return the rule table as JSON."""
     rules = [
-        {
-            "id": rule.id,
-            "kind": rule.kind,
-            "action": rule.action,
-            "levels": rule.levels,
-            "cases": [
-                {
-                    "case": case.name,
-                    "level": case.level,
-                    "effect": case.effect,
-                    "mirror": case.mirror,
-                    "old_to_new": case.old_to_new._asdict(),
-                    "new_to_old": case.new_to_old._asdict(),
-                }
-                for case in rule.case
-            ],
-        }
+        {**_stated(rule, "id", "kind", "action", "levels"), "cases": [_case(case) for case in rule.case]}
         for rule in table.rules.values()
     ]
     return _dumped(rules=rules)
+
+
+def _case(case: Case) -> dict[str, object]:
+    return {"case": case.name, **_stated(case, "level", "effect", "mirror"), **_verdicts(case)}
+
+
+def _stated(value: object, *names: str) -> dict[str, object]:
+    """Return attributes that are written as they are."""
+    return {name: getattr(value, name) for name in names}
+
+
+def _verdicts(judged: Case | Change) -> dict[str, object]:
+    return {"old_to_new": judged.old_to_new._asdict(), "new_to_old": judged.new_to_old._asdict()}
 
 
 def _dumped(**members: object) -> str:
@@ -81,15 +73,10 @@ def _dumped(**members: object) -> str:
     return json.dumps({"format": REPORT_FORMAT, **members}, indent=2) + "\n"
 
 
-def _subject(subject: Subject) -> dict[str, str]:
-    return {"name": subject.name, "source": subject.source}
-
-
 def _change(change: Change) -> dict[str, object]:
     return {
-        **{name: getattr(change, name) for name in _CHANGE},
-        "old_to_new": change.old_to_new._asdict(),
-        "new_to_old": change.new_to_old._asdict(),
+        **_stated(change, *_CHANGE),
+        **_verdicts(change),
         "old": _place(change.old),
         "new": _place(change.new),
         "note": change.note or None,

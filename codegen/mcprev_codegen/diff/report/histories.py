@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from mcprev_codegen.diff.changes import Change, Level, Report
 from mcprev_codegen.diff.comparison import View, compare_revisions
 from mcprev_codegen.facts import Revision, load_revision
 from mcprev_codegen.inputs import SchemaFolder, load_pins
-
-ABSENT: Final = "absent"
-ADDED: Final = "added"
-CHANGED: Final = "changed"
-REMOVED: Final = "removed"
-UNCHANGED: Final = "unchanged"
-PRESENT: Final = "present"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ def history_of(name: str, revisions: Sequence[Revision], reports: Sequence[Repor
     else:
         names = _names(name, revisions, reports)
         parts = [frozenset[str]() if known is None else frozenset({known}) for known in names]
-    entries = [HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])]
+    entries = [HistoryEntry(revisions[0].name, "present" if names[0] else "absent", names[0])]
     for index, report in enumerate(reports):
         changes = tuple(
             c
@@ -108,5 +100,5 @@ def _within(path: str, names: frozenset[str]) -> bool:
 
 def _state(before: str | None, after: str | None, changes: Sequence[Change]) -> str:
     if before and after:
-        return CHANGED if changes else UNCHANGED
-    return ADDED if after else REMOVED if before else ABSENT
+        return "changed" if changes else "unchanged"
+    return "added" if after else "removed" if before else "absent"

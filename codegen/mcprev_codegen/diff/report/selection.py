@@ -39,7 +39,7 @@ def select(report: Report, selection: Selection) -> Report:
     shown = report.with_changes([c for c in report.changes if _selected(c, selection)])
     notes = [report.undescribed] if selection.docs and report.undescribed else []
     ignored = tuple(entry for entry in report.ignored if _selected(entry.change, selection))
-    return replace(shown, ignored=ignored).with_notes([*report.notes, *notes])
+    return replace(shown, ignored=ignored, notes=(*report.notes, *notes))
 
 
 def _selected(change: Change, selection: Selection) -> bool:
