@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -221,12 +221,16 @@ def test_a_report_is_written_whole_or_not_at_all(
 ) -> None:
     Path("report").write_text("of before", encoding="utf-8")
 
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.write_bytes(text.encode(encoding)[:10])
+    opened = Path.open
+
+    def full(self: Path, mode: str = "r", **options: Any) -> IO[Any]:
+        if "x" not in mode:
+            return opened(self, mode, **options)
+        self.write_bytes(b"old.ts")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "open", full)
         assert "No space left" in refused(*sides, "-o", "report", code=4)
     assert Path("report").read_text(encoding="utf-8") == "of before"
     assert sorted(map(str, Path().iterdir())) == ["new.ts", "old.ts", "report"]
