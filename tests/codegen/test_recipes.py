@@ -41,7 +41,7 @@ new_to_old = ["dangerous", "It may hurt."]
 """
 FOUND = """\
     if new.field.tags.maximum == 99:
-        yield site.change("digit-added", old.field, new.field)
+        yield site.change("digit-added")
 """
 FORMAT = '''\
 """Renders a report as the ids of its changes."""
@@ -100,7 +100,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (house / "diff" / "changes" / "rules" / "members.toml").open("a", encoding="utf-8") as file:
         file.write(RULE)
     areas = house / "diff" / "comparison" / "areas"
-    edit(areas / "members.py", "    yield from _limits(site, old.field, new.field)\n", FOUND)
+    edit(areas / "members.py", "    yield from _limits(site, old.field.tags, new.field.tags)\n", FOUND)
 
     (house / "diff" / "render" / "ids.py").write_text(FORMAT, encoding="utf-8")
     edit(house / "commands" / "diff.py", '_FORMATS: Final = ("table",', ' "ids",')
