@@ -27,7 +27,6 @@ class OverlayEntry:
     pointers: tuple[str, ...]
     expected: Json
     new: Json
-    why: str
 
     def holds_for(self, revision: str) -> bool:
         """Return whether the entry applies to a revision; a name that is not a date is newer than all dates."""
@@ -104,7 +103,7 @@ def _entry(table: Table[_File], number: int, entry: _Entry) -> OverlayEntry:
     if not pointers:
         raise _fail(table, number, "this entry needs 'pointer' or 'pointers'")
     expected, new = cast("Json", entry.expected), cast("Json", entry.new)
-    return OverlayEntry(table, number, entry.since, entry.until, pointers, expected, new, entry.why)
+    return OverlayEntry(table, number, entry.since, entry.until, pointers, expected, new)
 
 
 def _fail(table: Table[_File], number: int, message: str) -> SchemaError:

@@ -356,7 +356,7 @@ def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_wh
 def entry_for(pointer: str, expected: str, new: str) -> OverlayEntry:
     values = SimpleNamespace(entry=[SimpleNamespace(pointers=())])
     table: Table[Any] = Table(Path("overlay.toml"), ["pointer"], values)
-    return OverlayEntry(table, 0, None, None, (pointer,), expected, new, "w")
+    return OverlayEntry(table, 0, None, None, (pointer,), expected, new)
 
 
 def told(pointer: str, expected: str, new: str) -> dict[str, Method]:

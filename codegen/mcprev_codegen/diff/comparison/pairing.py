@@ -34,8 +34,6 @@ class Pairing:
     """The pairing of old types with new types, by hoisted names on both sides."""
 
     new_of: Mapping[str, str]
-    moved: Mapping[str, str]
-    """Names that now mean another type, each with the name of the same type on the other side."""
 
     @cached_property
     def old_of(self) -> Mapping[str, str]:
@@ -87,10 +85,7 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
     while found := _best(_same_uses(old, new, new_of)):  # Each new pair may reveal further pairs.
         new_of.update(found)
         _pair_inline(old, new, new_of)
-    reused = {name for name in old.schema.types if name in new.schema.types and new_of.get(name) != name}
-    inverse = {after: before for before, after in new_of.items()}
-    moved = {name: new_of.get(name) or inverse.get(name, "") for name in reused}
-    return Pairing(new_of, {name: place for name, place in moved.items() if place})
+    return Pairing(new_of)
 
 
 def _detect_renames(old: View, new: View, new_of: dict[str, str]) -> None:
@@ -164,10 +159,8 @@ def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
     for before, mine in left.items():
         for after in dict.fromkeys(after for use in mine for after in users.get(use, ())):
             uses = _share(mine, right[after])
-            if (
-                uses >= MIN_SHARED
-                and (members := _common_share(old, new, before, after, new_of)) >= MIN_SHARED
-            ):
+            members = _common_share(old, new, before, after, new_of) if uses >= MIN_SHARED else 0.0
+            if members >= MIN_SHARED:
                 scores[before, after] = uses + members + _name_similarity(before, after)
     return scores
 
@@ -196,12 +189,9 @@ def _common_share(old: View, new: View, before: str, after: str, new_of: Mapping
     ours, others = _own_members(old, before), _own_members(new, after)
     if not ours and not others:
         return float(relation(old, new, ir.Ref(before), ir.Ref(after)) is Effect.EQUAL)
-    values = [
-        (old.schema.literal(f.type), new.schema.literal(others[n].type))
-        for n, f in ours.items()
-        if n in others
-    ]
-    return _share(ours.keys(), others.keys()) if all(a == b for a, b in values) else 0.0
+    common = ours.keys() & others.keys()
+    same = all(old.schema.literal(ours[n].type) == new.schema.literal(others[n].type) for n in common)
+    return _share(ours.keys(), others.keys()) if same else 0.0
 
 
 def _own_members(side: View, name: str) -> dict[str, ir.Field]:
@@ -219,8 +209,7 @@ def _kept_members(side: View, other: View, names: Iterable[str], among: Sequence
         own = _members(side, name)
         for candidate in among:
             if other.is_object(candidate) and set(_words(name)) & set(_words(candidate)):
-                theirs = _members(other, candidate)
-                share = _share(own, theirs)
+                share = _share(own, _members(other, candidate))
                 if share >= MIN_KEPT:
                     scores[name, candidate] = share
     return scores
@@ -263,8 +252,7 @@ def _same_text(old: View, new: View, before: str, after: str) -> bool:
 
 def _members(side: View, name: str) -> frozenset[tuple[str, bool]]:
     """Return the members without the envelope, each with whether it is optional."""
-    flat = side.schema.flat(name)
-    return frozenset((f.name, f.field.optional) for f in flat.fields if f.name not in ENVELOPE_MEMBERS)
+    return frozenset((member, f.optional) for member, f in _own_members(side, name).items())
 
 
 def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> bool:
@@ -274,15 +262,11 @@ def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[s
     mine, theirs = old.schema.types[before], new.schema.types[after]
     if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
         return _is_equivalent(old, new, mine.type, theirs.type, names)
-    members = _members(old, before)
-    if members != _members(new, after) or all(optional for _, optional in members):
+    ours, others = _own_members(old, before), _own_members(new, after)
+    if _members(old, before) != _members(new, after) or all(member.optional for member in ours.values()):
         return False
-    flat = new.schema.flat(after)
-    for member in (f.field for f in old.schema.flat(before).fields if f.name not in ENVELOPE_MEMBERS):
-        counterpart = flat.get(member.name)
-        if counterpart is None or not _is_equivalent(
-            old, new, old.effective(member), new.effective(counterpart), names
-        ):
+    for name, member in ours.items():
+        if not _is_equivalent(old, new, old.effective(member), new.effective(others[name]), names):
             return False
     return _method(old, before) == _method(new, after)
 

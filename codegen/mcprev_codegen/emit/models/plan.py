@@ -52,7 +52,6 @@ class ModelAlias:
 
     name: str
     doc: str
-    deprecated: bool
     type: ir.TypeExpr
     cycle: frozenset[str]
     """For an alias that refers to itself: the aliases of its cycle, itself included; else empty."""

@@ -203,7 +203,7 @@ class ModelPlanner:
         found = self.schema.discriminator(ir.Ref(name))
         discriminator = found.property if found else None
         union = self._open_union(name) if name in self._open_unions else None
-        return ModelAlias(name, self._doc(name), decl.tags.deprecated, type_, cycle, discriminator, union)
+        return ModelAlias(name, self._doc(name), type_, cycle, discriminator, union)
 
     def _doc(self, name: str) -> str:
         return self.docs.get(name, "")
