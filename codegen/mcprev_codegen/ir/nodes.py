@@ -56,14 +56,13 @@ class Tags:
 class Doc:
     """The prose of a declaration or member, in upstream's words; not part of the contract.
 
-    `text` is the JSDoc comment without its tags, `notes` a plain block comment used instead of JSDoc, `section` the
-    heading above a declaration, `tags` the tags with prose (`see`, `example`, the message of `deprecated`, unknown
-    tags), and `members` the trailing comments of the members of a union, by member index.
+    `text` is the JSDoc comment without its tags, `notes` a plain block comment used instead of JSDoc, `tags` the tags
+    with prose (`see`, `example`, the message of `deprecated`, unknown tags), and `members` the trailing comments of the
+    members of a union, by member index.
     """
 
     text: str | None = None
     notes: str | None = None
-    section: str | None = None
     tags: tuple[tuple[str, str], ...] = ()
     members: tuple[tuple[int, str], ...] = ()
 

@@ -1,7 +1,7 @@
-"""Reads the comments of schema.ts: JSDoc into tags and prose, section headings, trailing remarks.
+"""Reads the comments of schema.ts: JSDoc into tags and prose, trailing remarks.
 
-Only `/** */` is JSDoc. A one-line `/* */` at the top level is a section heading; a longer one is used where there is
-no JSDoc. A `//` comment counts only at the end of a line, as a remark on that line.
+Only `/** */` is JSDoc. A one-line `/* */` at the top level is a heading, which cuts off the comments above it; a longer
+one is used where there is no JSDoc. A `//` comment counts only at the end of a line, as a remark on that line.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def plain_text(text: str) -> str:
     return _LINK.sub(label, text)
 
 
-def read_comments(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
+def read_comments(leading: Sequence[str]) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     """Return the tags and the prose of the comments above a declaration or member; the nearest comment is the last
     one.
 
@@ -68,7 +68,7 @@ def read_comments(leading: Sequence[str], section: str | None) -> tuple[Tags, Do
     docs = [c for c in leading if is_jsdoc(c)]
     notes = [comment_body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
     tags, doc, unknown = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC, [])
-    return tags, replace(doc, notes=notes[-1] if notes else None, section=section), unknown
+    return tags, replace(doc, notes=notes[-1] if notes else None), unknown
 
 
 def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:

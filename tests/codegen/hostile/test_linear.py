@@ -25,7 +25,7 @@ def inline(text: str) -> object:
 
 READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "a link": comments.plain_text,
-    "a comment": lambda text: comments.read_comments([Text("/** " + text + " */")], None),
+    "a comment": lambda text: comments.read_comments([Text("/** " + text + " */")]),
     "the body of a comment": comments.comment_body,
     "a name": naming.snake_case,
     "a member": names.pascal_case,

@@ -427,20 +427,19 @@ def test_a_line_comment_is_no_documentation() -> None:
     assert member_doc("// eslint-disable-next-line\na: string;") == ir.NO_DOC
 
 
-def test_a_one_line_block_comment_is_a_heading_for_all_that_follows() -> None:
-    source = "/* Tools */\n/** Text. */\nexport type A = string;\nexport type B = string;\n/* Other */\nexport type C = string;"
-    assert [d.doc.section for d in parse(source).decls] == ["Tools", "Tools", "Other"]
-    assert doc_of(source).text == "Text."
+def test_a_one_line_block_comment_is_a_heading_and_no_text() -> None:
+    source = "/* Tools */\n/** Text. */\nexport type A = string;\n/* Other */\nexport type B = string;"
+    assert [d.doc for d in parse(source).decls] == [ir.Doc(text="Text."), ir.NO_DOC]
 
 
 def test_a_heading_cuts_off_the_comments_above_it() -> None:
     found = doc_of("/** Stray. */\n\n/* Tools */\nexport type A = string;")
-    assert (found.text, found.section) == (None, "Tools")
+    assert found == ir.NO_DOC
 
 
 def test_a_block_comment_of_several_lines_is_a_note_and_no_heading() -> None:
     found = doc_of("/* Policy\n * in two lines.\n */\nexport type A = string;")
-    assert (found.text, found.notes, found.section) == (None, "Policy\nin two lines.", None)
+    assert (found.text, found.notes) == (None, "Policy\nin two lines.")
     assert member_doc("/*\n * A note.\n */\na: string;").notes == "A note."
 
 

@@ -16,7 +16,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DECLARATIONS, MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body, is_heading
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics
-from mcprev_codegen.typescript.reader.literals import read_literal, read_string
+from mcprev_codegen.typescript.reader.literals import read_literal
 from mcprev_codegen.typescript.reader.source_file import (
     SourceFile,
     named_children,
@@ -106,16 +106,8 @@ class Declarations:
 
     def _collect(self, body: Node, namespace: str) -> None:
         """Find the declarations in a file or namespace."""
-        section: str | None = None
         listed: list[Node] = []
         for node, leading, trailing in self._file.siblings(body):
-            above: list[Node] = []
-            for comment in leading:
-                if is_heading(node_text(comment)):
-                    section = comment_body(node_text(comment))
-                    above.clear()
-                else:
-                    above.append(comment)
             if (names := _export_list(node)) is not None:
                 listed += names
                 continue
@@ -125,23 +117,16 @@ class Declarations:
             elif inner.type == "function_signature":
                 self._functions.append(inner)
             else:
-                self._add(node, namespace, self._name(inner), inner, above, section, trailing)
+                self._add(node, namespace, inner, leading, trailing)
         for node in listed:
-            if not any(
-                f"{namespace}{node_text(node)}" in known for known in (self._statements, self._namespaces)
-            ):
+            path = f"{namespace}{node_text(node)}"
+            if path not in self._statements and path not in self._namespaces:
                 self._file.fail(node, f"'{node_text(node)}' is not declared in this file")
 
     def _add(
-        self,
-        node: Node,
-        namespace: str,
-        own_name: str,
-        inner: Node,
-        above: Sequence[Node],
-        section: str | None,
-        trailing: Sequence[Node],
+        self, node: Node, namespace: str, inner: Node, leading: Sequence[Node], trailing: Sequence[Node]
     ) -> None:
+        own_name = self._name(inner)
         path = f"{namespace}{own_name}"
         if path in self._statements:
             self._merge(node, path, own_name, inner)
@@ -152,7 +137,9 @@ class Declarations:
         name = self._file.short(node, f"{namespace.replace('.', '')}{separator}{own_name}")
         if name in self._named:
             self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
-        statement = _Statement(name, namespace, inner, *self._file.docs(above, section), trailing)
+        headings = [n for n, comment in enumerate(leading, 1) if is_heading(node_text(comment))]
+        above = leading[headings[-1] :] if headings else leading
+        statement = _Statement(name, namespace, inner, *self._file.docs(above), trailing)
         self._statements[path] = self._named[name] = statement
 
     def _merge(self, node: Node, path: str, own_name: str, inner: Node) -> None:
@@ -388,11 +375,7 @@ class Declarations:
         for member in named_children(named_children(statement.node)[-1]):
             self._file.count(member)
             key, *given = named_children(member) if member.type == "enum_assignment" else [member]
-            name = (
-                read_string(self._file, key)
-                if key.type == "string"
-                else self._file.short(key, node_text(key))
-            )
+            name = self._types.name(key)
             if not given and following is None:
                 self._file.fail(
                     member,

@@ -32,15 +32,9 @@ _CHANGED_STRINGS: Final[Mapping[str, Callable[[str], str]]] = {
     "Capitalize": lambda text: text[:1].upper() + text[1:],
     "Uncapitalize": lambda text: text[:1].lower() + text[1:],
 }
-_KNOWN: Final = ", ".join(
-    f"{name}<{parameters}>"
-    for parameters, names in {
-        "T": ("Array", "Readonly", "Partial", "Required", "NonNullable", *_CHANGED_STRINGS),
-        "T, Keys": ("Pick", "Omit"),
-        "Keys, T": ("Record",),
-        "T, U": ("Exclude", "Extract"),
-    }.items()
-    for name in names
+_KNOWN: Final = (
+    f"Array<T>, Readonly<T>, Partial<T>, Required<T>, NonNullable<T>, {'<T>, '.join(_CHANGED_STRINGS)}<T>, "
+    "Pick<T, Keys>, Omit<T, Keys>, Record<Keys, T>, Exclude<T, U>, Extract<T, U>"
 )
 
 

@@ -116,9 +116,8 @@ class SourceFile:
             node = stack.pop()
             if node.is_missing:
                 self.fail(node, f"syntax error: '{node.type}' is missing")
-            if (
-                node.type == "ERROR" and node != self.root
-            ):  # which is one if little of the file could be parsed
+            # The root is one if little of the file could be parsed.
+            if node.type == "ERROR" and node != self.root:
                 self.fail(node, "syntax error: this is not TypeScript")
             stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
         self.fail(self.root, "syntax error: this is not TypeScript")
@@ -141,11 +140,11 @@ class SourceFile:
                 pending.append(child)
         return items
 
-    def docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
+    def docs(self, above: Sequence[Node]) -> tuple[ir.Tags, ir.Doc]:
         """Return the tags and the prose of the comments above a declaration or member."""
         found = [c for c in above if is_jsdoc(node_text(c))]
         try:
-            tags, doc, unknown = read_comments([node_text(c) for c in above], section)
+            tags, doc, unknown = read_comments([node_text(c) for c in above])
         except BadTag as error:
             self.fail(found[-1], str(error), below=error.line)
         for name, below in unknown:

@@ -189,7 +189,7 @@ class TypeReader:
         for child in node.children:
             match child.type:
                 case "property_identifier" | "string" | "number":
-                    name = self._name(child)
+                    name = self.name(child)
                 case "?":
                     optional = True
                 case "readonly" | "comment":
@@ -205,7 +205,8 @@ class TypeReader:
             doc = replace(doc, notes=comment_body(node_text(trailing[0])))
         return ir.Field(name, type_, optional or absent, tags, doc, span(node), absent and not optional)
 
-    def _name(self, node: Node) -> str:
+    def name(self, node: Node) -> str:
+        """Return the name of a member."""
         if node.type == "string":
             return read_string(self._file, node)
         if node.type != "number":
@@ -217,13 +218,10 @@ class TypeReader:
 
     def _index(self, node: Node) -> ir.IndexSig:
         named = named_children(node)
-        if [c.type for c in named[:1]] != ["identifier"] or [c.type for c in named[2:]] != [
-            "type_annotation"
-        ]:
-            self._file.unsupported(
-                named[0],
-                "beside other members" if named[0].type == "mapped_type_clause" else "as an index signature",
-            )
+        kinds = [child.type for child in named]
+        if kinds[:1] != ["identifier"] or kinds[2:] != ["type_annotation"]:
+            mapped = kinds[0] == "mapped_type_clause"
+            self._file.unsupported(named[0], "beside other members" if mapped else "as an index signature")
         key, key_type, annotation = named
         if self.type(key_type) != ir.Prim("string"):
             self._file.fail(
