@@ -312,7 +312,7 @@ def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> 
 
 def test_every_entry_of_the_repo_says_why_and_is_used() -> None:
     for item in overlay_file.load_overlay(FOLDER):
-        assert item.why
+        assert item.table.values.entry[item.number].why
         assert any(
             item.holds_for(revision) for revision in REVISIONS
         ), f"{item.pointers}: for no pinned revision"
