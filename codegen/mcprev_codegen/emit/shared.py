@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.emit.package import LazyExports, public_names
+from mcprev_codegen.emit.package import public_names
 from mcprev_codegen.emit.provenance import FROM_ALL, SUPPORT_FILES, header_lines
-from mcprev_codegen.emit.rendering import GeneratedFile, python_files
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import (
     Code,
@@ -38,29 +37,6 @@ _PUBLIC: Final[Mapping[Code, tuple[str, ...]]] = {
 """The public names beside the packages."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionIndex:
-    """The data of index.py."""
-
-    infos: Sequence[Mapping[str, str | int]]
-    """The members of the `RevisionInfo` of each revision."""
-    latest: str
-
-
-@dataclass(frozen=True, slots=True)
-class OuterExports:
-    """The data of the `__init__.py` of the outer package."""
-
-    dots: Code
-    exports: Mapping[Code, tuple[str, ...]]
-    outer: Code
-    """Its name."""
-    package: Code
-    """The package of one revision, as an example."""
-    every: bool
-    """Whether it has every revision."""
-
-
 def shared_files(
     revisions: Sequence[Revision], pending: Collection[str], latest: Revision, name: str
 ) -> dict[str, str]:
@@ -69,34 +45,21 @@ def shared_files(
     `name` is the name of the outer package.
     """
     pinned = latest.pin is not None
-    everything = comment(FROM_ALL if pinned else header_lines(latest))
+    header, dots = comment(FROM_ALL if pinned else header_lines(latest)), code(".")
     package = identifier(module_name(latest.name))
     outer = identifier(name) if is_identifier(name) else code("package")
-    index = RevisionIndex([asdict(_info(r, pending)) for r in revisions], latest.name)
-    newest = LazyExports(
-        docstring(f"The {'newest complete dated' if pinned else 'generated'} revision, under a stable name."),
-        code("."),
-        {code(".{}", package): tuple(sorted(n for names in public_names(latest).values() for n in names))},
+    infos = [asdict(_info(revision, pending)) for revision in revisions]
+    kind = "newest complete dated" if pinned else "generated"
+    doc = docstring(f"The {kind} revision, under a stable name.")
+    names = sorted(name for names in public_names(latest).values() for name in names)
+    newest, own = {code(".{}", package): tuple(names)}, comment(header_lines(latest))
+    texts = {file: f"{header}\n{(_SUPPORT / file).read_text(encoding='utf-8')}" for file in SUPPORT_FILES}
+    texts["index.py"] = render("index.py", header=header, infos=infos, latest=latest.name)
+    texts["latest.py"] = render("__init__.py", header=own, doc=doc, dots=dots, exports=newest)
+    texts["__init__.py"] = render(
+        "packages.py", header=header, dots=dots, exports=_PUBLIC, outer=outer, package=package, every=pinned
     )
-    exports = OuterExports(code("."), _PUBLIC, outer, package, pinned)
-    support = {
-        file: format_python(f"{everything}\n{(_SUPPORT / file).read_text(encoding='utf-8')}")
-        for file in SUPPORT_FILES
-    }
-    return {
-        **support,
-        **python_files(
-            [
-                GeneratedFile("index.py", "index.py", index),
-                GeneratedFile("__init__.py", "packages.py", exports),
-            ],
-            header=everything,
-        ),
-        **python_files(
-            [GeneratedFile("latest.py", "__init__.py", newest)], header=comment(header_lines(latest))
-        ),
-        "py.typed": "",
-    }
+    return {file: format_python(text) for file, text in texts.items()} | {"py.typed": ""}
 
 
 def project_file(distribution: str, package: str, made_of: Revision, dependencies: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Final
+from typing import Final, LiteralString
 
 import pytest
 from jinja2 import meta
@@ -187,20 +187,32 @@ def test_a_template_prints_the_data_of_its_file_and_nothing_else(monkeypatch: py
         found.extend(files)
         return {}
 
-    for module in (package, shared):
-        monkeypatch.setattr(module, "python_files", record)
+    monkeypatch.setattr(package, "python_files", record)
     revision = load(REVISIONS[-1])
     package.package_files(revision, package.RevisionChain([revision], None, []))
-    shared.shared_files([revision], [], revision, "types_")
     assert {f"{module.name}.py" for module in package.MODULES} < {file.path for file in found}
     used: dict[type, set[str]] = {}
     for file in found:
-        replaced = {"doc"} if file.template == "packages.py" else set[str]()
-        variables = printed(f"{file.template}.jinja2") - {"header", "revision"} - replaced
+        variables = printed(f"{file.template}.jinja2") - {"header", "revision"}
         assert variables <= {field.name for field in fields(file.data)}, file.path
         used.setdefault(type(file.data), set()).update(variables)
     for data, variables in used.items():
         assert variables == {field.name for field in fields(data)}, data
+
+
+def test_the_templates_beside_the_packages_print_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[LiteralString] = []
+
+    def rendered(template: LiteralString, **values: object) -> Code:
+        replaced = {"doc"} if template == "packages.py" else set[str]()
+        assert values.keys() == printed(f"{template}.jinja2") - replaced, template
+        found.append(template)
+        return writers.render(template, **values)
+
+    monkeypatch.setattr(shared, "render", rendered)
+    revision = load(REVISIONS[-1])
+    shared.shared_files([revision], [], revision, "types_")
+    assert sorted(found) == ["__init__.py", "index.py", "packages.py"]
 
 
 # -- names that are taken ------------------------------------------------------------------------------------
