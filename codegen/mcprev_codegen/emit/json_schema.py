@@ -21,7 +21,7 @@ class Renderer:
 
     schema: Schema
 
-    def definitions(self) -> dict[str, Json]:
+    def definitions(self) -> JsonSchema:
         """Return every interface and alias as a schema, by name."""
         return {name: self.definition(name) for name in self.schema.types}
 
@@ -40,8 +40,7 @@ class Renderer:
             case ir.Lit(value):
                 return {"type": _json_type(value), "const": value}
             case ir.ConstRef(name):
-                value = self.schema.consts[name].value
-                return {"type": _json_type(value), "const": value}
+                return self.type(ir.Lit(self.schema.consts[name].value))
             case ir.Ref(name):
                 return {"$ref": f"#/$defs/{name}"}
             case ir.Array(item):
@@ -97,12 +96,10 @@ class Renderer:
             names = [str(self.type(m)["type"]) for m in members]
             return {"type": names[0] if len(names) == 1 else list(dict.fromkeys(names))}
         strings: list[Json] = [v for v in values if isinstance(v, str)]
-        branches: list[Json] = [{"type": "string", "enum": strings}] if len(strings) > 1 else []
-        merged = len(strings) > 1
-        branches += [
-            self.type(m) for m, v in zip(members, values, strict=True) if not (merged and isinstance(v, str))
-        ]
-        return {"anyOf": branches}
+        if len(strings) < 2:
+            return {"anyOf": [self.type(m) for m in members]}
+        others = [self.type(m) for m, v in zip(members, values, strict=True) if not isinstance(v, str)]
+        return {"anyOf": [{"type": "string", "enum": strings}, *others]}
 
     def _tagged(self, node: JsonSchema, tags: ir.Tags) -> JsonSchema:
         """Return the schema of a type with the constraints of its JSDoc tags."""

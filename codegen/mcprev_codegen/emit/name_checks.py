@@ -20,11 +20,9 @@ from mcprev_codegen.resolve import Schema
 _MAX_WRITTEN_OUT: Final = 20_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-_RENAME: Final = (
-    "give it another one under [types] in names.toml (for a schema of your own: in a file, with --names)"
-)
-_LEAVE_OUT: Final = (
-    "give it another one under [members] in names.toml (for a schema of your own: in a file, with --names)"
+_RENAME, _RENAME_MEMBER = (
+    f"give it another one under [{kind}] in names.toml (for a schema of your own: in a file, with --names)"
+    for kind in ("types", "members")
 )
 
 
@@ -110,9 +108,7 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
 def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
     """Raise `SchemaError` for a literal type that Python cannot express."""
     for node in ir.walk(type_):
-        value = node.value if isinstance(node, ir.Lit) else None
-        if isinstance(node, ir.ConstRef):
-            value = schema.consts[node.name].value
+        value = schema.literal(node) if isinstance(node, ir.Lit | ir.ConstRef) else None
         if isinstance(value, float):
             raise schema.fail(
                 decl,
@@ -126,13 +122,13 @@ def _check_members(schema: Schema, names: PythonNames, name: str, decl: ir.Decl)
         python = names.attribute(member.name)
         where = f"member '{member.name}' of '{name}'"
         if not is_identifier(python):
-            raise schema.fail(decl, f"{where} has no name in Python; {_LEAVE_OUT}")
+            raise schema.fail(decl, f"{where} has no name in Python; {_RENAME_MEMBER}")
         if hides_member(python):
-            raise schema.fail(decl, f"{where} would hide a member of every model; {_LEAVE_OUT}")
+            raise schema.fail(decl, f"{where} would hide a member of every model; {_RENAME_MEMBER}")
         if python in seen:
             raise schema.fail(
                 decl,
-                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_LEAVE_OUT}",
+                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_RENAME_MEMBER}",
             )
         seen[python] = member.name
         _check_type(schema, decl, where, member.field.type)

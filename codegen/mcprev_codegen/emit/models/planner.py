@@ -139,15 +139,12 @@ class ModelPlanner:
         if name in self.bases:
             return self.bases[name]
         if self._starts_cycle(name):
-            return self._cycle_needs(name)
+            inline = self._cycles[name]
+            found = [r for other in inline for r in ir.references(self.schema.types[other])]
+            return tuple(dict.fromkeys(r for r in found if r not in inline))
         if name in self._open_unions:
             return tuple(self._open_union(name).tags)  # the classes behind the aliases in it
         return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
-
-    def _cycle_needs(self, name: str) -> Collection[str]:
-        inline = self._cycle(name)
-        found = [r for other in inline for r in ir.references(self.schema.types[other])]
-        return tuple(dict.fromkeys(r for r in found if r not in inline))
 
     def _starts_cycle(self, name: str) -> bool:
         """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
@@ -155,15 +152,11 @@ class ModelPlanner:
         The other aliases of the cycle are expanded in it: type checkers support an alias that refers to itself, but
         not several aliases that refer to each other.
         """
-        cycle = self._cycle(name)
-        return bool(cycle) and next(n for n in self.schema.types if n in cycle) == name
-
-    def _cycle(self, name: str) -> frozenset[str]:
-        """Return the aliases of the cycle that an alias is part of; empty if it is in none."""
-        return self._cycles.get(name, frozenset())
+        return name in self._cycles and next(n for n in self.schema.types if n in self._cycles[name]) == name
 
     @cached_property
     def _cycles(self) -> Mapping[str, frozenset[str]]:
+        """The aliases of the cycle that an alias is part of."""
         references = self.schema.references.items()
         return ir.cycles({name: used for name, used in references if name not in self.bases})
 
@@ -189,24 +182,21 @@ class ModelPlanner:
             self._member(name, f.field) for f in self.schema.flat(name).fields if f.name not in inherited
         )
         deprecated = self.schema.types[name].tags.deprecated
-        return ModelClass(name, self._doc(name), deprecated, self.bases[name], members)
+        return ModelClass(name, self.docs.get(name, ""), deprecated, self.bases[name], members)
 
     def _member(self, owner: str, member: ir.Field) -> ModelMember:
         single = self.schema.literal(member.type) is not None
         fallback = None if single else self.revision.default(owner, member.name)
-        return ModelMember(member, fallback, self._doc(f"{owner}.{member.name}"))
+        return ModelMember(member, fallback, self.docs.get(f"{owner}.{member.name}", ""))
 
     def _alias(self, name: str) -> ModelAlias:
         decl = self.schema.types[name]
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
-        cycle = self._cycle(name) if self._starts_cycle(name) else frozenset[str]()
+        cycle = self._cycles[name] if self._starts_cycle(name) else frozenset[str]()
         found = self.schema.discriminator(ir.Ref(name))
         discriminator = found.property if found else None
         union = self._open_union(name) if name in self._open_unions else None
-        return ModelAlias(name, self._doc(name), type_, cycle, discriminator, union)
-
-    def _doc(self, name: str) -> str:
-        return self.docs.get(name, "")
+        return ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union)
 
     def _open_union(self, name: str) -> OpenUnion:
         schema = self.schema
@@ -214,16 +204,12 @@ class ModelPlanner:
         if found is None:
             raise schema.fail(name, f"'{name}' is an open union, but no literal distinguishes its members")
         members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
-        tags = {
-            m.name: values[0]
-            for m, values in zip(members, found.values, strict=True)
-            if isinstance(m, ir.Ref)
-        }
-        return OpenUnion(found.property, tags)
+        pairs = zip(members, found.values, strict=True)
+        return OpenUnion(found.property, {m.name: values[0] for m, values in pairs if isinstance(m, ir.Ref)})
 
 
 def _same(declared: FlatField | None, inherited: FlatField) -> bool:
-    return declared is not None and (declared.field.type, declared.field.optional) == (
-        inherited.field.type,
-        inherited.field.optional,
-    )
+    if declared is None:
+        return False
+    own, other = declared.field, inherited.field
+    return (own.type, own.optional) == (other.type, other.optional)

@@ -98,14 +98,8 @@ LIBRARIES: Final = (
 )  # fmt: skip
 """The targets whose types datamodel-code-generator writes."""
 _MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
-PYDANTIC: Final = Target(
-    "pydantic",
-    _package,
-    shared_files,
-    is_generated,
-    _MODULES,
-    ("pydantic>=2.14,<3", "typing-extensions>=4.12"),
-)
+_NEEDED: Final = ("pydantic>=2.14,<3", "typing-extensions>=4.12")
+PYDANTIC: Final = Target("pydantic", _package, shared_files, is_generated, _MODULES, _NEEDED)
 TARGETS: Final[Mapping[str, Target]] = {
     target.name: target for target in (PYDANTIC, *map(_types_only, LIBRARIES))
 }

@@ -125,7 +125,7 @@ class _Module:
         found = declared(Renderer(schema).definitions(), self.library.model, self.revision.names)
         parts = [self._class(found, schema, name, tags.get(name)) for name in found.classes]
         parts += self._aliases(found)
-        body = joined("\n\n\n", parts)
+        used = found.used.union(["ClassVar"] if tags else [], ["TypeAlias"] if found.aliases else [])
         title = f"The types of MCP {self.revision.name} as {self.library.title}."
         lost = f"They cannot keep all that the schema says. {' '.join(self.library.lost)}"
         return format_python(
@@ -133,11 +133,8 @@ class _Module:
                 "types.py",
                 header=comment([*self.library.header, *header_lines(self.revision)[1:]]),
                 doc=docstring(f"{title}\n\n{lost}"),
-                imports=self._imports(
-                    found.used
-                    | {name for name, there in (("ClassVar", tags), ("TypeAlias", found.aliases)) if there}
-                ),
-                body=body,
+                imports=self._imports(used),
+                body=joined("\n\n\n", parts),
             )
         )
 
@@ -152,15 +149,12 @@ class _Module:
             for home in sorted({homes[name] for name in needed})
         }
 
-    def _doc(self, name: str) -> str:
-        return self.docs.get(name, "")
-
     def _aliases(self, found: Declared) -> Iterator[Code]:
         defined = {*found.classes}
         for name, node in found.aliases.items():
             value = found.union(found.expression(node, defined))
             alias = code("{}: TypeAlias = {}", identifier(self.revision.names.class_name(name)), value)
-            yield joined("\n", filter(None, (alias, docstring(self._doc(name)))))
+            yield joined("\n", filter(None, (alias, docstring(self.docs.get(name, "")))))
             defined.add(name)
 
     def _class(self, found: Declared, schema: Schema, name: str, tag: str | None) -> Code:
@@ -177,24 +171,21 @@ class _Module:
         return render(
             f"types/{self.library.name}",
             name=identifier(self.revision.names.class_name(name)),
-            doc=self._doc(name),
+            doc=self.docs.get(name, ""),
             tag=None if tag is None else (tag, schema.literal(members[tag].field.type)),
             members=[
-                _member(schema, members[wire], names[wire], own.union(parts), self._doc(f"{name}.{wire}"))
+                _member(
+                    schema, members[wire], names[wire], own.union(parts), self.docs.get(f"{name}.{wire}", "")
+                )
                 for wire, parts in types.items()
             ],
         )
 
     def _attributes(self, wire_names: Sequence[str], hidden: Collection[str]) -> dict[str, Code]:
         """Return the attribute of each member: valid, unique, and none that hides a name in the class."""
-        names = {
-            wire: (
-                wire
-                if self.library.wire_names and is_identifier(wire)
-                else self.revision.names.attribute(wire)
-            )
-            for wire in wire_names
-        }
+        names = {wire: self.revision.names.attribute(wire) for wire in wire_names}
+        if self.library.wire_names:
+            names |= {wire: wire for wire in filter(is_identifier, wire_names)}
         taken = {*hidden}
         for wire in sorted(wire_names, key=lambda wire: names[wire] != wire):
             while names[wire] in taken:
