@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
 from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select
-from mcprev_codegen.diff.render.markdown import code_span, report_markdown
+from mcprev_codegen.diff.render.markdown import code_span, grid, report_markdown
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.facts import Method, Revision, Side
 from mcprev_codegen.inputs import SchemaFolder
@@ -61,13 +61,13 @@ def _pair(report: Report) -> str:
 
 
 def _index(reports: Sequence[Report]) -> str:
-    lines = [_NOTE, "# What each revision changed", "", _ABOUT, ""]
-    lines += ["| from | to | methods and types | verdicts |", "| --- | --- | --- | --- |"]
+    rows: list[tuple[str, ...]] = []
     for report in reports:
         counts = wording.counts(select(report, Selection(Level.NOMINAL)).counts())
         link = f"[{report.new.name}]({_page(report)})"
-        lines.append(f"| {report.old.name} | {link} | {wording.name_changes(report)} | {counts} |")
-    return "\n".join(lines) + "\n"
+        rows.append((report.old.name, link, wording.name_changes(report), counts))
+    table = grid(("from", "to", "methods and types", "verdicts"), rows)
+    return f"{_NOTE}\n# What each revision changed\n\n{_ABOUT}\n\n{table}\n"
 
 
 def _matrix(revisions: Sequence[Revision]) -> str:
@@ -76,17 +76,10 @@ def _matrix(revisions: Sequence[Revision]) -> str:
     lines = [_NOTE, "# Methods and revisions", "", _LEGEND]
     for kind in Kind:
         names = sorted(name for name, own in methods.items() if own is kind)
-        lines += ["", f"## {kind.capitalize()}s", ""]
-        lines += _grid(names, {r.name: r.methods for r in revisions})
+        rows = [[code_span(name), *(_cell(r.methods.get(name)) for r in revisions)] for name in names]
+        table = grid(["method", *(r.name for r in revisions)], rows, ":---:")
+        lines += ["", f"## {kind.capitalize()}s", "", table]
     return "\n".join(lines) + "\n"
-
-
-def _grid(names: Sequence[str], revisions: Mapping[str, Mapping[str, Method]]) -> list[str]:
-    lines = [f"| method | {' | '.join(revisions)} |", f"| --- |{' :---: |' * len(revisions)}"]
-    for name in names:
-        cells = [_cell(methods.get(name)) for methods in revisions.values()]
-        lines.append(f"| {code_span(name)} | {' | '.join(cells)} |")
-    return lines
 
 
 def _cell(method: Method | None) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mcprev_codegen.diff.changes import Ignored, Report, RuleTable, Verdict
+from mcprev_codegen.diff.changes import Case, Change, Ignored, Report, RuleTable, Verdict
 from mcprev_codegen.diff.report import History, Row, wording
 from mcprev_codegen.errors import clean
 
 _SIGNS: Final = {Verdict.BREAKING: "❌", Verdict.DANGEROUS: "⚠️", Verdict.OK: "✅"}
 _SIGNIFICANT: Final = re.compile(r"[\\`*_\[\]<>|&~]|(?<=\w):(?=//)|(?<=www)\.", re.IGNORECASE)
 """What makes markup, entities, mentions and links of a text."""
-_HEADER: Final = ("| old → new | new → old | where | change | sent by |", "| --- | --- | --- | --- | --- |")
 
 
 def report_markdown(report: Report, heading: str = "##") -> str:
@@ -36,7 +35,7 @@ def _report(report: Report, heading: str) -> Iterator[str]:
         harmless = [row for row in rows if row.first.worst is Verdict.OK]
         yield f"{heading}# {name}"
         if harmful:
-            yield "\n".join(_table(harmful))
+            yield _table(harmful)
         if harmless:
             yield from _folded(f"{sum(len(row.changes) for row in harmless)} ok", _table(harmless))
     if report.ignored:
@@ -46,38 +45,39 @@ def _report(report: Report, heading: str) -> Iterator[str]:
             yield f"_{plain(line)}._"
 
 
-def _folded(summary: str, table: Iterable[str]) -> Iterator[str]:
-    yield f"<details><summary>{summary}</summary>"
-    yield "\n".join(table)
-    yield "</details>"
+def _folded(summary: str, table: str) -> tuple[str, ...]:
+    return f"<details><summary>{summary}</summary>", table, "</details>"
 
 
-def _ignored(entries: Iterable[Ignored]) -> Iterator[str]:
-    yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
-    for entry in entries:
-        change = entry.change
-        yield f"| {code_span(wording.where(change))} | {plain(change.headline)} | {plain(entry.reason)} |"
+def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], rule: str = "---") -> str:
+    """Return a table, without a line feed at its end; `rule` aligns all columns but the first."""
+    rules = ["---", *[rule] * (len(heads) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows))
 
 
-def _table(rows: Iterable[Row]) -> Iterator[str]:
-    yield from _HEADER
-    for row in rows:
-        change = row.first
-        cells = [
-            _verdict(change.old_to_new.verdict),
-            _verdict(change.new_to_old.verdict),
-            ", ".join(map(code_span, row.places)),
-            _change_text(row),
-            wording.sent_by(change),
-        ]
-        yield f"| {' | '.join(cells)} |"
+def _ignored(entries: Iterable[Ignored]) -> str:
+    rows = ((_where(one.change), plain(one.change.headline), plain(one.reason)) for one in entries)
+    return grid(("where", "change", "why it is ignored"), rows)
 
 
-def _verdict(verdict: Verdict) -> str:
-    return f"{_SIGNS[verdict]} {verdict}"
+def _where(change: Change) -> str:
+    return code_span(wording.where(change))
 
 
-def _change_text(row: Row) -> str:
+def _table(rows: Iterable[Row]) -> str:
+    cells = (
+        (*_verdicts(row.first), ", ".join(map(code_span, row.places)), _text(row), wording.sent_by(row.first))
+        for row in rows
+    )
+    return grid(("old → new", "new → old", "where", "change", "sent by"), cells)
+
+
+def _verdicts(judged: Case | Change) -> tuple[str, str]:
+    both = judged.old_to_new.verdict, judged.new_to_old.verdict
+    return f"{_SIGNS[both[0]]} {both[0]}", f"{_SIGNS[both[1]]} {both[1]}"
+
+
+def _text(row: Row) -> str:
     """Return the headlines, then the reasons in small print."""
     small = (f"<sub>{plain(line)}</sub>" for line in wording.details(row))
     return "<br>".join([*map(plain, row.headlines), *small])
@@ -97,26 +97,20 @@ def plain(words: str) -> str:
 
 def history_markdown(history: History) -> str:
     """Return the history of a type or method."""
-    lines = [
-        f"## {history.kind} {code_span(history.name)}",
-        "",
-        "| revision | state | changes |",
-        "| --- | --- | --- |",
-    ]
+    rows: list[tuple[str, ...]] = []
     for entry in history.entries:
         called = f" as {code_span(entry.name)}" if entry.name and entry.name != history.name else ""
-        changes = "<br>".join(
-            f"{_SIGNS[c.worst]} {code_span(wording.where(c))}: {plain(c.headline)}" for c in entry.changes
-        )
-        lines.append(f"| {entry.revision} | {entry.state}{called} | {changes} |")
-    return "\n".join(lines) + "\n"
+        changes = (f"{_SIGNS[c.worst]} {_where(c)}: {plain(c.headline)}" for c in entry.changes)
+        rows.append((entry.revision, f"{entry.state}{called}", "<br>".join(changes)))
+    table = grid(("revision", "state", "changes"), rows)
+    return f"## {history.kind} {code_span(history.name)}\n\n{table}\n"
 
 
 def rules_markdown(table: RuleTable) -> str:
     """Return every rule with its levels and verdicts."""
-    lines = ["| rule | case | level | old → new | new → old |", "| --- | --- | --- | --- | --- |"]
-    for rule in table.rules.values():
-        for case in rule.cases.values():
-            verdicts = f"{_verdict(case.old_to_new.verdict)} | {_verdict(case.new_to_old.verdict)}"
-            lines.append(f"| {code_span(rule.id)} | {case.name} | {case.level.value} | {verdicts} |")
-    return "\n".join(lines) + "\n"
+    rows = (
+        (code_span(rule.id), case.name, case.level.value, *_verdicts(case))
+        for rule in table.rules.values()
+        for case in rule.case
+    )
+    return grid(("rule", "case", "level", "old → new", "new → old"), rows) + "\n"
