@@ -146,11 +146,8 @@ class _ConnectionHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler
                 super().connect()
                 download.opened(self)
 
-        class Https(HTTPSConnection):
-            @override
-            def connect(self) -> None:
-                super().connect()
-                download.opened(self)
+        class Https(Http, HTTPSConnection):
+            """Connects as the second one does, and notes it as the first one does."""
 
         self._http, self._https = Http, Https
 
@@ -188,17 +185,14 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        self._check(req.full_url, newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-    def _check(self, url: str, target: str) -> None:
-        _check_scheme(target)
-        host = urllib.parse.urlsplit(target).hostname or ""
+        _check_scheme(newurl)
+        host = urllib.parse.urlsplit(newurl).hostname or ""
         if host != self._named and not all(map(_is_public, _addresses(host))):
             raise InputError(
-                f"{without_secrets(url)}: redirected to {without_secrets(target)}, a private address; "
+                f"{without_secrets(req.full_url)}: redirected to {without_secrets(newurl)}, a private address; "
                 "to allow it, give that URL itself"
             )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
