@@ -45,6 +45,14 @@ class Schema:
     module: ir.Module
     path: str = "schema.ts"
     lines: Sequence[str] = field(default=(), repr=False, compare=False)
+    _flat: dict[str, FlatType] = field(
+        default_factory=dict[str, FlatType], init=False, repr=False, compare=False
+    )
+    _behind: dict[str, ir.TypeExpr] = field(
+        default_factory=dict[str, ir.TypeExpr], init=False, repr=False, compare=False
+    )
+    _counted: Counter[str] = field(default_factory=Counter[str], init=False, repr=False, compare=False)
+    """The numbers of the members of all objects, and of all unions, so far."""
 
     @cached_property
     def types(self) -> Mapping[str, ir.Interface | ir.Alias]:
@@ -55,19 +63,6 @@ class Schema:
     def consts(self) -> Mapping[str, ir.Const]:
         """Constants by name, in source order."""
         return self.module.consts
-
-    @cached_property
-    def _flat(self) -> dict[str, FlatType]:
-        return {}
-
-    @cached_property
-    def _counted(self) -> Counter[str]:
-        """The numbers of the members of all objects, and of all unions, so far."""
-        return Counter()
-
-    @cached_property
-    def _behind(self) -> dict[str, ir.TypeExpr]:
-        return {}
 
     @cached_property
     def references(self) -> Mapping[str, tuple[str, ...]]:
@@ -203,12 +198,8 @@ class Schema:
     def is_object(self, type_: ir.TypeExpr) -> bool:
         """Return whether a type is an object with declared members, not a map, a union or a value."""
         match self.follow(type_):
-            case ir.Ref(name):
-                return not self.is_map(ir.Ref(name))
-            case ir.Obj(fields, index):
-                return bool(fields) or index is None
-            case ir.Intersection() | ir.Derived():
-                return True
+            case ir.Ref() | ir.Obj() | ir.Intersection() | ir.Derived() as found:
+                return not self.is_map(found)
             case (
                 ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Record() | ir.Tuple() |
                 ir.Template()
