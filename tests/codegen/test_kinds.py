@@ -21,6 +21,7 @@ KINDS: Final = {kind.__name__ for kind in get_args(TypeExpr)}
 DEFAULTS: Final = {
     "diff/comparison/context.py normalise": "of all nodes, it changes these; `map_nodes` visits what is in the others",
     "diff/comparison/view.py _sorted": "of all nodes, it changes these; `map_nodes` visits what is in the others",
+    "emit/targets/expressions.py _placeholder": "of all nodes, it changes these; `map_nodes` visits what is in the others",
     "typescript/reader/generics.py _name_part": "what is not listed is refused, with its place",
     "typescript/reader/operators.py members": "what is not listed is refused, with its place",
     "typescript/reader/operators.py _items": "what is not listed is refused, with its place",

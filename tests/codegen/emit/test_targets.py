@@ -31,6 +31,8 @@ from mcprev_codegen.emit.package import public_names
 from mcprev_codegen.emit.targets import expressions
 from mcprev_codegen.emit.targets.table import LIBRARIES
 from mcprev_codegen.python import PythonNames, code, module_name
+from mcprev_codegen.resolve import Schema, hoist
+from mcprev_codegen.typescript import parse
 from support import DATED, PYTHON_NAMES, REVISIONS, ROOT, load, same
 
 NAMES: Final = tuple(library.name for library in LIBRARIES)
@@ -387,9 +389,8 @@ def test_anything_else_than_types_of_placeholders_is_an_error(
         return written
 
     def expressed() -> None:
-        found = expressions.declared(
-            {"A": {"type": "object", "properties": {"a": {"const": "b"}}}}, "", PythonNames()
-        )
+        decl = ir.Interface("A", fields=(ir.Field("a", ir.Lit("b")),))
+        found = expressions.declared(Schema(ir.Module((decl,))), "", PythonNames())
         for node in (*found.aliases.values(), *(n for c in found.classes.values() for n in c.values())):
             found.expression(node)
 
@@ -400,13 +401,24 @@ def test_anything_else_than_types_of_placeholders_is_an_error(
 
 def test_no_text_of_a_schema_reaches_datamodel_code_generator() -> None:
     hostile = "CANARY"
-    node: Any = {
-        "title": hostile, "description": hostile, "default": hostile, "format": hostile, "pattern": hostile, "$comment": hostile,
-        "type": "object", "properties": {
-            hostile: {"type": "string", "enum": [hostile, hostile + "2"], "default": hostile}, "b": {"type": hostile}, "c": {"const": [hostile]},
-            "d": {"type": ["string", hostile]}, "e": {"$ref": f"#/$defs/{hostile}"}, "f": {"anyOf": [{"const": hostile}, hostile]},
-            "g": {"type": "array", "items": {"pattern": hostile}, hostile: hostile}, "h": {hostile: {}},
-        },
-        "required": [hostile],
-    }  # fmt: skip
-    assert hostile not in json.dumps(expressions.Placeholders({hostile: node}).document())
+    source = f"""
+    /** {hostile}. @category {hostile} */
+    export interface {hostile} {{
+      /** {hostile}. @format {hostile} @pattern {hostile} @default "{hostile}" */
+      {hostile}: "{hostile}" | "{hostile}2"; // {hostile}
+      /** @TJS-type {hostile} */
+      b: string; c: typeof {hostile}_C; d: "{hostile}" | number; e?: {hostile}; f: {hostile} | "{hostile}"; g: {hostile}[];
+      h: `{hostile}${{string}}`; i: {{ {hostile}?: string }}; j: {{ [{hostile}: string]: "{hostile}" }}; k: Record<string, {hostile}>;
+      l: ["{hostile}", {hostile}]; m: Partial<{hostile}>;
+    }}
+    export interface B extends {hostile} {{ [{hostile}: string]: unknown }}
+    /** {hostile}. @TJS-type {hostile} */
+    export type A{hostile} = {hostile} | "{hostile}";
+    export const {hostile}_C = "{hostile}";
+    """
+    schema = hoist(Schema(parse(source, hostile)))
+    placeholders = expressions.Placeholders(schema, [*schema.types])
+    assert hostile not in json.dumps(placeholders.document())
+    assert hostile in placeholders.types
+    assert hostile in placeholders.members
+    assert hostile in placeholders.texts

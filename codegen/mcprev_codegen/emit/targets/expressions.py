@@ -14,13 +14,15 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias, cast
+from typing import Final
 
-from mcprev_codegen.emit.json_schema import DIALECT, JsonSchema
-from mcprev_codegen.ir import Json
+from typing_extensions import override
+
+from mcprev_codegen import ir
+from mcprev_codegen.emit.json_schema import DIALECT, JsonSchema, Renderer
 from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
+from mcprev_codegen.resolve import Schema
 
-Document: TypeAlias = dict[str, Any]
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _BUILTINS: Final = {name: code(name) for name in ("bool", "float", "int", "str")}
 _GENERIC: Final = {name: code(name) for name in ("dict", "list", "tuple")}
@@ -32,95 +34,82 @@ class UnexpectedCodeError(RuntimeError):
 
 @dataclass(frozen=True)
 class Placeholders:
-    """A JSON Schema with placeholders, and what they stand for."""
+    """What the placeholders in a schema stand for."""
 
-    definitions: JsonSchema
-    """The faithful schema of every type; the type `T<index>` is the one at that index."""
+    schema: Schema
+    types: list[str]
+    """The name of each type `T<index>`."""
     members: list[str] = field(default_factory=list[str])
     """The wire name of each member `m<index>`."""
     texts: list[str] = field(default_factory=list[str])
     """The value of each literal `text<index>`."""
 
-    def document(self) -> Document:
-        """Return the schema with placeholders."""
-        found = {f"T{n}": self._schema(node) for n, node in enumerate(self.definitions.values())}
-        return {"$schema": DIALECT, "$defs": found}
+    def document(self) -> JsonSchema:
+        """Return the schema with placeholders as JSON Schema.
 
-    @cached_property
-    def names(self) -> list[str]:
-        """The name of each type."""
-        return [*self.definitions]
+        All members are required: whether they are, the module says in its own way.
+        """
+        decls = tuple(self._declaration(n, name) for n, name in enumerate(self.types))
+        return {"$schema": DIALECT, "$defs": _Rendered(Schema(ir.Module(decls))).definitions()}
+
+    def _declaration(self, number: int, name: str) -> ir.Decl:
+        decl = self.schema.types[name]
+        if isinstance(decl, ir.Alias):
+            return ir.Alias(f"T{number}", self._type(decl.type, decl.tags))
+        flat = self.schema.flat(name)
+        index = flat.index and ir.IndexSig("key", self._type(flat.index.value, ir.NO_TAGS))
+        fields = tuple(self._member(f.field) for f in flat.fields)
+        return ir.Interface(f"T{number}", fields=fields, index=None if fields else index)
+
+    def _member(self, member: ir.Field) -> ir.Field:
+        self.members.append(member.name)
+        return ir.Field(f"m{len(self.members) - 1}", self._type(member.type, member.tags))
+
+    def _type(self, type_: ir.TypeExpr, tags: ir.Tags) -> ir.TypeExpr:
+        if tags.tjs_type is not None:
+            type_ = ir.Prim(tags.tjs_type if tags.tjs_type in _TYPES else "unknown")
+        return ir.map_nodes(type_, self._placeholder)
+
+    def _placeholder(self, node: ir.Node) -> ir.Node:
+        assert not isinstance(node, ir.Field), "in a hoisted schema, types have no members"
+        if isinstance(node, ir.Lit | ir.ConstRef):
+            value = self.schema.literal(node)
+            if isinstance(value, str):
+                self.texts.append(value)
+                return ir.Lit(f"text{len(self.texts) - 1}")
+            return ir.Prim("unknown") if value is None or isinstance(value, float) else ir.Lit(value)
+        match node:
+            case ir.Ref(name):
+                return ir.Ref(f"T{self._numbers[name]}")
+            case ir.Prim("number"):  # `1` and `1.0` are numbers both, and remain two values
+                return ir.Union((ir.Prim("integer"), node))
+            case ir.Prim("object"):
+                return ir.Obj((), ir.IndexSig("key", ir.Prim("unknown")))
+            case ir.Record(held):
+                return ir.Obj((), ir.IndexSig("key", held))
+            case ir.Template():
+                return ir.Prim("string")
+            case ir.Tuple(()):
+                return ir.Array(ir.Prim("unknown"))
+            case ir.Union(members):
+                return ir.union_of(members)
+            case _:
+                return node
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
-        return {name: n for n, name in enumerate(self.names)}
+        return {name: n for n, name in enumerate(self.types)}
 
-    def _schema(self, value: Json) -> Document:
-        match value:
-            case {"$ref": str(path)}:
-                return {"$ref": f"#/$defs/T{self._numbers[path.removeprefix('#/$defs/')]}"}
-            case {"const": constant}:
-                return self._literals([constant])
-            case {"enum": list(constants)}:
-                return self._literals(constants)
-            case {"anyOf": list(members)}:
-                return {"anyOf": [self._schema(member) for member in members]}
-            case {"allOf": list(members)}:
-                return {"allOf": [self._schema(member) for member in members]}
-            case {"type": "array", "prefixItems": list(items)} if items:
-                parts = [self._schema(item) for item in items]
-                size = len(parts)
-                return {
-                    "type": "array",
-                    "prefixItems": parts,
-                    "items": False,
-                    "minItems": size,
-                    "maxItems": size,
-                }
-            case {"type": "array", "items": dict(item)}:
-                return {"type": "array", "items": self._schema(cast("Json", item))}
-            case {"type": "object", **rest}:
-                return self._object(cast("JsonSchema", rest))
-            case {"type": str(name)}:
-                return self._simple([name])
-            case {"type": list(names)}:
-                return self._simple(names)
-            case _:
-                return {}
 
-    def _literals(self, values: list[Json]) -> Document:
-        shown: list[Json] = []
-        for value in values:
-            if isinstance(value, str):
-                shown.append(f"text{len(self.texts)}")
-                self.texts.append(value)
-            elif isinstance(value, bool | int):
-                shown.append(value)
-            else:
-                return {}
-        return {"enum": shown}
+class _Rendered(Renderer):
+    """Writes a literal and a tuple as datamodel-code-generator understands them."""
 
-    def _object(self, schema: JsonSchema) -> Document:
-        """Return an object whose members are all required: whether they are, the module says in its own way."""
-        properties = cast("JsonSchema", schema.get("properties", {}))
-        if properties or ("properties" in schema and "additionalProperties" not in schema):
-            shown: Document = {}
-            for name, member in properties.items():
-                shown[f"m{len(self.members)}"] = None
-                self.members.append(name)
-                shown[f"m{len(self.members) - 1}"] = self._schema(member)
-            return {"type": "object", "properties": shown, "required": [*shown]}
-        return {"type": "object", "additionalProperties": self._schema(schema.get("additionalProperties"))}
-
-    def _simple(self, names: list[Json]) -> Document:
-        if not all(name in _TYPES for name in names):
-            return {}
-        # `1` and `1.0` are numbers both, and remain two values.
-        return {
-            "type": [
-                kind for name in names for kind in (("integer", "number") if name == "number" else (name,))
-            ]
-        }
+    @override
+    def type(self, type_: ir.TypeExpr) -> JsonSchema:
+        if isinstance(type_, ir.Lit):
+            return {"enum": [type_.value]}
+        found = super().type(type_)
+        return {**found, "maxItems": len(type_.items)} if isinstance(type_, ir.Tuple) else found
 
 
 @dataclass(frozen=True)
@@ -169,7 +158,7 @@ class Declared:
                 self.used.add(name)
                 return _BUILTINS[name]
             case ast.Name(name):
-                found = _found(self.placeholders.names, "T", name)
+                found = _found(self.placeholders.types, "T", name)
                 known = defined is None or found in defined
                 shown = identifier(self.names.class_name(found))
                 self.used.add(shown)
@@ -196,22 +185,22 @@ class Declared:
                 raise UnexpectedCodeError(ast.dump(node))
 
 
-def declared(definitions: JsonSchema, model: str, names: PythonNames) -> Declared:
-    """Return the types of some definitions; `model` is the kind of model of datamodel-code-generator."""
-    placeholders = Placeholders(definitions)
+def declared(schema: Schema, model: str, names: PythonNames) -> Declared:
+    """Return the types of a schema; `model` is the kind of model of datamodel-code-generator."""
+    placeholders = Placeholders(schema, [*schema.types])
     classes: dict[str, dict[str, ast.expr]] = {}
     aliases: dict[str, ast.expr] = {}
     for node in ast.parse(_generated(placeholders.document(), model)).body:
         match node:
             case ast.ClassDef(name):
-                classes[_found(placeholders.names, "T", name)] = dict(_members(node, placeholders))
+                classes[_found(placeholders.types, "T", name)] = dict(_members(node, placeholders))
             case ast.AnnAssign(ast.Name(name), ast.Name("TypeAlias"), ast.expr() as value):
-                aliases[_found(placeholders.names, "T", name)] = value
+                aliases[_found(placeholders.types, "T", name)] = value
             case _:
                 raise UnexpectedCodeError(ast.dump(node))
-    if missing := definitions.keys() - classes.keys() - aliases.keys():
+    if missing := schema.types.keys() - classes.keys() - aliases.keys():
         raise UnexpectedCodeError(f"nothing was written for {', '.join(sorted(missing))}")
-    ordered = {name: classes[name] for name in definitions if name in classes}
+    ordered = {name: classes[name] for name in schema.types if name in classes}
     return Declared(placeholders, names, ordered, aliases)
 
 
@@ -238,7 +227,7 @@ def _found(items: Sequence[str], prefix: str, name: str) -> str:
     return items[int(number)]
 
 
-def _generated(document: Document, model: str) -> str:
+def _generated(document: JsonSchema, model: str) -> str:
     import datamodel_code_generator as dcg
     from datamodel_code_generator.enums import DataModelType
     from datamodel_code_generator.model import get_data_model_types

@@ -10,7 +10,6 @@ from typing import Final, LiteralString
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.docstrings import Docs
-from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.emit.models.planner import model_schema
 from mcprev_codegen.emit.name_checks import check_names
 from mcprev_codegen.emit.package import RevisionChain
@@ -122,7 +121,7 @@ class _Module:
     def text(self) -> str:
         planned = model_schema(self.revision)
         schema, tags = with_tags(planned) if self.library.tagged else (planned, dict[str, str]())
-        found = declared(Renderer(schema).definitions(), self.library.model, self.revision.names)
+        found = declared(schema, self.library.model, self.revision.names)
         parts = [self._class(found, schema, name, tags.get(name)) for name in found.classes]
         parts += self._aliases(found)
         used = found.used.union(["ClassVar"] if tags else [], ["TypeAlias"] if found.aliases else [])
