@@ -42,9 +42,8 @@ def conversion_deltas(here: Revision, there: Revision, names: Mapping[str, str])
                 found[name] = _delta(here, there, name, names)
                 untagged[name] = _untagged_members(here, there, found[name], name)
         elif name in params:
-            found[name] = TypeDelta(
-                other, children=tuple(object_children(here.schema, ir.Field("", ir.Ref(name))))
-            )
+            children = object_children(here.schema, ir.Field("", ir.Ref(name)))
+            found[name] = TypeDelta(other, children=tuple(children))
     return _pruned(found, untagged)
 
 
@@ -81,23 +80,18 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
                 missing.append(f.name)
             else:
                 fill.append((f.name, value))
-        if own is not None and not (
-            _fits(normalised(here.schema, own.type, names), normalised(there.schema, f.field.type, {}))
-            and not ir.exceeded(own.tags, f.field.tags)
-        ):
-            retyped.append(f.name)
-    children = tuple(
-        c for f in mine.fields if f.name not in drop for c in object_children(here.schema, f.field)
-    )
-    lost = tuple(
-        c
-        for f in mine.fields
-        if (field := theirs.get(f.name)) is not None
-        for c in _lost(
-            object_children(here.schema, f.field), there.schema, object_children(there.schema, field)
-        )
-    )
-    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children)
+        if own is not None:
+            types = normalised(here.schema, own.type, names), normalised(there.schema, f.field.type, {})
+            if not _fits(*types) or ir.exceeded(own.tags, f.field.tags):
+                retyped.append(f.name)
+    children: list[Child] = []
+    lost: list[Child] = []
+    for f in mine.fields:
+        inside, counterpart = object_children(here.schema, f.field), theirs.get(f.name)
+        children += inside if f.name not in drop else []
+        if counterpart is not None:
+            lost += _lost(inside, there.schema, object_children(there.schema, counterpart))
+    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), tuple(lost), tuple(children))
 
 
 def _untagged_members(here: Revision, there: Revision, delta: TypeDelta, name: str) -> list[tuple[str, str]]:
@@ -184,14 +178,11 @@ def _pruned(
         }
         grown = not more <= alive
         alive |= more
-    return {
-        name: replace(
-            delta,
-            children=tuple(replace(c, types=kept(c)) for c in delta.children if kept(c)),
-            retyped=tuple(
-                dict.fromkeys((*delta.retyped, *(m for m, t in untagged.get(name, ()) if t in alive)))
-            ),
-        )
-        for name, delta in found.items()
-        if name in alive
-    }
+    pruned: dict[str, TypeDelta] = {}
+    for name, delta in found.items():
+        if name in alive:
+            children = tuple(replace(c, types=kept(c)) for c in delta.children if kept(c))
+            further = (member for member, type_ in untagged.get(name, ()) if type_ in alive)
+            retyped = tuple(dict.fromkeys((*delta.retyped, *further)))
+            pruned[name] = replace(delta, children=children, retyped=retyped)
+    return pruned

@@ -34,9 +34,8 @@ def type_histories(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
                 current[name] = TypeHistory(revision.name, (), _members(revision, name, {}))
                 continue
             life = found[names[name]]
-            same = normalised_type(revision.schema, name, names) == normalised_type(
-                previous.schema, names[name], {}
-            )
+            before = normalised_type(previous.schema, names[name], {})
+            same = normalised_type(revision.schema, name, names) == before
             changed = life.changed if same else (*life.changed, revision.name)
             current[name] = TypeHistory(life.since, changed, _members(revision, name, life.members))
         found, previous = current, revision
@@ -52,15 +51,11 @@ def _members(revision: Revision, name: str, before: Mapping[str, str]) -> dict[s
 
 def normalised_type(schema: Schema, name: str, names: Mapping[str, str]) -> NormalForm:
     """Return the normal form of a type's own members; other types are names, translated by `names`."""
-    if schema.is_object(ir.Ref(name)):
-        return _object(schema, schema.flat(name), names)
-    return normalised(schema, ir.Ref(name), names)
-
-
-def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> NormalForm:
-    fields = _own_fields(flat)
+    if not schema.is_object(ir.Ref(name)):
+        return normalised(schema, ir.Ref(name), names)
+    own = _own_fields(schema.flat(name))
     return tuple(
-        sorted((f.name, f.optional, _limits(f.tags), normalised(schema, f.type, names)) for f in fields)
+        sorted((f.name, f.optional, _limits(f.tags), normalised(schema, f.type, names)) for f in own)
     )
 
 
