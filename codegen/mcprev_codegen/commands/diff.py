@@ -110,8 +110,7 @@ def diff_command(
                 raise _UsageError(
                     "--rules and --history cannot be combined with OLD and NEW or with each other"
                 )
-            told = _rules(form, style) if subject is None else _history(subject, form, style)
-            _output(told, output, style)
+            _output(_rules_or_history(subject, form, style), output, style)
             return
         if len(inputs) != 2:
             raise _UsageError("pass two inputs, OLD and NEW: revisions or schema.ts files")
@@ -167,12 +166,9 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
         )
         for warning in (*old.warnings, *new.warnings):
             echo(f"warning: {warning}", err=True)
-        known = {*old.declared.types, *new.declared.types}, {*old.methods, *new.methods}
-        for named, names, what in (
-            (selection.types, known[0], "type"),
-            (selection.methods, known[1], "method"),
-        ):
-            if unknown := [name for name in named if name not in names]:
+        types, methods = {*old.declared.types, *new.declared.types}, {*old.methods, *new.methods}
+        for what, named, known in (("type", selection.types, types), ("method", selection.methods, methods)):
+            if unknown := [name for name in named if name not in known]:
                 raise _UsageError(f"no {what} '{unknown[0]}' in OLD or NEW")
         report = compare_revisions(folder, old, new)
         return select(ignore(report, entries, str(ignore_file)) if entries else report, selection)
@@ -200,26 +196,21 @@ def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) ->
     return REPORTS[form](report, style, _threshold(fail_on or "breaking"))
 
 
-def _history(name: str, form: str, style: TextStyle) -> str:
-    from mcprev_codegen.diff import history
-    from mcprev_codegen.diff.render import HISTORIES
+def _rules_or_history(subject: str | None, form: str, style: TextStyle) -> str:
+    """Return the history of a type or method; that of none is the list of rules."""
+    from mcprev_codegen.diff import history, table
+    from mcprev_codegen.diff.render import HISTORIES, RULES
     from mcprev_codegen.inputs import schema_folder
 
-    if form not in HISTORIES:
-        raise _UsageError("--history supports only the formats table, markdown and json")
+    if form not in RULES:
+        option = "--rules" if subject is None else "--history"
+        raise _UsageError(f"{option} supports only the formats table, markdown and json")
+    if subject is None:
+        return RULES[form](table(), style)
     try:
-        return HISTORIES[form](history(schema_folder(), name), style)
+        return HISTORIES[form](history(schema_folder(), subject), style)
     except LookupError as error:
         raise _UsageError(str(error.args[0])) from None
-
-
-def _rules(form: str, style: TextStyle) -> str:
-    from mcprev_codegen.diff import table
-    from mcprev_codegen.diff.render import RULES
-
-    if form not in RULES:
-        raise _UsageError("--rules supports only the formats table, markdown and json")
-    return RULES[form](table(), style)
 
 
 def _threshold(named: str) -> Verdict:

@@ -173,20 +173,13 @@ def remove_pin(folder: SchemaFolder, revision: str) -> None:
 
 def _write_pins(folder: SchemaFolder, pins: Mapping[str, Pin]) -> None:
     ordered = sorted(pins.values(), key=lambda pin: age(pin.revision))
-    blocks = [
-        code(
-            "[{}]\n{}\n",
-            toml_string(entry.revision),
-            joined("\n", (_setting(entry, name) for name in _VALUES)),
-        )
-        for entry in ordered
-    ]
-    write_whole(folder.path / PINS, "\n".join([_HEADER, *blocks]))
+    write_whole(folder.path / PINS, "\n".join([_HEADER, *map(_block, ordered)]))
     folder.forget()
 
 
-def _setting(pin: Pin, name: str) -> Code:
-    return code("{} = {}", identifier(name), toml_string(getattr(pin, name)))
+def _block(pin: Pin) -> Code:
+    values = (code("{} = {}", identifier(name), toml_string(getattr(pin, name))) for name in _VALUES)
+    return code("[{}]\n{}\n", toml_string(pin.revision), joined("\n", values))
 
 
 def with_contract(pin: Pin, text: str) -> Pin:
