@@ -65,9 +65,8 @@ class Subtyping:
     def _fail(self) -> NoReturn:
         schema = self.sender.schema
         name = next((type_.name for type_ in self._open if isinstance(type_, ir.Ref)), "")
-        decl = schema.types.get(name) or next(iter(schema.types.values()))
         raise schema.fail(
-            decl,
+            name,
             f"more than {_MAX_DEPTH} types nested in one another cannot be compared; this is the outermost",
         )
 

@@ -9,7 +9,6 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import METHOD_PREFIX, Change, Place
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
-from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts import Method, Side
 from mcprev_codegen.support import Transport
 
@@ -19,7 +18,7 @@ def compare_methods(context: Context) -> Iterator[Change]:
     old, new = context.old.revision.methods, context.new.revision.methods
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
-        site = _MethodSite(context, before, after)
+        site = _MethodSite(context, name, before, after)
         if before is None and after is not None:
             yield site.change("method-added", _gated(after), None, _summary(after), after.senders)
         elif after is None and before is not None:
@@ -43,13 +42,9 @@ def _summary(method: Method) -> str:
 @dataclass(frozen=True, slots=True)
 class _MethodSite:
     context: Context
+    name: str
     before: Method | None
     after: Method | None
-
-    @property
-    def path(self) -> str:
-        method = self.after or self.before
-        return f"{METHOD_PREFIX}{method.method if method else ''}"
 
     def change(
         self,
@@ -62,25 +57,16 @@ class _MethodSite:
         answer: bool = False,
     ) -> Change:
         """Return a change of the data that some sides send; with `answer`, of the responses to it."""
-        scope = Scope(
-            self.before.type if self.before else None,
-            self.after.type if self.after else None,
-            self.path,
-            self.path,
-            senders=tuple(side for side in Side if (side.other if answer else side) in senders),
-            methods=frozenset({self.path.removeprefix(METHOD_PREFIX)}),
+        path, context = f"{METHOD_PREFIX}{self.name}", self.context
+        sides = (context.old, self.before, old), (context.new, self.after, new)
+        before, after = (
+            Place(path, text, text, view.schema.types[method.type].span) if method and text else None
+            for view, method, text in sides
         )
-        places = (
-            _place(self.context.old, self.path, self.before, old),
-            _place(self.context.new, self.path, self.after, new),
-        )
-        return self.context.change(rule, case, *places, scope)
-
-
-def _place(side: View, path: str, method: Method | None, text: str | None) -> Place | None:
-    if method is None or text is None:
-        return None
-    return Place(path, text, text, side.schema.types[method.type].span)
+        old_type, new_type = (method.type if method else None for _, method, _ in sides)
+        sent = tuple(side for side in Side if (side.other if answer else side) in senders)
+        scope = Scope(old_type, new_type, path, path, senders=sent, methods=frozenset({self.name}))
+        return context.change(rule, case, before, after, scope)
 
 
 def _common(before: Method, after: Method) -> tuple[Side, ...]:
