@@ -42,13 +42,6 @@ def _package(revision: Revision, neighbours: RevisionChain) -> dict[str, str]:
     return {f"{folder}/{name}": text for name, text in package_files(revision, neighbours).items()}
 
 
-_LIMITS: Final = (
-    "Limits (@minimum, @maxItems, @pattern and the like), formats and templates of strings are not checked."
-)
-_BASES: Final = "No class has a base: each declares all its members."
-_OPEN: Final = (
-    "Unions are closed: content of a kind that the revision does not know is of none of their types."
-)
 _DATACLASSES, _MSGSPEC, _TYPING = code("dataclasses"), code("msgspec"), code("typing")
 LIBRARIES: Final = (
     Library(
@@ -60,7 +53,6 @@ LIBRARIES: Final = (
             'Attributes are called as in JSON; one that cannot be has its name in JSON in `field.metadata["name"]`.',
             "An absent member is `None`, and so is null.",
             "Members that a class does not declare have no place.",
-            _LIMITS, _BASES, _OPEN,
         ),
     ),
     Library(
@@ -71,7 +63,6 @@ LIBRARIES: Final = (
         (
             "Nothing is checked at run time, and no value is filled in.",
             "Members that a type does not declare are kept, but type checkers refuse them.",
-            _LIMITS, _BASES, _OPEN,
         ),
     ),
     Library(
@@ -88,7 +79,6 @@ LIBRARIES: Final = (
             "The tag of a struct is a class variable; it may be missing where only one struct fits.",
             "A literal `true` or `false` is `bool`.", "An integer refuses `1.0`.",
             "Members that a struct does not declare are dropped.",
-            _LIMITS, _BASES, _OPEN,
         ),
         dependencies=("msgspec>=0.19",),
         unsupported=r'[\x00-\x1f"\\]',

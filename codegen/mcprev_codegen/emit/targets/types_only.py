@@ -34,6 +34,12 @@ from mcprev_codegen.python.formatting import format_python
 from mcprev_codegen.resolve import FlatField, Schema
 
 _TYPING: Final = ("Any", "ClassVar", "Literal", "TypeAlias", "Union")
+LOST_BY_ALL: Final = (
+    "Limits (@minimum, @maxItems, @pattern and the like), formats and templates of strings are not checked.",
+    "No class has a base: each declares all its members.",
+    "Unions are closed: content of a kind that the revision does not know is of none of their types.",
+)
+"""What the types of no library keep."""
 INIT: Final = "__init__.py"
 TYPED: Final = "py.typed"
 
@@ -51,7 +57,7 @@ class Library:
     imports: Mapping[str, tuple[Code, str]]
     """The names that its classes need, each with its module and what needs it: a class, an optional or a renamed member."""
     lost: tuple[str, ...]
-    """What its types cannot keep, one sentence each."""
+    """What its types cannot keep besides, one sentence each."""
     dependencies: tuple[str, ...] = ()
     """What a package of its types depends on."""
     unsupported: str = ""
@@ -126,7 +132,7 @@ class _Module:
         parts += self._aliases(found)
         used = found.used.union(["ClassVar"] if tags else [], ["TypeAlias"] if found.aliases else [])
         title = f"The types of MCP {self.revision.name} as {self.library.title}."
-        lost = f"They cannot keep all that the schema says. {' '.join(self.library.lost)}"
+        lost = f"They cannot keep all that the schema says. {' '.join((*self.library.lost, *LOST_BY_ALL))}"
         return format_python(
             render(
                 "types.py",
