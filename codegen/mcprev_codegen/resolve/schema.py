@@ -226,15 +226,11 @@ class Schema:
         """Return all members of an object type; none for any other type."""
         return self.flat(name).fields if self.is_object(ir.Ref(name)) else ()
 
-    def flat(self, name: str) -> FlatType:
-        """Return an object type with all its members. Raises `SchemaError` if it extends itself or a non-object."""
-        return self._flatten_named(name, ())
+    def flat(self, name: str, seen: tuple[str, ...] = ()) -> FlatType:
+        """Return an object type with all its members; `seen` are the types that extend it, from the outermost one on.
 
-    def flatten(self, type_: ir.TypeExpr, owner: str = "") -> FlatType:
-        """Return an object type with all its members; `owner` is the declaring type of inline members."""
-        return self._flatten(type_, owner, ())
-
-    def _flatten_named(self, name: str, seen: tuple[str, ...]) -> FlatType:
+        Raises `SchemaError` if it extends itself or a non-object.
+        """
         if name in self._flat:
             return self._flat[name]
         decl = self.types[name]
@@ -243,9 +239,9 @@ class Schema:
         if len(seen) == _MAX_BASES:
             raise self.fail(decl, f"more than {_MAX_BASES} types that extend one another are not supported")
         if isinstance(decl, ir.Alias):
-            flat = self._flatten(decl.type, name, (*seen, name))
+            flat = self.flatten(decl.type, name, (*seen, name))
         else:
-            bases = [self._flatten(base, name, (*seen, name)) for base in decl.bases]
+            bases = [self.flatten(base, name, (*seen, name)) for base in decl.bases]
             own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
             flat = override(join(bases), own)
         self._flat[name] = flat
@@ -256,16 +252,17 @@ class Schema:
             )
         return flat
 
-    def _flatten(self, type_: ir.TypeExpr, owner: str, seen: tuple[str, ...]) -> FlatType:
+    def flatten(self, type_: ir.TypeExpr, owner: str = "", seen: tuple[str, ...] = ()) -> FlatType:
+        """Return an object type with all its members; `owner` is the declaring type of inline members."""
         match type_:
             case ir.Ref(name):
-                return self._flatten_named(name, seen)
+                return self.flat(name, seen)
             case ir.Obj(fields, index):
                 return FlatType(tuple(FlatField(f, owner) for f in fields), index, index is not None)
             case ir.Record(value):
                 return FlatType((), ir.IndexSig("key", value), own_index=True)
             case ir.Derived(kind, base, keys):
-                flat = self._flatten(base, owner, seen)
+                flat = self.flatten(base, owner, seen)
                 kept, index = ir.derive(kind, [f.field for f in flat.fields], flat.index, keys)
                 if kind == "Pick" and len(kept) < len(keys):
                     missing = next(key for key in keys if flat.get(key) is None)
@@ -274,9 +271,9 @@ class Schema:
                 found = (replace(declared.get(f.name, FlatField(f, owner)), field=f) for f in kept)
                 return FlatType(tuple(found), index, flat.own_index and index is not None)
             case ir.Intersection(members):
-                flat = self._flatten(members[0], owner, seen)
+                flat = self.flatten(members[0], owner, seen)
                 for member in members[1:]:
-                    flat = self._narrow(flat, self._flatten(member, owner, seen), owner)
+                    flat = self._narrow(flat, self.flatten(member, owner, seen), owner)
                 return flat
             case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Array() | ir.Union() | ir.Tuple() | ir.Template():
                 raise self.fail(owner, f"'{owner}' extends a type that is not an object")

@@ -6,7 +6,7 @@ All declarations are found before the first is read, so that they can refer to l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
@@ -249,11 +249,9 @@ class Declarations:
         assert not isinstance(decl, ir.Const)
         return decl
 
-    @contextmanager
-    def bound(self, arguments: Mapping[str, ir.TypeExpr]) -> Iterator[None]:
+    def bound(self, arguments: Mapping[str, ir.TypeExpr]) -> AbstractContextManager[None]:
         """Let more names stand for types, until the context is left."""
-        with self._within(self._namespace, {**self._arguments, **arguments}):
-            yield
+        return self._within(self._namespace, {**self._arguments, **arguments})
 
     @contextmanager
     def _within(self, namespace: str, arguments: Arguments) -> Iterator[None]:
