@@ -119,6 +119,13 @@ def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
         (["--http", "a.example:9", "http://127.0.0.1:1/mcp"], "everybody who reaches a.example"),
         (["--shared", "http://127.0.0.1:1/mcp"], "require --http"),
         (["--path", "/x", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--workers", "2", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--health", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--store", "ftp://x", "http://127.0.0.1:1/mcp"], "--store or MCPREV_STORE"),
+        (
+            ["--http", "0", "--workers", "2", "--record", "x", "http://127.0.0.1:1/mcp"],
+            "pass it with --workers 1",
+        ),
         (["--header", "A: b", "--", "true"], "headers require a server at a URL"),
         (["--revision", "nonsense", "http://127.0.0.1:1/mcp"], "unknown revision"),
         (["nothing.py"], "there is no file"),

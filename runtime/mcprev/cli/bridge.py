@@ -10,8 +10,19 @@ import click
 
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
+from mcprev.cli.loading import Loaded
 from mcprev.cli.options import header_option, revision_option, target_argument
-from mcprev.cli.serve import address, log_to_stderr
+from mcprev.cli.serve import (
+    address,
+    health_option,
+    log_to_stderr,
+    opened_store,
+    serve_loaded,
+    store_option,
+    supervise_workers,
+    worker_of_command,
+    workers_option,
+)
 from mcprev.cli.table import clean, echo_lines
 from mcprev.hosts.named_server import HEADERS_VARIABLE
 
@@ -32,6 +43,9 @@ if TYPE_CHECKING:
 @click.option(
     "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
 )
+@store_option
+@workers_option
+@health_option
 @click.option(
     "--no-auth",
     is_flag=True,
@@ -105,6 +119,9 @@ def bridge_command(
     record: str | None,
     config: str | None,
     prefixes: Prefixes,
+    store: str | None,
+    workers: int | None,
+    health: bool,
     **options: object,
 ) -> None:
     """Serve clients of every revision in front of other servers.
@@ -114,12 +131,17 @@ def bridge_command(
     The server is an http or https URL; a file or module with a mcprev.Server or mcprev.App, as for `mcprev serve`; or a
     command to start. Each client speaks its own revision, the server another one or the same. The command inherits few
     environment variables; `-- env NAME=VALUE COMMAND` adds more. Several servers are those of a file, with --config.
+
+    With --workers, several processes serve clients, each with its own connections to the server; --store says where they find
+    what they share.
     """
     from mcprev.bridge.bridge import Bridge
 
     given: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, ())}
-    if http is None and (given or shared or no_auth):
-        raise click.UsageError("--path, --origin, --host, --shared and --no-auth require --http")
+    if http is None and (given or shared or no_auth or health or workers):
+        raise click.UsageError(
+            "--path, --origin, --host, --shared, --no-auth, --workers and --health require --http"
+        )
     where = None if http is None else address(http)
     if where is not None and not no_auth and not _is_this_machine(where[0]):
         raise click.UsageError(
@@ -130,6 +152,13 @@ def bridge_command(
         raise click.UsageError("name one server, or a file with --config")
     if config is not None and headers:
         raise click.UsageError("--header is for one server; write `headers` in the file of --config")
+    if record is not None and workers is not None and workers > 1:
+        raise click.UsageError("--record writes what one process passes on; pass it with --workers 1")
+    opened = None if store is None else opened_store(store)
+    worker = worker_of_command()
+    if where is not None and workers is not None and worker is None:
+        log_to_stderr("info", named=True, process=True)
+        raise click.exceptions.Exit(supervise_workers(*where, workers, store))
     try:
         bridge = Bridge(
             _file(config) if config is not None else command_target(argv, headers, login=False),
@@ -140,15 +169,17 @@ def bridge_command(
             report=_explain if explain else None,
             record=record,
             prefixes=prefixes,
+            store=opened,
         )
     except (OSError, ValueError) as error:
         raise click.ClickException(clean(str(error))) from error
-    log_to_stderr(log_level, named=True)
+    log_to_stderr(log_level, named=True, process=workers is not None)
     try:
         if where is None:
             bridge.run_stdio()
         else:
-            bridge.run_http(*where, **given)
+            loaded = Loaded(bridge, None, ())
+            serve_loaded(loaded, *where, given, checked=False, health=health, worker=worker)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -31,6 +31,22 @@ MAX_WORKERS: Final = 256
 MIN_BODIES: Final = 64 * 1024 * 1024
 """The least that a worker takes for all request bodies, of `max_bodies` of the whole server."""
 
+store_option: Final = click.option(
+    "--store",
+    metavar="URL",
+    envvar=STORE,
+    help=f"The store that the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. The variable {STORE} "
+    "of the environment does the same, and keeps a password out of the command line.",
+)
+workers_option: Final = click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    help="Serve in this number of processes, and replace those that end; SIGHUP replaces all, one after another.",
+)
+health_option: Final = click.option(
+    "--health", is_flag=True, help="Also serve health probes at /healthz and /ready."
+)
+
 
 @click.command("serve")
 @click.argument("target", metavar="MODULE[:SERVER]", shell_complete=completing.python_files)
@@ -49,19 +65,9 @@ MIN_BODIES: Final = 64 * 1024 * 1024
     type=click.FloatRange(min=0),
     help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
-@click.option(
-    "--store",
-    metavar="URL",
-    envvar=STORE,
-    help=f"The store that the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. The variable {STORE} "
-    "of the environment does the same, and keeps a password out of the command line.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MAX_WORKERS),
-    help="Serve in this number of processes, and replace those that end; SIGHUP replaces all, one after another.",
-)
-@click.option("--health", is_flag=True, help="Also serve health probes at /healthz and /ready.")
+@store_option
+@workers_option
+@health_option
 @click.option(
     "--reload", "reload_", is_flag=True, help="Restart the server when one of its source files changes."
 )
@@ -111,16 +117,16 @@ def serve_command(
         from mcprev.cli.reload import run_reloading
 
         raise click.exceptions.Exit(run_reloading(target, where))
-    opened = None if store is None else _store(store)
-    worker = _this_worker()
+    opened = None if store is None else opened_store(store)
+    worker = worker_of_command()
     log_to_stderr(
         log_level or ("warning" if http is None else "info"),
         named=log_level is not None,
         process=workers is not None,
     )
     if where is not None and workers is not None and worker is None:
-        raise click.exceptions.Exit(_supervise(*where, workers, store))
-    with _shared(opened), reported_imports():
+        raise click.exceptions.Exit(supervise_workers(*where, workers, store))
+    with shared_by_servers(opened), reported_imports():
         loaded = load_server(target, arguments)
     if where is None:
         _report_stdio(loaded.server)
@@ -131,7 +137,7 @@ def serve_command(
         given |= _NO_AUTH
     try:
         with author_errors(but=(ImportError, OSError, ValueError)):
-            _serve_http(loaded, *where, given, checked=not no_auth, health=health, worker=worker)
+            serve_loaded(loaded, *where, given, checked=not no_auth, health=health, worker=worker)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -145,7 +151,7 @@ def _report_stdio(server: Server) -> None:
         echo(f"{text}; press Ctrl+C to stop", err=True)
 
 
-def _serve_http(
+def serve_loaded(
     loaded: Loaded,
     host: str,
     port: int,
@@ -155,6 +161,7 @@ def _serve_http(
     health: bool,
     worker: SupervisedWorker | None,
 ) -> None:
+    """Serve a server over HTTP, in this process or as one of several workers."""
     from mcprev.cli.protection import protecting_line, wrapping_line
     from mcprev.server.http_app import http_app
     from mcprev.serving import running
@@ -197,7 +204,7 @@ def _serve_http(
 # -- several processes ---------------------------------------------------------------------------------------
 
 
-def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
+def supervise_workers(host: str, port: int, workers: int, store: str | None) -> int:
     """Run workers with the command line of this process; return the exit code."""
     if sys.platform == "win32":
         raise click.ClickException(
@@ -217,7 +224,8 @@ def _supervise(host: str, port: int, workers: int, store: str | None) -> int:
         return supervise(command, listening, workers, environment={**environment, **variables}, ended=ended)
 
 
-def _this_worker() -> SupervisedWorker | None:
+def worker_of_command() -> SupervisedWorker | None:
+    """Return the worker that this process is; None if no supervisor has started it."""
     from mcprev.serving.worker import this_worker
 
     try:
@@ -226,7 +234,8 @@ def _this_worker() -> SupervisedWorker | None:
         raise click.ClickException(str(error)) from None
 
 
-def _store(url: str) -> Store:
+def opened_store(url: str) -> Store:
+    """Return the store at a URL. Raises `click.BadParameter`."""
     from mcprev.errors import MissingExtra
     from mcprev.stores.opening import open_store
 
@@ -237,7 +246,7 @@ def _store(url: str) -> Store:
 
 
 @contextmanager
-def _shared(store: Store | None) -> Iterator[None]:
+def shared_by_servers(store: Store | None) -> Iterator[None]:
     """Let servers that are made in the block use a store."""
     from mcprev.core.store import COMMAND_STORE
 
