@@ -18,11 +18,12 @@ import pytest
 
 from browser.conftest import Open
 from browser.test_page_flows import call, done, field, use
+from mcprev.dev.opening import BrowserPage
 from named import A, E
 from support import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 HARBOUR = ROOT / "tests" / "browser" / "harbour.py"
 
@@ -215,3 +216,20 @@ def test_the_revision_in_use_is_switched(harbour: str, open_page: Open) -> None:
         "(revision) => document.querySelector('.calling select').options[0].textContent.startsWith(revision)",
         arg=E,
     )
+
+
+def test_the_file_that_a_browser_is_given_leads_to_the_page(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr("webbrowser.open", given.put)
+    opening = BrowserPage()
+    with dev(str(HARBOUR)) as url, browser.new_context() as context:
+        opening.open(url)
+        try:
+            page = context.new_page()
+            page.goto(given.get(timeout=10))
+            page.wait_for_url(url.partition("#")[0])
+            page.get_by_text("connected").first.wait_for()
+        finally:
+            opening.remove()

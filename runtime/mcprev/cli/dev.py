@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +16,7 @@ from mcprev.cli.command_target import TargetCommand, read_target, token_folder, 
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
+from mcprev.dev.opening import BrowserPage
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
@@ -171,7 +170,12 @@ async def _serve(
     app = DevApp(first, site)
     if saved is not None and live is not None:
         await app.show(saved)
-    await serve_http(app, _HOST, port, ready=partial(_tell, app, browse))
+    browser = BrowserPage() if browse else None
+    try:
+        await serve_http(app, _HOST, port, ready=partial(_tell, app, browser))
+    finally:
+        if browser is not None:
+            browser.remove()
 
 
 def _saved(file: str) -> Inspector:
@@ -186,10 +190,10 @@ def _saved(file: str) -> Inspector:
         raise click.ClickException(f"'{clean(file)}' is not a saved session: {clean(str(error))}") from None
 
 
-def _tell(app: DevApp, browse: bool, port: int) -> None:  # noqa: FBT001 - a callback
+def _tell(app: DevApp, browser: BrowserPage | None, port: int) -> None:
     url = app.listens(port)
     echo_lines(f"the page is at {url}")
     sys.stdout.flush()
-    if browse:
-        with suppress(webbrowser.Error):
-            webbrowser.open(url)
+    if browser is not None:
+        app.on_token = browser.remove
+        browser.open(url)

@@ -101,6 +101,8 @@ class DevApp(HttpApp):
         """The site that the page links to, if there is one."""
         self.token: str = secrets.token_urlsafe(32)
         """What a page needs: 256 random bits."""
+        self.on_token: Callable[[], None] | None = None
+        """Called once, when a page has shown the token."""
         self._api = PageApi(inspector)
         self._hosts: frozenset[str] = frozenset()
         self._closed = False
@@ -206,6 +208,9 @@ class DevApp(HttpApp):
         scheme, _, token = (headers.text(b"authorization") or "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
             raise Refusal(401, "the token is missing or wrong: open the URL that `mcprev dev` printed")
+        first, self.on_token = self.on_token, None
+        if first is not None:
+            first()
 
     # -- responses -----------------------------------------------------------------------------------------
 
