@@ -163,6 +163,65 @@ def test_a_listen_stream_carries_the_states_of_tasks(row: Revision, there: Revis
     run(main())
 
 
+@req("SEAM-10", "SUB-2", "SUB-9")
+@pytest.mark.parametrize(("row", "there"), [pair for pair in ACROSS if pair[0].listens], ids=lambda r: r.name)
+def test_one_listen_stream_carries_states_of_tasks_and_changes_of_the_server(
+    row: Revision, there: Revision
+) -> None:
+    """The tasks are acknowledged with the rest, and what the server is asked for does not name them."""
+
+    async def main() -> None:
+        servers, client = servers_of(there), client_of(row)
+        async with bridged(bridge_to(servers, there), client):
+            task = await started(client, "long_work")
+            filter_ = {"taskIds": [task["taskId"], "theirs-1"], "toolsListChanged": True}
+            listening = asyncio.ensure_future(
+                client.ask("subscriptions/listen", {"notifications": filter_}, id_="both")
+            )
+            confirmed = await client.heard("notifications/subscriptions/acknowledged")
+            assert confirmed["notifications"] == {"taskIds": [task["taskId"]], "toolsListChanged": True}
+            assert confirmed["_meta"][SUBSCRIPTION_ID] == "both"
+            up, *_ = [up for up in servers.upstreams if up.listens or there.handshake]
+            assert not any("taskIds" in wanted for _, wanted in up.listens)
+            meta: Message = {"_meta": {SUBSCRIPTION_ID: up.listens[0][0]}} if up.listens else {}
+            for each in servers.upstreams if there.handshake else [up]:
+                each.tell("notifications/tools/list_changed", meta or None)
+            changed = await client.heard("notifications/tools/list_changed")
+            assert changed["_meta"][SUBSCRIPTION_ID] == "both"
+            await finished(client, task["taskId"])
+            states = [m["params"] for m in client.got if m.get("method") == tasks.TASK_NOTIFICATION]
+            assert states[-1]["status"] == "completed"
+            assert all(state["_meta"][SUBSCRIPTION_ID] == "both" for state in states)
+            acknowledged = [m.get("method") for m in client.got].count(
+                "notifications/subscriptions/acknowledged"
+            )
+            assert acknowledged == 1
+            assert not listening.done()
+            for each in servers.upstreams:
+                await each.aclose()
+            message = (await listening).message
+            assert "error" in message or message["result"]["resultType"] == "complete"
+        servers.check()
+
+    run(main())
+
+
+@req("SEAM-10", "SUB-2", "SUB-9")
+@pytest.mark.parametrize(("row", "there"), [pair for pair in ACROSS if pair[0].listens], ids=lambda r: r.name)
+def test_a_listen_stream_with_tasks_is_refused_if_one_of_its_parts_is(row: Revision, there: Revision) -> None:
+    """That of the tasks for a client that does not declare them, before the server is asked; that of the server by it."""
+
+    async def main() -> None:
+        servers, client = servers_of(there), Downstream(row, capabilities_of(row))
+        filter_: Message = {"taskIds": ["one"], "toolsListChanged": True}
+        async with bridged(bridge_to(servers, there), client):
+            error = (await client.ask("subscriptions/listen", {"notifications": filter_})).error
+            assert error["data"] == {"requiredCapabilities": dict(tasks.NEEDS)}
+            assert not any(up.listens for up in servers.upstreams)
+
+    run(main())
+
+
 @req("SEAM-10", "TASK-7")
 @across
 def test_the_end_of_a_connection_ends_its_tasks(row: Revision, there: Revision) -> None:

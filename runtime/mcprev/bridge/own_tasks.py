@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 from mcprev.bridge.introduction import ServerIntroduction
+from mcprev.bridge.mixed_listen import MixedListen
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import (
     Exchange,
@@ -63,9 +64,26 @@ class BridgedTasks:
         if pair.same or not pair.shows_tasks or not server.offers_tasks:
             return False
         if incoming.method == LISTEN:
-            wanted = as_object((incoming.params or {}).get("notifications"))
-            return pair.client.tasks is TaskSupport.EXTENSION and wanted.keys() == {TASK_IDS}
+            return self.in_filter(incoming, pair, server) and _wanted(incoming).keys() == {TASK_IDS}
         return incoming.method in tasks.METHODS[pair.client.tasks]
+
+    def in_filter(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
+        """Return whether the filter of a listen request names tasks of the bridge, perhaps among others."""
+        if pair.same or not pair.shows_tasks or not server.offers_tasks or incoming.method != LISTEN:
+            return False
+        return pair.client.tasks is TaskSupport.EXTENSION and TASK_IDS in _wanted(incoming)
+
+    async def joined(self, exchange: Exchange, capabilities: JsonObject) -> MixedListen:
+        """Return the exchange of a listen request whose filter names tasks among others. Raises `RpcError`."""  # SUB-9
+        assert self._server is not None
+        found = MixedListen(exchange)
+        context = Context(exchange.connection, found.tasks, self._server, {CLIENT_CAPABILITIES: capabilities})
+        try:
+            await self._manager.serve(found.tasks, context)
+        except BaseException:
+            found.end()
+            raise
+        return found
 
     def runs(self, incoming: IncomingRequest, server: ServerIntroduction) -> bool:
         """Return whether a call may have to be a task at a server with sessions."""
@@ -265,6 +283,11 @@ class OwnTask:
             answers = {key: await self.ask(key, request) for key, request in asked.items()}
             params = mrtr.retry(params, result, answers)
         raise InternalError(f"the server asked for input more than {mrtr.MAX_ROUNDS} times")
+
+
+def _wanted(incoming: IncomingRequest) -> JsonObject:
+    """Return the filter of a listen request."""
+    return as_object((incoming.params or {}).get("notifications"))
 
 
 def _converted(value: Json, method: str, kind: PayloadKind, source: Revision, target: Revision) -> Json:

@@ -207,6 +207,11 @@ class Exchange:
                 message["params"] = incoming.params
             relay.recorded(session, Direction.CLIENT_TO_SERVER, message)
 
+    @property
+    def outlet(self) -> Outlet | None:
+        """Sends notifications to the client; None if another worker does."""
+        return self._outlet
+
     def reads(self, upstream: Upstream) -> None:
         """Say which server's notifications the client is sent."""
         if self._outlet is not None:

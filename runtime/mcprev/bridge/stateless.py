@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, cast
 
 from mcprev.bridge.held import HELD, WORKER, HeldCall
-from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair, Rule
 from mcprev.bridge.peers import GONE, ForwardedExchange, Peers
@@ -156,18 +156,33 @@ class StatelessClients:
         pair = self.relay.pair(client.revision, upstreams.introduction.revision)
         if self._tasks.serves(incoming, pair, upstreams.introduction):
             await self._tasks.answer(exchange, self._context(exchange))
+        elif self._tasks.in_filter(incoming, pair, upstreams.introduction):
+            mixed = await self._tasks.joined(exchange, as_object(incoming.capabilities))
+            try:
+                await self._serve_listen(mixed, client, upstreams.introduction)
+            finally:
+                mixed.end()
+        elif incoming.method == LISTEN:
+            await self._serve_listen(exchange, client, upstreams.introduction)
         elif upstreams.introduction.revision.handshake:
             if await self._continues(exchange):
                 return
-            if incoming.method == LISTEN:
-                await serve_listen(self, exchange, await self._take(exchange, client))
-            elif self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction):
+            if self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction):
                 await self._serve_asking(exchange, client)
             else:
                 try:
                     await self._serve_session(exchange, client)
                 except SessionExpired:
                     await self._serve_session(exchange, client)  # the server has not executed it
+        else:
+            await self._serve_stateless(exchange, client)
+
+    async def _serve_listen(
+        self, exchange: Exchange, client: ClientIntroduction, server: ServerIntroduction
+    ) -> None:
+        """Answer a listen request. Raises `McpError`."""
+        if server.revision.handshake:
+            await serve_listen(self, exchange, await self._take(exchange, client))
         else:
             await self._serve_stateless(exchange, client)
 
