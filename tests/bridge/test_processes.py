@@ -48,6 +48,8 @@ async def steps(ctx: mcprev.Context) -> str:
 """
 OLD: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]
+LIMIT: Final = 120.0
+"""Seconds for a test: each connection to the server is a process that starts."""
 ASKED: Final = [row for row in DEFAULT if "elicitation/create" in row.methods]
 """The revisions whose clients can be asked for input."""
 
@@ -115,17 +117,16 @@ def test_workers_of_the_command_are_replaced_while_clients_call(app: str, tmp_pa
                 if killed:
                     served.kill(1)
                     await served.until(starts=3)
-                for row in DEFAULT:
+                for row in (OLD, MODERN) if killed else (DEFAULT[0], MODERN):
                     async with mcprev.connect(served.url, mode=row.name) as client:
                         assert (await client.call_tool("steps", {})).text == "done"
 
-    run(main())
+    run(main(), limit=LIMIT)
 
 
 @req("SEAM-10", "MRTR-4", at=E)
-@pytest.mark.parametrize(
-    ("row", "there"), [(MODERN, OLD), *((row, MODERN) for row in ASKED)], ids=lambda row: row.name
-)
+@pytest.mark.parametrize("there", [OLD, MODERN], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ASKED, ids=lambda row: row.name)
 def test_a_question_in_a_call_is_answered_at_another_process(
     row: Revision, there: Revision, app: str, store: str
 ) -> None:
@@ -136,8 +137,8 @@ def test_a_question_in_a_call_is_answered_at_another_process(
             mcprev.connect(url, mode=row.name, elicitation=answer) as client,
         ):
             told: list[float] = []
-            calls = (client.call_tool("ask", {}) for _ in range(4))
-            assert [found.text for found in await asyncio.gather(*calls)] == ["Ada"] * 4
+            calls = (client.call_tool("ask", {}) for _ in range(2))
+            assert [found.text for found in await asyncio.gather(*calls)] == ["Ada"] * 2
 
             def progress(value: float, _total: float | None, _message: str | None) -> None:
                 told.append(value)
@@ -145,4 +146,37 @@ def test_a_question_in_a_call_is_answered_at_another_process(
             assert (await client.call_tool("steps", {}, progress=progress)).text == "done"
             assert told == [1, 2, 3]
 
-    run(main())
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "HTTP-9", at=OLD.name)
+def test_a_session_has_one_connection_to_the_server(app: str, store: str) -> None:
+    """What the server keeps of a session is found by its next request at another process."""
+
+    async def main() -> None:
+        command = "--server-revision", OLD.name, "--", sys.executable, "-m", "mcprev", "serve", app
+        async with two(*command, store=store) as url, mcprev.connect(url, mode=OLD.name) as client:
+            assert [(await client.call_tool("count", {})).text for _ in range(4)] == list("1234")
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "LIFE-16", at=OLD.name)
+def test_a_session_goes_on_when_the_process_that_holds_it_was_killed(app: str, tmp_path: Path) -> None:
+    """The server has a new session then, as when it was started again itself."""
+
+    async def main() -> None:
+        url = f"sqlite:///{tmp_path}/bridge.db"
+        command = "--server-revision", OLD.name, "--", sys.executable, "-m", "mcprev", "serve", app
+        async with (
+            bridge(*command, store=url, workers=2) as served,
+            mcprev.connect(served.url, mode=OLD.name) as client,
+        ):
+            assert [(await client.call_tool("count", {})).text for _ in range(2)] == list("12")
+            for number in (1, 2):
+                served.kill(number)
+                await served.until(starts=2 + number)
+            assert [(await client.call_tool("count", {})).text for _ in range(2)] == list("12")
+            assert served.said.count(" initialize 200") == 1
+
+    run(main(), limit=LIMIT)

@@ -28,10 +28,11 @@ from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.convert.rules import JsonObject
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
-from mcprev.errors import ConversionError, McpError
+from mcprev.errors import ConversionError, Json, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.member import ServerSpec
     from mcprev.bridge.several.names import Prefixes
     from mcprev.bridge.several.servers import ConfigFile, Servers
+    from mcprev.bridge.shared_sessions import SharedSessions
     from mcprev.core.store import Records, Store
     from mcprev.stores.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -301,16 +303,28 @@ class _Clients:
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
+        self._shared: SharedSessions | None = None
         self._names = 0
 
     def begin(self, relay: Relay) -> None:
         """Serve from now on."""
         self._relay = relay
-        self._stateless = StatelessClients(relay, self._tasks, self._bridge.shared_store())
+        store = self._bridge.shared_store()
+        self._stateless = StatelessClients(relay, self._tasks, store)
+        peers = self._stateless.peers
+        if store is not None and peers is not None:
+            from mcprev.bridge.shared_sessions import SharedSessions
+
+            self._shared = shared = SharedSessions(store, peers, self._make_peer)
+
+            async def ask(exchange: Exchange, method: str, params: Json) -> dict[str, Json]:
+                return await shared.asker(exchange).ask(method, params, exchange.incoming)
+
+            peers.ask_client = ask
 
     async def end(self) -> None:
         """Serve nothing any more."""
-        stateless, self._relay, self._stateless = self._stateless, None, None
+        stateless, self._relay, self._stateless, self._shared = self._stateless, None, None, None
         if stateless is not None and stateless.peers is not None:
             await stateless.peers.aclose()
 
@@ -324,8 +338,13 @@ class _Clients:
         try:
             if relay.prepare is not None:
                 await relay.prepare()
-            if incoming.revision.handshake:
-                peer = self._peer(relay, incoming, connection)
+            if incoming.revision.handshake and self._shared is not None and connection.session_id is not None:
+                name = self._name()
+                outlet = Outlet(relay, connection, incoming.engine, name)
+                exchange = Exchange(relay, incoming, connection, name, outlet)
+                await self._shared.serve(exchange)
+            elif incoming.revision.handshake:
+                peer = self._peer(incoming, connection)
                 exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)
                 await (peer.introduce if incoming.method == INITIALIZE else peer.serve)(exchange)
             else:
@@ -343,21 +362,27 @@ class _Clients:
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             incoming.fail(wire_error(error, incoming.method, None))
 
-    def _peer(self, relay: Relay, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
+    def _peer(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
         """Return the client of a session's connection; it is known from its first request on."""
         peer = connection.peer_context
         if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
-            opens = incoming.method == INITIALIZE
-            params = incoming.params if opens else None
-            info = None if params is None else params.get("clientInfo")
-            client = ClientIntroduction(
-                incoming.revision,
-                incoming.capabilities,
-                cast("dict[str, Any]", info) if isinstance(info, dict) else None,
-                params,
-            )
-            peer = connection.peer_context = SessionPeer(relay, self._tasks, connection, client, self._name())
+            params = incoming.params if incoming.method == INITIALIZE else None
+            peer = connection.peer_context = self._make_peer(connection, incoming, params)
         return peer
+
+    def _make_peer(
+        self, connection: Connection, incoming: IncomingRequest, params: JsonObject | None
+    ) -> SessionPeer:
+        """Return the client of a session, which has sent these params with `initialize`."""
+        assert self._relay is not None
+        info = None if params is None else params.get("clientInfo")
+        client = ClientIntroduction(
+            incoming.revision,
+            incoming.capabilities,
+            cast("dict[str, Any]", info) if isinstance(info, dict) else None,
+            params,
+        )
+        return SessionPeer(self._relay, self._tasks, connection, client, self._name())
 
     def _name(self) -> str:
         """Return the name of a session in recordings."""
@@ -365,11 +390,15 @@ class _Clients:
         return f"client-{self._names}"
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
-        """Pass a notification of a client with a session to the server."""
-        peer = connection.peer_context
+        """Pass a notification of a client with a session to the server; return whether another process has to."""
+        peer, shared = connection.peer_context, self._shared
+        if shared is not None and connection.session_id is not None and not shared.holds(connection):
+            return True
         if isinstance(peer, SessionPeer):
             peer.notified_by_client(notified)
         return False
 
-    async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:
-        """Do nothing: `notified` has taken it."""
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
+        """Pass a notification to the process that holds its session."""
+        if self._shared is not None:
+            await self._shared.notify(notified, connection)

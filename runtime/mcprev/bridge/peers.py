@@ -17,8 +17,8 @@ from typing_extensions import override
 
 from mcprev.bridge.relay import Exchange, Relay, wire_error
 from mcprev.convert.rules import JsonObject, as_object
-from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, StoreError
-from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, Responder
+from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, StoreError
+from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, NotificationReceived, Responder
 from mcprev.revisions import revision_named
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
@@ -34,6 +34,9 @@ LOOK: Final = 1.0
 Continue: TypeAlias = Callable[["ForwardedExchange", str], Awaitable[None]]
 """Answers a request of a client of another worker with the call that is held here under an id."""
 
+Ask: TypeAlias = Callable[[str, Json], Awaitable[dict[str, Json]]]
+"""Asks a client of another worker on behalf of its request. Raises `McpError`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sender:
@@ -46,10 +49,19 @@ class Sender:
     access: None = None
 
 
+class Gone(InvalidParams):
+    """The worker that a request is for has ended, or does not know what it is about."""
+
+    def __init__(self, *, sent: bool) -> None:
+        super().__init__(GONE)
+        self.sent = sent
+        """Whether that worker may have served it."""
+
+
 class ForwardedRequest(IncomingRequest):
     """A request of a client of another worker."""
 
-    def __init__(self, told: JsonObject, answered: asyncio.Future[JsonObject]) -> None:
+    def __init__(self, told: JsonObject, answered: asyncio.Future[JsonObject], ask: Ask) -> None:
         params = told.get("params")
         request = Request(
             told["id"],
@@ -62,6 +74,8 @@ class ForwardedRequest(IncomingRequest):
         super().__init__(responder, revision, request, None, as_object(told.get("capabilities")))
         self.level: str | None = told.get("level")
         self._answered = answered
+        self.ask: Ask = ask
+        """Asks the client, by the worker that has the request."""
 
     @override
     def respond(self, result: dict[str, Json] | None, error: dict[str, Json] | None = None) -> None:
@@ -118,10 +132,18 @@ class Peers:
     def __init__(self, store: Store, relay: Relay, continue_: Continue) -> None:
         self._relay = relay
         self._continue = continue_
-        self._worker = Worker(store, self._take, self._lapsed, getattr(store, "release", None))
+        self._worker = Worker(store, self._take, self._lapse, getattr(store, "release", None))
         self._forwarded: dict[str, Exchange] = {}
         """The requests that others answer, by key."""
         self._serving: dict[str, asyncio.Task[object]] = {}
+        self.sessions: Callable[[ForwardedExchange, str], Awaitable[bool]] | None = None
+        """Serves a request of a session that is held here, by the key of the session; returns False if it is not."""
+        self.take_notification: Callable[[str, NotificationReceived], None] = lambda _key, _notified: None
+        """Takes a notification of the client of a session that is held here."""
+        self.lapsed: Callable[[], None] = lambda: None
+        """Called when other workers take this one for dead."""
+        self.ask_client: Callable[[Exchange, str, Json], Awaitable[dict[str, Json]]] | None = None
+        """Asks the client of a request that another worker serves."""
 
     @property
     def number(self) -> int:
@@ -137,8 +159,23 @@ class Peers:
                 "the store that the workers of this bridge share cannot be reached; try again later"
             ) from error
 
-    async def forward(self, to: int, held: str, exchange: Exchange, principal: str | None) -> None:
-        """Answer a request with the call that another worker holds. Raises `InvalidParams` if that has ended."""
+    async def is_alive(self, number: int) -> bool:
+        """Return whether a worker has not ended, as of the last second. Raises `StoreError`."""
+        return await self._worker.is_alive(number)
+
+    async def notify(self, to: int, session: str, notified: NotificationReceived) -> None:
+        """Pass a notification of a client on to the worker that holds its session. Raises `StoreError`."""
+        message: JsonObject = {
+            "kind": "notification",
+            "session": session,
+            "revision": notified.revision.name,
+            "method": notified.method,
+            "params": notified.params,
+        }
+        await self._worker.send(to, message)
+
+    async def forward(self, to: int, target: JsonObject, exchange: Exchange, principal: str | None) -> None:
+        """Answer a request by another worker; `target` says what it is for there. Raises `Gone` if that has ended."""
         incoming, key = exchange.incoming, token_urlsafe(12)
         request: JsonObject = {
             "id": incoming.id,
@@ -149,7 +186,7 @@ class Peers:
             "level": incoming.level,
             "principal": principal,
         }
-        message: JsonObject = {"kind": "continue", "key": key, "held": held, "request": request}
+        message: JsonObject = {**target, "key": key, "request": request}
         worker, total = self._worker, self._relay.bounds.call
         self._forwarded[key] = exchange
         asking = asyncio.ensure_future(worker.ask([to], message, wait=total))
@@ -157,7 +194,7 @@ class Peers:
             while not asking.done():
                 await asyncio.wait({asking}, timeout=LOOK)
                 if not asking.done() and not await worker.is_alive(to):
-                    raise InvalidParams(GONE)
+                    raise Gone(sent=True)
             answer = asking.result().get(to)
         except StoreError as error:
             raise InternalError(
@@ -175,14 +212,23 @@ class Peers:
         elif isinstance(found.get("result"), dict):
             exchange.answer(as_object(found["result"]))
         else:
-            raise InvalidParams(GONE)
+            raise Gone(sent=False)
 
     async def _take(self, message: dict[str, Json]) -> Json:
         """Serve a message of another worker."""
         key = str(message.get("key"))
         match message.get("kind"):
-            case "continue":
+            case "continue" | "session":
                 return await self._serve(key, message)
+            case "question":
+                return await self._ask_here(key, str(message["method"]), message.get("params"))
+            case "notification":
+                params = message.get("params")
+                found = None if params is None else as_object(params)
+                notified = NotificationReceived(
+                    revision_named(str(message["revision"])), str(message["method"]), found
+                )
+                self.take_notification(str(message["session"]), notified)
             case "note":
                 exchange = self._forwarded.get(key)
                 if exchange is not None:
@@ -198,8 +244,19 @@ class Peers:
 
     async def _serve(self, key: str, message: dict[str, Json]) -> Json:
         answered: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-        incoming = ForwardedRequest(as_object(message["request"]), answered)
-        sender = int(message["from"])
+        sender, held = int(message["from"]), str(message.get("held"))
+
+        async def ask(method: str, params: Json) -> dict[str, Json]:
+            question: JsonObject = {"kind": "question", "key": key, "method": method, "params": params}
+            found = await self._worker.ask([sender], question, wait=self._relay.bounds.user)
+            answer = as_object(found.get(sender))
+            if isinstance(answer.get("error"), dict):
+                raise RpcError.from_wire(as_object(answer["error"]))
+            if not isinstance(answer.get("result"), dict):
+                raise InternalError("the client cannot be asked: the process that has its request has ended")
+            return as_object(answer["result"])
+
+        incoming = ForwardedRequest(as_object(message["request"]), answered, ask)
 
         async def tell(note: JsonObject) -> None:
             await self._worker.tell(sender, {"kind": "note", "key": key, **note})
@@ -207,7 +264,10 @@ class Peers:
         exchange = ForwardedExchange(self._relay, incoming, tell)
         self._serving[key] = cast("asyncio.Task[object]", asyncio.current_task())
         try:
-            await self._continue(exchange, str(message["held"]))
+            if message["kind"] == "continue":
+                await self._continue(exchange, held)
+            elif self.sessions is None or not await self.sessions(exchange, str(message["session"])):
+                return None
             found = await answered
             await exchange.sent()
         except (McpError, ConversionError) as error:
@@ -217,8 +277,21 @@ class Peers:
         finally:
             del self._serving[key]
 
-    def _lapsed(self, lost: bool) -> None:  # noqa: FBT001 - as the worker calls it
-        """Do nothing: calls that are held here are found again by no one, and end at their deadline."""
+    async def _ask_here(self, key: str, method: str, params: Json) -> Json:
+        """Ask the client of a request that another worker serves."""
+        exchange = self._forwarded.get(key)
+        if exchange is None or self.ask_client is None:
+            return None
+        try:
+            return {"result": await self.ask_client(exchange, method, params)}
+        except RpcError as error:
+            return {"error": dict(error.raw or error.to_wire())}
+        except McpError as error:
+            return {"error": wire_error(error, method, None)}
+
+    def _lapse(self, _lost: bool) -> None:  # noqa: FBT001 - as the worker calls it
+        """Let go of sessions; calls that are held here are found again by no one, and end at their deadline."""
+        self.lapsed()
 
     async def aclose(self) -> None:
         """End the inbox."""

@@ -15,6 +15,7 @@ from typing import Final, cast
 from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
+from mcprev.bridge.peers import ForwardedRequest
 from mcprev.bridge.relay import (
     LATER,
     Exchange,
@@ -31,7 +32,7 @@ from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import (
     ConnectionLost,
@@ -80,7 +81,10 @@ class SessionPeer:
     ) -> None:
         self._relay = relay
         self._tasks = tasks
-        self._connection = connection
+        self.connection: Connection = connection
+        """The connection of the client."""
+        self.watches: bool = True
+        """Whether this process tells the client of changes at a stateless server."""
         protocol = connection.protocol
         assert isinstance(protocol, ServerProtocol)
         self._engine: HandshakeServer = protocol.session
@@ -99,7 +103,7 @@ class SessionPeer:
         self._asked_before = False
         self._introduced: tuple[Revision, JsonObject] | None = None
         """What the client has said of itself, as requests to a server of this stateless revision carry it."""
-        connection.closed.add_done_callback(lambda _: self._ended())
+        connection.closed.add_done_callback(lambda _: self.end())
 
     # -- the upstream -----------------------------------------------------------------------------------------
 
@@ -112,19 +116,19 @@ class SessionPeer:
             upstream = self._upstream
             if upstream is not None and upstream.alive:
                 return upstream
-            if self._connection.error is not None:
+            if self.connection.error is not None:
                 raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
             upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
-            if self._connection.error is not None:
+            if self.connection.error is not None:
                 self._relay.upstreams.give(upstream, keep=False)
                 raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
             self._upstream = self.outlet.source = upstream
             if self._asked_before:
                 await self._restore(upstream)
-            elif not upstream.revision.handshake:
+            elif not upstream.revision.handshake and self.watches:
                 self._watcher.watch(upstream, self._subscribed)
             self._asked_before = True
             return upstream
@@ -155,11 +159,26 @@ class SessionPeer:
         for uri in self._subscribed:
             self._tell(CHANGES[Changed.RESOURCE].method, {"uri": uri})
 
-    def _ended(self) -> None:
+    def end(self) -> None:
+        """Give the connection to the server back."""
         upstream, self._upstream = self._upstream, None
         self._watcher.cancel()
         if upstream is not None:
             self._relay.upstreams.give(upstream, keep=False)
+
+    def remembered(self) -> JsonObject:
+        """Return what another process has to know to continue the session."""
+        upstream, client = self._upstream, self._client
+        runs = upstream is not None and not upstream.revision.handshake
+        offers = upstream is not None and upstream.introduction.offers_tasks
+        found: JsonObject = {"params": client.params, "level": self._level, "subscribed": [*self._subscribed]}
+        return {**found, "tasks": runs and offers}
+
+    def continue_as(self, level: Json, subscribed: Json) -> None:
+        """Continue the session of a process that has ended: the server is told this, and the client that all may have changed."""
+        self._level = level if isinstance(level, str) else None
+        self._subscribed = dict.fromkeys(str(uri) for uri in as_list(subscribed) or ())
+        self._asked_before = True
 
     # -- requests of the client ----------------------------------------------------------------------------
 
@@ -290,6 +309,10 @@ class SessionPeer:
             params = pair.to_client(without_token(asked), asked.method, PayloadKind.PARAMS)
             caller = upstream.caller_of(asked.origin)
             about = None if caller is None else caller.request
+            if about is None and not self.connection.can_reach():
+                about = next(
+                    (each for each in upstream.requests() if isinstance(each, ForwardedRequest)), None
+                )
             result = await self.ask(asked.method, params, about, asked)
             asked.respond(pair.to_server(result, asked.method, PayloadKind.RESULT))
         except ConversionError as error:
@@ -308,7 +331,9 @@ class SessionPeer:
 
         `about` is the client's request that it belongs to, `asked` that of a server with sessions.
         """
-        connection, engine, seconds = self._connection, self._engine, self._relay.bounds.user
+        if isinstance(about, ForwardedRequest) and about.open:
+            return await about.ask(method, params)
+        connection, engine, seconds = self.connection, self._engine, self._relay.bounds.user
         channel = about if about is not None and about.open else None
         refusal = None if channel is None else connection.refuses(channel)
         if refusal is None and channel is None and not connection.can_reach():

@@ -223,7 +223,8 @@ class StatelessClients:
         named = as_object(payload)
         worker, peers = named.get(WORKER), self.peers
         if peers is not None and worker and worker != peers.number:
-            await peers.forward(int(worker), str(named.get(HELD)), exchange, principal_of(incoming))
+            target: JsonObject = {"kind": "continue", "held": str(named.get(HELD))}
+            await peers.forward(int(worker), target, exchange, principal_of(incoming))
         else:
             await self.continue_held(exchange, str(named.get(HELD)), self.owner_of(exchange))
         return True

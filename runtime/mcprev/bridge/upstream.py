@@ -185,6 +185,11 @@ class Upstream:
         callers = [caller for caller in self.calls.values() if caller is not None]
         return callers[0] if len(callers) == 1 and not self.attributes else None
 
+    def requests(self) -> list[IncomingRequest]:
+        """Return the requests of clients whose calls are in progress."""
+        found = [caller.request for caller in self.calls.values() if caller is not None]
+        return [each for each in found if each is not None and each.open]
+
     def notify(self, method: str, params: dict[str, Json] | None) -> None:
         """Send a notification in JSON of the server's revision."""
         self.protocol.notify(method, params)

@@ -56,7 +56,7 @@ class MemberSession(SessionPeer):
     @property
     def gone(self) -> bool:
         """Whether the client has gone."""
-        return self._connection.error is not None
+        return self.connection.error is not None
 
     def absent(self) -> None:
         """Take note that the session begins without this server: when it is there, it is told all, and the client of it."""
