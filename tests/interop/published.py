@@ -3,10 +3,10 @@
     PYTHONPATH=tests python -m interop.published [--only NAME] [--again] [--table FILE]
 
 What published.toml names is installed below .interop/published, each in an environment of its own, where what was
-seen of it is kept too: a run that was ended goes on with the next server. A server is asked
-without a bridge first. Through it, each revision has to see the same tools, and the call has to end the same way: with a
-result, with a failed tool, or with an error. The call is of a tool that reads, as far as its name and arguments say;
-where there is none, of a tool that no server has.
+seen of it is kept too: a run that was ended goes on with the next server. A server is asked without a bridge first, with
+the call that published.toml has for it, a harmless one with real arguments. Through the bridge, each revision has to see the
+same tools, and the call has to give a result. A server that answers the call with an error also without a bridge does not
+count as working: the error is told, and has to be the same through the bridge.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,15 +35,28 @@ INSTALL: Final = 300.0
 """Seconds that an installation may take."""
 SECONDS: Final = 60.0
 """Seconds that one client may take, with the start of its server."""
-AT_ONCE: Final = 3
+AT_ONCE: Final = 4
 SEEN: Final = "seen.json"
-NO_SUCH: Final = "mcprev-no-such-tool"
-CHANGES: Final = re.compile(
-    "delete|remov|write|creat|set|exec|run|send|kill|stop|start|reset|clear|install|updat|upload|clos|move|edit|add|"
-    "put|push|commit|checkout|merge|drop|insert|navigat|click|open|save|register|record|import|init",
-    re.IGNORECASE,
+RESULT: Final = "a result"
+PDF: Final = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 )
-"""What the name of a tool has that may change something."""
+"""A document of one empty page."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The call that a server is asked, and how the server is installed and started."""
+
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    shows: str = ""
+    """A text that the result has."""
+    command: tuple[str, ...] = ()
+    """The words after the command that starts it."""
+    pins: tuple[str, ...] = ()
+    """What is installed with it, where the newest release of what it needs does not fit it."""
 
 
 @dataclass
@@ -59,10 +73,17 @@ class Published:
     """The revision that it speaks."""
     called: str = ""
     """The tool that is called."""
-    direct: tuple[int, str] = (0, "")
-    """The number of its tools, and how the call ends."""
+    tools: int = 0
+    """The number of its tools."""
+    ended: str = ""
+    """How the call ends without a bridge: with a result, or with what error."""
     through: dict[str, str] = field(default_factory=dict[str, str])
     """What a client of each revision sees: `ok`, or what differs."""
+
+    @property
+    def works(self) -> bool:
+        """Whether its call gives a result without a bridge, and a client of every revision gets one through it."""
+        return self.ended == RESULT and set(self.through.values()) == {"ok"}
 
     @property
     def place(self) -> Path:
@@ -70,16 +91,21 @@ class Published:
         return PLACE / re.sub(r"[^a-z0-9]+", "-", f"{self.name}-{self.version}".lower()).strip("-")
 
 
-def servers(only: str | None) -> tuple[list[Published], Mapping[str, list[str]]]:
-    """What the list names, and what some are started with."""
+def servers(only: str | None) -> list[tuple[Published, Call]]:
+    """What the list names, each with its call."""
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    found = [
-        Published(name, version, registry)
+    return [
+        (Published(name, version, registry), _call(name, listed))
         for registry in ("pypi", "npm")
         for name, version in listed[registry].items()
         if only in (None, name)
     ]
-    return found, listed["arguments"]
+
+
+def _call(name: str, listed: Mapping[str, Any]) -> Call:
+    started = tuple(listed["started"].get(name, ()))
+    pins = tuple(listed["pins"].get(name, ()))
+    return Call(command=started, pins=pins, **listed["calls"].get(name, {}))
 
 
 # -- installing -----------------------------------------------------------------------------------------------
@@ -105,7 +131,7 @@ async def _run(*command: str, cwd: Path | None = None) -> str:
     return "" if process.returncode == 0 else " ".join(lines[-2:])[-200:]
 
 
-async def install(server: Published) -> str:
+async def install(server: Published, pins: tuple[str, ...] = ()) -> str:
     """Install a server unless it is; return why that failed."""
     place = server.place
     if (place / ".ready").exists():
@@ -117,12 +143,12 @@ async def install(server: Published) -> str:
         wanted = f"{server.name}=={server.version}"
         quiet = ("--quiet", "--disable-pip-version-check")
         failed = failed or await _run(
-            sys.executable, "-m", "pip", "--python", python, "install", *quiet, wanted
+            sys.executable, "-m", "pip", "--python", python, "install", *quiet, wanted, *pins
         )
     else:
         (place / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
         options = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--save-exact")
-        failed = await _run("npm", "install", *options, f"{server.name}@{server.version}", cwd=place)
+        failed = await _run("npm", "install", *options, f"{server.name}@{server.version}", *pins, cwd=place)
     if not failed:
         (place / ".ready").touch()
     return failed
@@ -157,106 +183,114 @@ async def command_of(server: Published) -> list[str]:
 # -- asking ---------------------------------------------------------------------------------------------------
 
 
-def harmless(tools: list[Any]) -> tuple[str, dict[str, Any]]:
-    """A tool that only reads, with arguments, as far as can be seen."""
-    for tool in tools:
-        schema = tool.input_schema.to_wire()
-        if not CHANGES.search(tool.name) and not schema.get("required"):
-            return tool.name, {}
-    for tool in tools:
-        schema = tool.input_schema.to_wire()
-        known: dict[str, Any] = schema.get("properties") or {}
-        wanted = {name: known.get(name, {}) for name in schema.get("required") or ()}
-        values = {name: _value(one) for name, one in wanted.items()}
-        if not CHANGES.search(tool.name) and None not in values.values():
-            return tool.name, values
-    return NO_SUCH, {}
+def prepare(folder: Path) -> None:
+    """Make a folder with what servers of files read: a repository of git with a text, a table and a program."""
+    (folder / "note.txt").write_text("a note\n", encoding="utf-8")
+    (folder / "table.csv").write_text("name,size\none,1\ntwo,2\n", encoding="utf-8")
+    (folder / "program.py").write_text("def twice(it):\n    return 2 * it\n", encoding="utf-8")
+    (folder / "index.html").write_text("<!doctype html><title>A page</title>\n", encoding="utf-8")
+    (folder / "program.js").write_text("export const it = 1;\n", encoding="utf-8")
+    (folder / "page.pdf").write_bytes(PDF)
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
 
 
-def _value(schema: Mapping[str, Any]) -> Any:
-    if schema.get("enum"):
-        return schema["enum"][0]
-    values: dict[str, Any] = {"string": "1", "integer": 1, "number": 1, "boolean": False, "array": []}
-    return values.get(str(schema.get("type")))
+def filled(value: Any, folder: str) -> Any:
+    """Arguments of a call with the folder in its place."""
+    if isinstance(value, str):
+        return value.replace("{folder}", folder)
+    if isinstance(value, list):
+        return [filled(item, folder) for item in value]
+    return {name: filled(item, folder) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-async def asked(
-    target: mcprev.Target, called: tuple[str, dict[str, Any]] | None, **options: Any
-) -> tuple[str, tuple[str, dict[str, Any]], tuple[int, str]]:
-    """What a client sees: the revision, the call, the number of tools and how the call ends."""
+async def asked(target: mcprev.Target, call: Call, **options: Any) -> tuple[str, int, str]:
+    """What a client sees: the revision, the number of tools and how the call ends."""
     async with asyncio.timeout(SECONDS), mcprev.connect(target, **options) as client:
-        tools = [tool async for tool in client.tools()] if client.capabilities.tools is not None else []
-        name, arguments = called or harmless(tools)
+        tools = [tool.name async for tool in client.tools()]
+        if call.tool not in tools:
+            return client.revision, len(tools), f"its tools have no '{call.tool}': {', '.join(tools)[:60]}"
         try:
-            result = await client.raw("tools/call", {"name": name, "arguments": arguments})
-            ended = "a failed tool" if result.get("isError") else "a result"
+            result = await client.raw("tools/call", {"name": call.tool, "arguments": call.arguments})
         except mcprev.RpcError as error:
-            ended = f"error {error.code}"
-        return client.revision, (name, arguments), (len(tools), ended)
+            return client.revision, len(tools), f"error {error.code}: {_short(error.message)}"
+        shown = json.dumps(result, ensure_ascii=False)
+        if result.get("isError"):
+            ended = f"a failed tool: {_short(' '.join(one.get('text', '') for one in result['content']))}"
+        else:
+            ended = RESULT if call.shows in shown else f"a result without '{call.shows}': {_short(shown)}"
+        return client.revision, len(tools), ended
 
 
-async def look(server: Published, arguments: list[str]) -> None:
+async def look(server: Published, call: Call) -> None:
     """Install a server, ask it, and ask it through a bridge at every revision."""
-    server.problem = await install(server)
+    server.problem = await install(server, call.pins)
     if server.problem:
         server.problem = f"not installed: {server.problem}"
         return
+    server.command = await command_of(server)
+    if not server.command:
+        server.problem = "it has no command"
+        return
     with tempfile.TemporaryDirectory() as folder:
-        server.command = await command_of(server)
-        if not server.command:
-            server.problem = "it has no command"
-            return
-        command = [*server.command, *(word.replace("{folder}", folder) for word in arguments)]
+        prepare(Path(folder))
+        call = replace(call, arguments=filled(call.arguments, folder))
+        command = [*server.command, *filled(list(call.command), folder)]
         env = {"PATH": os.environ["PATH"], "HOME": folder}
         try:
-            server.spoken, called, server.direct = await asked(
-                mcprev.stdio(*command, env=env, cwd=folder), None
+            server.spoken, server.tools, server.ended = await asked(
+                mcprev.stdio(*command, env=env, cwd=folder), call
             )
         except Exception as error:  # noqa: BLE001 - servers end in any way
             server.problem = f"it does not work by itself: {_why(error)}"
             return
-        server.called = called[0]
+        server.called = call.tool
         for row in DEFAULT:
             bridge = mcprev.stdio(COMMAND, "bridge", "--", *command, env=env, cwd=folder)
             try:
-                _, _, found = await asked(bridge, called, mode=row.name)
+                _, tools, ended = await asked(bridge, call, mode=row.name)
             except Exception as error:  # noqa: BLE001
                 server.through[row.name] = _why(error)
                 continue
-            tools, ended = found
-            differs = [] if tools == server.direct[0] else [f"{tools} tools"]
-            differs += [] if ended == server.direct[1] else [ended]
+            differs = [] if tools == server.tools else [f"{tools} tools"]
+            differs += [] if _kind(ended) == _kind(server.ended) else [ended]
             server.through[row.name] = ", ".join(differs) or "ok"
+
+
+def _kind(ended: str) -> str:
+    return ended.partition(":")[0]
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split()).replace(str(PLACE), "").replace("|", "/")[:90]
 
 
 def _why(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text.replace(str(PLACE), "").replace("|", "/")[:160]
+    return text.replace(str(PLACE), "").replace("|", "/")[-160:]
 
 
 def table(found: list[Published]) -> str:
     """The table of docs: a row for each server."""
     names = [row.name for row in DEFAULT]
-    lines = [
-        f"| server | speaks | tools | call of, ends with | {' | '.join(names)} |",
-        "|---" * (4 + len(names)) + "|",
-    ]
+    lines = ["| server | speaks | tools | call of, ends with | through a bridge |", "|---|---|---|---|---|"]
+    found = [server for server in found if server.problem or server.ended]
     for server in found:
         title = f"{server.name} {server.version}"
-        if not (server.problem or server.called):
-            continue
         if server.problem:
-            lines.append(f"| {title} | {server.problem.replace('|', '/')} |" + " |" * (2 + len(names)))
+            lines.append(f"| {title} | | | {server.problem} | |")
             continue
-        tools, ended = server.direct
-        cells = " | ".join(server.through.get(name, "") for name in names)
-        called = "no tool" if server.called == NO_SUCH else f"`{server.called}`"
-        lines.append(f"| {title} | {server.spoken} | {tools} | {called}, {ended} | {cells} |")
-    found = [server for server in found if server.problem or server.called]
-    asked_ = [server for server in found if not server.problem]
-    good = sum(set(server.through.values()) == {"ok"} for server in asked_)
+        bad = [f"{name}: {server.through.get(name)}" for name in names if server.through.get(name) != "ok"]
+        same = "ok at every revision" if server.works else "the same at every revision"
+        told = "; ".join(bad) or same
+        lines.append(
+            f"| {title} | {server.spoken} | {server.tools} | `{server.called}`, {server.ended} | {told} |"
+        )
+    begun = [server for server in found if not server.problem]
+    own = sum(server.ended != RESULT for server in begun)
     lines.append(
-        f"\n{len(found)} servers: {len(asked_)} work by themselves, {good} of them through a bridge at every revision."
+        f"\n{len(found)} servers: {sum(server.works for server in found)} work through a bridge at every revision. Of the "
+        f"others, {len(found) - len(begun)} do not start here, and {own} answer the call with an error of their own "
+        "also without a bridge."
     )
     return "\n".join(lines)
 
@@ -266,9 +300,8 @@ def remembered(server: Published) -> bool:
     path = server.place / SEEN
     if not path.exists():
         return False
-    known = json.loads(path.read_text(encoding="utf-8"))
-    server.problem, server.spoken, server.called = known["problem"], known["spoken"], known["called"]
-    server.direct, server.through = tuple(known["direct"]), known["through"]
+    for name, value in json.loads(path.read_text(encoding="utf-8")).items():
+        setattr(server, name, value)
     return True
 
 
@@ -286,18 +319,20 @@ def show(found: list[Published], file: Path | None) -> None:
 
 async def main(only: str | None, file: Path | None, *, again: bool) -> list[Published]:
     """Ask every server."""
-    found, arguments = servers(only)
+    listed = servers(only)
+    found = [server for server, _ in listed]
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(server: Published) -> None:
+    async def one(server: Published, call: Call) -> None:
         async with turn:
             if again or not remembered(server):
-                await look(server, arguments.get(server.name, []))
+                await look(server, call)
                 remember(server)
             show(found, file)
-            print(f"{server.name}: {server.problem or server.through}", file=sys.stderr)  # noqa: T201
+            seen = server.problem or (server.ended, server.through)
+            print(f"{server.name}: {seen}", file=sys.stderr)  # noqa: T201
 
-    await asyncio.gather(*(one(server) for server in found))
+    await asyncio.gather(*(one(server, call) for server, call in listed))
     return found
 
 
