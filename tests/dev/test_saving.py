@@ -123,6 +123,12 @@ def test_secrets_are_masked_and_the_file_is_what_validate_reads(revision: str, t
             "the number of an event is not a whole number",
         ),
         ('{"list": {"kind": "tools", "items": 5}}', "the items of a list are not a list"),
+        ('{"list": {"kind": "tools", "items": [{"name": "a"}, null]}}', "an item of a list is not an object"),
+        ('{"format": 2, "target": []}', "line 1: the target is not an object"),
+        ('{"format": 2, "target": {"revisions": 5}}', "line 1: the revisions of the target"),
+        ('{"format": 2, "target": {"revisions": ["a", {}]}}', "line 1: the revisions of the target"),
+        ('{"format": 2, "target": {"label": {}}}', "line 1: the label of the target"),
+        ('{"format": 2, "target": {"server_info": [1]}}', "line 1: the server_info of the target"),
         (
             f'{{"call": {{"call": "a", "method": "m", "params": {{}}, "started": 1{"0" * 400}}}}}',
             "lacks a member, or has an invalid one",

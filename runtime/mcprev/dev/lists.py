@@ -57,8 +57,11 @@ class Lists:
     def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
         """Take over the lists of a saved session. Raises `KeyError` and `TypeError` for what is none."""
         for found in documents:
-            if not isinstance(found.get("items"), LIST):
+            items = found.get("items")
+            if not isinstance(items, LIST):
                 raise TypeError("the items of a list are not a list")
+            if not all(isinstance(item, dict) for item in items):
+                raise TypeError("an item of a list is not an object")
             if found["kind"] in KINDS:
                 self._lists[found["kind"]] = dict(found)
 

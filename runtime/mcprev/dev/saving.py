@@ -38,6 +38,13 @@ _HEAD: Final = re.compile(rb'\{"size":(\d{1,9}),')
 _MESSAGE: Final = b'"message":'
 _SESSION_ID: Final = "mcp-session-id"
 _KEPT: Final = ("call", "question", "list")
+_TARGET: Final[dict[str, type]] = {
+    **dict.fromkeys(("label", "transport", "revision", "pinned", "era", "instructions"), str),
+    **dict.fromkeys(("server_info", "capabilities", "client_capabilities", "error"), dict),
+    **dict.fromkeys(("revisions", "server_revisions", "evidence"), list),
+    "requires_authorization": bool,
+}
+"""The members of a target that are shown of a saved session, with their types; the lists are of texts."""
 _WORDS: Final = {direction.value: word for word, direction in DIRECTIONS.items()}
 
 
@@ -220,12 +227,26 @@ def _begin(found: SavedSession, head: dict[str, Any]) -> None:
     if head["format"] != FORMAT:
         raise ValueError(f"the format is {head['format']!r:.20}, and this version reads {FORMAT}")
     found.session = str(head.get("session", ""))[:100]
-    target = head.get("target")
-    found.target = target if isinstance(target, dict) else {}
+    found.target = _target_of(head.get("target", {}))
     if isinstance(head.get("began"), int | float):
         found.log.began = float(head["began"])
     if isinstance(head.get("first"), int):
         found.log.begin(head["first"])
+
+
+def _target_of(value: object) -> dict[str, Json]:
+    """Return what a file says of the server, without members that the page has no use for. Raises `TypeError`."""
+    if not isinstance(value, dict):
+        raise TypeError("the target is not an object")
+    found = {name: item for name, item in cast("dict[str, Json]", value).items() if name in _TARGET}
+    for name, item in found.items():
+        wanted: type = _TARGET[name]
+        texts = cast("list[object]", item) if wanted is list and isinstance(item, list) else []
+        if item is not None and not (
+            isinstance(item, wanted) and all(isinstance(text, str) for text in texts)
+        ):
+            raise TypeError(f"the {name} of the target is not what a session has there")
+    return {name: item for name, item in found.items() if item is not None}
 
 
 def _add(
