@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -233,3 +233,58 @@ def test_the_file_that_a_browser_is_given_leads_to_the_page(
             page.get_by_text("connected").first.wait_for()
         finally:
             opening.remove()
+
+
+ODD: list[Any] = [
+    5,
+    None,
+    True,
+    [],
+    {},
+    "__proto__",
+    "constructor",
+    "\u202e<b>\x1b[31m",
+    {"__proto__": {"a": 1}},
+    1e300,
+]
+
+
+def test_a_session_of_odd_values_is_shown_and_the_page_stays_usable(open_page: Open, tmp_path: Path) -> None:
+    lines: list[Any] = [
+        {"format": 2, "target": {"server_info": {"name": {}, "title": [], "version": 5, "icons": 5},
+                                 "capabilities": {"tools": 5, "prompts": {}, "__proto__": {}, "constructor": []},
+                                 "error": {"text": 5, "traceback": {}, "kind": []}, "instructions": "__proto__",
+                                 "revisions": ["__proto__", "constructor"], "revision": "constructor"}},
+        {"http": 1, "verb": "__proto__", "url": "javascript:alert(1)", "sent": [["__proto__", "x"], [{}, []]],
+         "status": 10**30, "received": [["constructor", "\u202e"]]},
+        {"list": {"kind": "tools", "items": [{"name": f"t{n}", "title": odd, "inputSchema": odd} for n, odd in enumerate(ODD)]}},
+        {"list": {"kind": "prompts", "items": [{"name": f"p{n}", "arguments": odd} for n, odd in enumerate(ODD)], "state": "__proto__"}},
+    ]  # fmt: skip
+    for odd in ODD:
+        messages: list[dict[str, Any]] = [
+            {"jsonrpc": "2.0", "id": odd, "method": "tools/call", "params": {"name": odd, "arguments": odd}},
+            {"jsonrpc": "2.0", "id": odd, "result": odd},
+            {"jsonrpc": "2.0", "id": odd, "error": odd},
+            {"jsonrpc": "2.0", "method": odd, "params": odd},
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": odd, "progress": odd}},
+        ]  # fmt: skip
+        shown = {"exchange": 1, "call": odd, "revision": odd, "kind": "message", "at": odd}
+        lines += [{"message": message, **shown} for message in messages]
+    file = tmp_path / "odd.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with dev("--open", str(file)) as url:
+        page = open_page(url)
+        for view in ("Server", "Logs", "Tasks", "Questions"):
+            use(page, view)
+        for item in page.locator("nav .item").all():
+            item.click()
+        for _ in range(5 * len(ODD)):
+            page.locator("body").press("j")
+            for tab in "1234":
+                page.locator("body").press(tab)
+        page.locator("body").press("1")
+        page.get_by_text("odd.jsonl").first.wait_for()
+        assert page.evaluate(
+            "() => ({}).a === undefined && document.querySelector('#message').textContent !== ''"
+        )
+        page.close()

@@ -123,7 +123,10 @@ def test_secrets_are_masked_and_the_file_is_what_validate_reads(revision: str, t
             "the number of an event is not a whole number",
         ),
         ('{"list": {"kind": "tools", "items": 5}}', "the items of a list are not a list"),
-        ('{"list": {"kind": "tools", "items": [{"name": "a"}, null]}}', "an item of a list is not an object"),
+        (
+            '{"list": {"kind": "tools", "items": [{"name": "a"}, null]}}',
+            "an item of a list has no name, or one that is no text",
+        ),
         ('{"format": 2, "target": []}', "line 1: the target is not an object"),
         ('{"format": 2, "target": {"revisions": 5}}', "line 1: the revisions of the target"),
         ('{"format": 2, "target": {"revisions": ["a", {}]}}', "line 1: the revisions of the target"),

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mcprev.client.client import Client
 
 KINDS: Final = {
-    "tools": ("tools/list", "tools", "tools"),
-    "resources": ("resources/list", "resources", "resources"),
-    "templates": ("resources/templates/list", "resourceTemplates", "resources"),
-    "prompts": ("prompts/list", "prompts", "prompts"),
+    "tools": ("tools/list", "tools", "tools", "name"),
+    "resources": ("resources/list", "resources", "resources", "uri"),
+    "templates": ("resources/templates/list", "resourceTemplates", "resources", "uriTemplate"),
+    "prompts": ("prompts/list", "prompts", "prompts", "name"),
 }
-"""For each list: the method, the member with its items, and the capability."""
+"""For each list: the method, the member with its items, the capability, and the member that names an item."""
 PAGES: Final = 1000
 ITEMS: Final = 20_000
 BYTES: Final = 64 * 1024 * 1024
@@ -60,9 +60,9 @@ class Lists:
             items = found.get("items")
             if not isinstance(items, LIST):
                 raise TypeError("the items of a list are not a list")
-            if not all(isinstance(item, dict) for item in items):
-                raise TypeError("an item of a list is not an object")
             if found["kind"] in KINDS:
+                if len(_named(found["kind"], items)) < len(items):
+                    raise TypeError("an item of a list has no name, or one that is no text")
                 self._lists[found["kind"]] = dict(found)
 
     def load(self, client: Client, kind: str) -> None:
@@ -89,7 +89,7 @@ class Lists:
         self._channels.state("lists", kind, found)
 
     async def _load(self, client: Client, kind: str) -> None:
-        method, member, capability = KINDS[kind]
+        method, member, capability, name = KINDS[kind]
         items: list[Json] = []
         if capability not in client.capabilities.to_wire():
             self._set(kind, "unsupported", items)
@@ -105,7 +105,19 @@ class Lists:
         except (McpError, OSError) as failure:
             self._set(kind, "failed", items, str(failure) or type(failure).__name__)
         else:
-            self._set(kind, "ready" if error is None else "failed", items, error)
+            named = _named(kind, items)
+            if len(named) < len(items):
+                error = (
+                    error
+                    or f"{len(items) - len(named)} items are left out: their `{name}` is missing, or no text"
+                )
+            self._set(kind, "ready" if error is None else "failed", named, error)
+
+
+def _named(kind: str, items: Sequence[Json]) -> list[Json]:
+    """Return the items that are objects with a name, which the page needs to list them."""
+    member = KINDS[kind][3]
+    return [item for item in items if isinstance(item, dict) and isinstance(item.get(member), str)]
 
 
 async def _read(client: Client, method: str, member: str, items: list[Json]) -> str | None:

@@ -84,6 +84,9 @@ export function visible(text) {
 
 // -- long texts --------------------------------------------------------------------------------------------------------
 
+/** A text as it is; of another value, which a peer may have sent in its place, its JSON. */
+const text_of = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
+
 export const LONG = 200_000;
 const BLOCK = 50_000;
 
@@ -108,7 +111,8 @@ function pieces(text, from, to) {
 }
 
 /** A text as it is, cut where it is very long; a button shows the rest in steps that keep the page moving. */
-export function long(text, properties) {
+export function long(value, properties) {
+  const text = text_of(value);
   const box = h("div", { class: "text", ...properties });
   if (text.length <= LONG) return append(box, text);
   append(box, pieces(text, 0, LONG));
@@ -130,7 +134,8 @@ export function long(text, properties) {
 }
 
 /** At most so many characters of a text, on one line. */
-export function short(text, most = 120) {
+export function short(value, most = 120) {
+  const text = text_of(value);
   const line = text.length > most ? `${text.slice(0, most - 1)}…` : text;
   return line.replace(/\s+/g, " ");
 }
