@@ -151,12 +151,10 @@ def _patch(schema: Schema, entry: OverlayEntry, place: str) -> Schema:
         if name not in schema.types:
             raise entry.fail(f"'{name}' is not declared in this revision")
     if not member:
-        if not isinstance(decl, ir.Alias) or ir.contract(ir.Module((decl,))).decls[0] != replace(
-            decl, doc=ir.NO_DOC, type=expected.type
-        ):
-            raise outdated(
-                entry, place, print_inline(decl.type) if isinstance(decl, ir.Alias) else "an interface"
-            )
+        if isinstance(decl, ir.Interface):
+            raise outdated(entry, place, "an interface")
+        if ir.contract(ir.Module((decl,))).decls[0] != replace(decl, doc=ir.NO_DOC, type=expected.type):
+            raise outdated(entry, place, print_inline(decl.type))
         return _with_declaration(schema, replace(decl, type=new.type))
     found = schema.flat(type_name).get(member) if schema.is_object(ir.Ref(type_name)) else None
     if isinstance(decl, ir.Alias) or (found is None) != (entry.expected == ""):

@@ -30,9 +30,7 @@ class _Hoister:
                 return replace(
                     decl, fields=self._fields(decl.fields, decl), index=self._index(decl.index, decl)
                 )
-            case ir.Alias(type=(ir.Intersection() | ir.Derived()) as type_):
-                return self._interface(type_, decl.name, decl)
-            case ir.Alias(type=ir.Obj(fields) as type_) if fields:
+            case ir.Alias(type=(ir.Obj((_, *_)) | ir.Intersection() | ir.Derived()) as type_):
                 return self._interface(type_, decl.name, decl)
             case ir.Alias():
                 return replace(decl, type=self._type(decl.type, decl.name, decl))
@@ -49,9 +47,7 @@ class _Hoister:
     def _type(self, type_: ir.TypeExpr, name: str, owner: ir.Decl) -> ir.TypeExpr:
         inner = f"{name}Item" if name == owner.name else name
         match type_:
-            case ir.Obj(fields) if fields:
-                return self._add(type_, name, owner)
-            case ir.Intersection() | ir.Derived():
+            case ir.Obj((_, *_)) | ir.Intersection() | ir.Derived():
                 return self._add(type_, name, owner)
             case ir.Array(item):
                 return ir.Array(self._type(item, inner, owner))

@@ -125,12 +125,10 @@ class Annotations:
         """Return the annotations of the members of a union without duplicates."""
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
-        literals = [literal(v) for v in values if v is not None]
-        found = (
-            [Annotation(code("Literal[{}]", joined(", ", literals)), frozenset({"Literal"}))]
-            if literals
-            else []
-        )
+        found: list[Annotation] = []
+        if literals := [literal(v) for v in values if v is not None]:
+            text = code("Literal[{}]", joined(", ", literals))
+            found.append(Annotation(text, frozenset({"Literal"})))
         for member, value in zip(members, values, strict=True):
             if value is None:
                 found += self._single(member)

@@ -98,8 +98,7 @@ def _bounds(schema: Schema, member: ir.Field) -> dict[str, float | str]:
 
 def _nullable(schema: Schema, type_: ir.TypeExpr) -> bool:
     """Return whether null is a value of the type; an absent member then needs another value."""
-    members = [schema.follow(m) for m in schema.members(type_)]
-    return any(isinstance(m, ir.Prim) and m.name in ("null", "unknown", "any") for m in members)
+    return any(schema.follow(m) in (ir.Prim("null"), *ir.ANYTHING) for m in schema.members(type_))
 
 
 def _kind(type_: ir.TypeExpr) -> str:

@@ -127,14 +127,8 @@ def _imports(
     for name, home in sorted(module.loaded.items(), key=lambda item: (item[1], item[0])):
         others.setdefault(code(".{}", identifier(home)), []).append(python.class_name(name))
     groups = [*_IMPORTS[:-1], {**_IMPORTS[-1], **others}]
-    used = [
-        {
-            home: found
-            for home, found in ((home, [n for n in group[home] if n in names]) for home in group)
-            if found
-        }
-        for group in groups
-    ]
+    needed = [{home: [n for n in offered if n in names] for home, offered in g.items()} for g in groups]
+    used = [{home: found for home, found in group.items() if found} for group in needed]
     return [group for group in used if group]
 
 
