@@ -1,8 +1,14 @@
-"""Parts of the texts of errors."""
+"""Parts of the texts of errors, and the error response for an exception that is no JSON-RPC error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+from mcprev.errors import INTERNAL_MESSAGE, InternalError, StoreError
+
+STORE_UNAVAILABLE: Final = "store_unavailable"
+"""The `reason` in the data of the error of a request that failed because of the server's store."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -22,3 +28,12 @@ def raised_at(error: BaseException) -> str:
     if trace is None:
         return name
     return f"{name} in {trace.tb_frame.f_code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{trace.tb_lineno}"
+
+
+def internal_error(error: BaseException, *, may_have_run: bool) -> InternalError:
+    """Return the error response for an exception that the peer did not cause; that of a store says whether to repeat."""
+    if not isinstance(error, StoreError):
+        return InternalError(INTERNAL_MESSAGE)
+    then = "the request may have run in part" if may_have_run else "try again"
+    data = {"reason": STORE_UNAVAILABLE, "mayHaveRun": may_have_run}
+    return InternalError(f"the server cannot reach its store; {then}", data=data)

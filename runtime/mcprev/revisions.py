@@ -27,6 +27,12 @@ from mcprev_types.index import REVISIONS
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec
 
+REPEATABLE: Final = frozenset({
+    "completion/complete", "prompts/get", "prompts/list", "resources/list", "resources/read", "resources/templates/list",
+    "server/discover", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/result", "tools/list",
+})  # fmt: skip
+"""The methods that only read: a request that failed may be sent again."""
+
 
 class Era(StrEnum):
     """How a connection begins: with `initialize`, or with any request. Decides which engine speaks the revision."""

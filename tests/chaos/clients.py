@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 import mcprev
-from mcprev.errors import ConnectionLost, HttpStatusError, McpError, NegotiationError, RpcError, StoreError
+from mcprev.errors import (
+    INTERNAL_MESSAGE,
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    NegotiationError,
+    RpcError,
+    StoreError,
+)
 from mcprev.revisions import HttpShape, Revision, TaskSupport
 from mcprev_types.latest import models as m
 
@@ -68,7 +76,7 @@ def typed(error: McpError) -> str:
         return f"HTTP {error.status}: not served"
     if isinstance(error, StoreError):
         return f"the tool failed: {error}"
-    if isinstance(error, RpcError):
+    if isinstance(error, RpcError) and error.message != INTERNAL_MESSAGE:
         return f"answered: {type(error).__name__}({error.message[:60]!r}) {reason_of(error)}".rstrip()
     return ""
 
@@ -250,7 +258,7 @@ async def work(chaos: ChaosClient, client: mcprev.Client) -> None:
         except RpcError as error:
             if reason_of(error) == LOST or error.message == STOPPED:
                 raise
-            chaos.tally.failed[f"task {chaos.row.name}: {typed(error)}"] += 1
+            chaos.failed("task", error)
             chaos.tally.check(f"{token} is unknown", right="Unknown" not in error.message)
         except mcprev.RequestTimeout:
             chaos.tally.wrong.append(f"the task of {token} is stuck: {task.status}")

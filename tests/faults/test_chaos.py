@@ -107,7 +107,8 @@ def test_an_error_that_does_not_say_whether_a_call_may_be_repeated_is_wrong() ->
     chaos.failed("echo", mcprev.InternalError("no"))
     assert (tally.failed.total(), tally.wrong) == (2, [])
     chaos.failed("echo", mcprev.RequestTimeout("late", elapsed=1.0, kind="idle"))
-    assert len(tally.wrong) == 1
+    chaos.failed("task", mcprev.InternalError("Internal error"))
+    assert len(tally.wrong) == 2
 
 
 def test_a_call_that_happens_twice_or_was_made_by_nobody_is_seen(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ LOST: Final = {
     "message": "the process that ran the task has ended; the task may have run in part",
     "data": {"reason": "worker_lost", "mayHaveRun": True},
 }
+AWAY: Final = {
+    "code": -32603,
+    "message": "the server cannot reach its store; try again",
+    "data": {"reason": "store_unavailable", "mayHaveRun": False},
+}
+AWAY_WHILE_IT_RAN: Final = {
+    "code": -32603,
+    "message": "the server cannot reach its store; the request may have run in part",
+    "data": {"reason": "store_unavailable", "mayHaveRun": True},
+}
 IN_TIME: Final = LEASE + SUSPECT + 2
 """Seconds within which those who wait learn that a worker is dead."""
 
@@ -303,8 +313,16 @@ def test_store_away_at_start(
             hand = made.hands[0]
             assert (await hand.ask("tools/call", {"name": "plain"})).result["content"][0]["text"] == "plain"
             wanted: dict[str, Any] = {"name": "slow"} | ({"task": {}} if row is CORE else {})
-            assert failed(await hand.ask("tools/call", wanted))
-            assert (await hand.ask("tasks/get", {"taskId": "x"})).code == -32603
+            answer = await hand.ask("tools/call", wanted)
+            assert failed(answer)
+            assert row is not CORE or answer.error == AWAY, "the handler has not begun"
+            for method in (
+                "tasks/get",
+                "tasks/cancel",
+                *(("tasks/result", "tasks/list") if row is CORE else ()),
+            ):
+                error = (await hand.ask(method, {} if method == "tasks/list" else {"taskId": "x"})).error
+                assert error == AWAY_WHILE_IT_RAN if method == "tasks/cancel" else error == AWAY, method
             if row is MODERN:
                 assert failed(await hand.ask("tools/call", {"name": "state"}))
             assert not any(

@@ -18,10 +18,9 @@ from mcprev.callbacks import finished, is_cancelled
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
 from mcprev.core.capabilities import Capabilities, bindings
+from mcprev.error_text import internal_error
 from mcprev.errors import (
-    INTERNAL_MESSAGE,
     ConversionError,
-    InternalError,
     InvalidParams,
     Json,
     LocalProtocolError,
@@ -34,7 +33,7 @@ from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.meta import advise
 from mcprev.protocol.result_rules import CALL, RULES, outgoing
 from mcprev.protocol.stateless import COMPLETE
-from mcprev.revisions import Revision
+from mcprev.revisions import REPEATABLE, Revision
 from mcprev_types import MethodNotHandled, locate
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
@@ -294,4 +293,5 @@ def answer_failure(
             return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
     log_error(logger, logging.ERROR, f"'{incoming.method}' failed: {what}", error)
-    incoming.fail(InternalError(INTERNAL_MESSAGE))
+    incoming.unserved = isinstance(error, StoreError) and incoming.method in REPEATABLE
+    incoming.fail(internal_error(error, may_have_run=not incoming.unserved))

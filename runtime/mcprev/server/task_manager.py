@@ -18,8 +18,8 @@ from mcprev.core.input_requests import read_answer
 from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
+from mcprev.error_text import internal_error
 from mcprev.errors import (
-    INTERNAL_MESSAGE,
     ConnectionLost,
     InternalError,
     InvalidParams,
@@ -27,6 +27,7 @@ from mcprev.errors import (
     McpError,
     MethodNotFound,
     RpcError,
+    StoreError,
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
@@ -418,4 +419,5 @@ async def _begin_as_task(running: TaskExecution) -> None:
         raise
     except Exception as error:
         log_error(logger, logging.ERROR, "a task cannot be saved", error)
-        raise InternalError(INTERNAL_MESSAGE) from error
+        running.request.unserved = isinstance(error, StoreError)
+        raise internal_error(error, may_have_run=False) from error

@@ -13,17 +13,11 @@ from typing import Final, cast
 
 from mcprev.errors import Json, LocalProtocolError, one_line
 from mcprev.protocol.pending_calls import Call
+from mcprev.revisions import REPEATABLE
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 LIST_TOOLS: Final = "tools/list"
 CALL_TOOL: Final = "tools/call"
-READS: Final = frozenset(
-    {
-        "completion/complete", "prompts/get", "prompts/list", "resources/list", "resources/read",
-        "resources/templates/list", "server/discover", "subscriptions/listen", "tools/list",
-    }
-)  # fmt: skip
-"""The methods that only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class ParamHeaderCache:
         Annotations are hints of the server, but so is the rest of the tool's description.
         """  # TOOL-9
         if call.method != CALL_TOOL:
-            return call.method in READS
+            return call.method in REPEATABLE
         tool = self._tools.get((call.params or {}).get("name", ""))
         return tool is not None and tool.repeatable
 

@@ -184,7 +184,7 @@ class AsgiApp(HttpApp):
                 await http_request.refuse(reject)
         except StoreError as error:
             logger.warning("a request cannot be served without the store: %s", error)
-            await http_request.refuse(unavailable())
+            await http_request.refuse(unavailable(error))
         except (ClientGone, OSError) as error:
             logger.debug("a client disconnected: %s", error)
         finally:

@@ -27,7 +27,7 @@ from mcprev.protocol.connection_state import (
 )
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.http_request_class import status_of
+from mcprev.protocol.http_request_class import RETRY_SOON, status_of
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
@@ -154,24 +154,26 @@ class AsgiConnection(Connection):
                     self._send_without_stream(message)
                 elif message is channel.response:
                     # A result always has the same status.
-                    response_stream.answer(
-                        message, 200 if channel.code is None else self._status(channel.code)
-                    )
+                    status = 200 if channel.code is None else self._status(channel.code)
+                    if channel.unserved and not (response_stream.started or response_stream.batch):
+                        status = 503
+                        response_stream.fields = (*response_stream.fields, *RETRY_SOON)
+                    response_stream.answer(message, status)
                 elif not response_stream.send(message):
                     self._send_without_stream(message, related=True)
             elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
-                channel.origin.answer(message, self._status_unserved(message))
+                error = json.loads(message).get(
+                    "error"
+                )  # the fast parser refuses lone surrogates, as in an id
+                channel.origin.answer(
+                    message, 200 if error is None else self._status(error["code"], pre_dispatch=True)
+                )
             else:
                 self._send_without_stream(message)
 
-    def _status(self, code: int) -> int:
-        """Return the HTTP status of an error response of a handler."""
-        del code
-        return 200
-
-    def _status_unserved(self, message: bytes) -> int:
-        """Return the HTTP status of a response that was sent without calling a handler."""
-        del message
+    def _status(self, code: int, *, pre_dispatch: bool = False) -> int:
+        """Return the HTTP status of an error response; see `status_of`."""
+        del code, pre_dispatch
         return 200
 
     def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
@@ -251,13 +253,8 @@ class StatelessConnection(AsgiConnection):
             self.process_events()
 
     @override
-    def _status(self, code: int) -> int:
-        return status_of(code, pre_dispatch=False)
-
-    @override
-    def _status_unserved(self, message: bytes) -> int:
-        error = json.loads(message).get("error")  # the fast parser refuses lone surrogates, as in an id
-        return 200 if error is None else status_of(error["code"], pre_dispatch=True)
+    def _status(self, code: int, *, pre_dispatch: bool = False) -> int:
+        return status_of(code, pre_dispatch=pre_dispatch)
 
     @override
     def response_ended(self, response_stream: ResponseStream) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
+from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
@@ -335,9 +336,9 @@ def stopped(request_id: RequestId | None = None) -> HttpError:
     return HttpError(503, InternalError("the server is shutting down"), request_id, headers=RETRY_SOON)
 
 
-def unavailable() -> HttpError:
+def unavailable(error: StoreError) -> HttpError:
     """Return the error response to a request that needs a store which is away."""
-    return HttpError(503, InternalError("the server cannot reach its store; try again"), headers=RETRY_SOON)
+    return HttpError(503, internal_error(error, may_have_run=False), headers=RETRY_SOON)
 
 
 def _starts_work(request_class: RequestClass) -> bool:
