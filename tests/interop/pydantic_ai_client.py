@@ -104,7 +104,7 @@ async def main():
         heard.add("log", params.level, params.data, params.logger)
 
     target = StdioTransport(where[0], where[1:]) if how == "stdio" else where[0]
-    async with MCPToolset(target, log_handler=logging) as toolset:
+    async with MCPToolset(target, log_handler=logging, init_timeout=30) as toolset:
         await case.run(toolset, journal)
 
 

@@ -6,6 +6,7 @@ once against each server of the other SDK and tries what both have; the server k
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from interop.peers import DECORATING, OURS, PEERS, Peer
+from interop.peers import DECORATING, FRAMEWORKS, INSPECTORS, MCP, OURS, PEERS, Peer
+from interop.test_inspectors import Inspector
 from interop.watching import Seen
 from requirements import C, req
 
@@ -44,9 +46,35 @@ PAIRS: Final = [
     for server in _STDIO
     if client.revision != server.revision and client.name != server.name
 ]
+HOSTS: Final = [
+    pytest.param(
+        client,
+        server,
+        id=f"{client.id.removesuffix('-stdio')} to {server.id.removesuffix('-stdio')}",
+        marks=[client.missing(), server.missing()],
+    )
+    for client in (*FRAMEWORKS, *DECORATING)
+    if client.transport == "stdio"
+    for server in _STDIO
+    if client.revision != server.revision and server.name == MCP
+]
+"""Clients of hosts and frameworks, each with servers of every other revision."""
+HOST_CASES: Final = ("tools", "echo", "many", "structured", "resources", "prompts")
+INSPECTED: Final = [
+    pytest.param(
+        client,
+        server,
+        id=f"{client.id.removesuffix('-stdio')} to {server.id.removesuffix('-stdio')}",
+        marks=[client.missing(), server.missing()],
+    )
+    for client in INSPECTORS
+    if client.transport == "stdio"
+    for server in _STDIO
+    if client.revision != server.revision and server.name == MCP
+]
 
 
-def seen(client: Peer, server: tuple[str, ...]) -> Seen:
+def seen(client: Peer, server: tuple[str, ...], among: tuple[str, ...] = CASES) -> Seen:
     """What a client saw of the server that a command starts, through a bridge."""
     command = (
         *client.script("client"),
@@ -59,7 +87,7 @@ def seen(client: Peer, server: tuple[str, ...]) -> Seen:
     )
     # Some servers ask forms of clients whose revision has none; where it is spoken on both sides, such a question passes
     # as it is, and ends clients that know no such request: also without a bridge.
-    cases = [case for case in CASES if case != "elicit" or client.since(C)]
+    cases = [case for case in among if case != "elicit" or client.since(C)]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -123,3 +151,34 @@ def test_clients_of_fastmcp_reach_our_server(client: Peer) -> None:
     assert found.of("sample").heard[0][1]["systemPrompt"] == "be brief"
     assert found.of("roots").note("roots")["result"]["roots"] == [{"uri": "file:///srv/ann", "name": "home"}]
     assert found.of("elicit").heard[0][1]["message"] == "accept this"
+
+
+@req("SEAM-10", "MRTR-11", "MRTR-12")
+@pytest.mark.parametrize(("client", "server"), HOSTS)
+def test_clients_of_frameworks_reach_servers_of_other_revisions(client: Peer, server: Peer) -> None:
+    asking = ("sample", "roots", "elicit") if client in DECORATING else ()
+    found = seen(client, (*server.script("server"), "stdio"), (*HOST_CASES, *asking))
+    assert found.of("echo").note("call")["arguments"] == {"text": "héllo\n"}
+    assert "héllo" in json.dumps(found.of("echo").saw, ensure_ascii=False)
+    prefix = "n" if client.name == "pydantic-ai" else ""
+    assert found.of("many").saw == [f"{prefix}{number}" for number in range(20)]
+    assert "3.5" in json.dumps(found.of("structured").saw)
+    assert "one" in json.dumps(found.of("resources").saw) or "6f6e65" in json.dumps(found.of("resources").saw)
+    assert "hello ann" in json.dumps(found.of("prompts").saw)
+    if asking:
+        assert found.of("sample").heard[0][1]["systemPrompt"] == "be brief"
+        roots = found.of("roots").note("roots")["result"]["roots"]
+        assert roots == [{"uri": "file:///srv/ann", "name": "home"}]
+        forms = [entry[1]["message"] for entry in found.of("elicit").heard if entry[0] == "elicitation"]
+        assert forms[:1] == (["accept this"] if server.since(C) else [])
+
+
+@req("SEAM-10")
+@pytest.mark.parametrize(("client", "server"), INSPECTED)
+def test_the_inspector_reaches_servers_of_other_revisions(client: Peer, server: Peer, tmp_path: Path) -> None:
+    command = [BRIDGE, "bridge", "--", *server.script("server"), "stdio"]
+    inspector = Inspector(client, command, tmp_path)
+    assert {"echo", "add"} <= {tool["name"] for tool in inspector.run("tools")["tools"]}
+    assert inspector.run("call")["content"][0]["text"] == "hello"
+    assert inspector.run("read")["contents"][0]["text"] == "one"
+    assert "hello ann" in json.dumps(inspector.run("prompt"))
