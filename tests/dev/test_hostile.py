@@ -40,7 +40,8 @@ for line in sys.stdin.buffer:
                          "instructions": NASTY})
     elif method == "tools/list":
         name = "x" * 10_000_000 if WHAT == "long" else NASTY
-        answer(message, {"tools": [{"name": name, "description": NASTY, "inputSchema": {"type": "object"}}]})
+        tool = {"name": name, "description": NASTY, "inputSchema": {"type": "object"}}
+        answer(message, {"tools": [tool, {**tool, "name": None}, 5, {}] if WHAT == "nameless" else [tool]})
     elif method == "tools/call":
         i = message["id"]
         if WHAT == "deep":
@@ -118,6 +119,24 @@ def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) 
                 assert (len(state["logs"]), call["error"]["code"]) == (20, 1)
             if what == "long":
                 assert (await page.get(f"event/{call['response']}"))["cut"] is True
+
+    run(scenario(), limit=60)
+
+
+def test_items_without_a_name_are_left_out_of_a_list_which_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "hostile.py"
+    file.write_text(SERVER)
+    words = (sys.executable, str(file), "nameless")
+
+    async def scenario() -> None:
+        launcher = DirectLauncher(
+            "hostile", ("--", *words), lambda: mcprev.stdio(*words, stderr=ignore), kind="command", transport="stdio"
+        )  # fmt: skip
+        async with opened(launcher) as page:
+            await page.post("list", kind="tools")
+            found = await page.until("lists", lambda one: one["state"] != "loading")
+            assert (found["state"], len(found["items"])) == ("failed", 1)
+            assert found["error"] == "3 items are left out: their `name` is missing, or no text"
 
     run(scenario(), limit=60)
 
