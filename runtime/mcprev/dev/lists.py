@@ -57,10 +57,10 @@ class Lists:
     def restore(self, documents: Sequence[Mapping[str, Json]]) -> None:
         """Take over the lists of a saved session. Raises `KeyError` and `TypeError` for what is none."""
         for found in documents:
-            items = found.get("items")
-            if not isinstance(items, LIST):
+            if not isinstance(found.get("items"), LIST):
                 raise TypeError("the items of a list are not a list")
             if found["kind"] in KINDS:
+                items = cast("list[Json]", found["items"])
                 if len(_named(found["kind"], items)) < len(items):
                     raise TypeError("an item of a list has no name, or one that is no text")
                 self._lists[found["kind"]] = dict(found)
@@ -117,7 +117,11 @@ class Lists:
 def _named(kind: str, items: Sequence[Json]) -> list[Json]:
     """Return the items that are objects with a name, which the page needs to list them."""
     member = KINDS[kind][3]
-    return [item for item in items if isinstance(item, dict) and isinstance(item.get(member), str)]
+    return [
+        item
+        for item in items
+        if isinstance(item, dict) and isinstance(cast("dict[str, object]", item).get(member), str)
+    ]
 
 
 async def _read(client: Client, method: str, member: str, items: list[Json]) -> str | None:
