@@ -8,7 +8,8 @@ takes the place of subscriptions.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, cast
 
@@ -101,6 +102,8 @@ class SessionPeer:
         self._early: list[tuple[str, Json]] = []
         """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
+        self._serving = 0
+        """The requests that are being answered."""
         self._introduced: tuple[Revision, JsonObject] | None = None
         """What the client has said of itself, as requests to a server of this stateless revision carry it."""
         connection.closed.add_done_callback(lambda _: self.end())
@@ -116,15 +119,16 @@ class SessionPeer:
             upstream = self._upstream
             if upstream is not None and upstream.alive:
                 return upstream
-            if self.connection.error is not None:
-                raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
+            self._check_client()
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
             upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
-            if self.connection.error is not None:
+            try:
+                self._check_client()
+            except ConnectionLost:
                 self._relay.upstreams.give(upstream, keep=False)
-                raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
+                raise
             self._upstream = self.outlet.source = upstream
             if self._asked_before:
                 await self._restore(upstream)
@@ -132,6 +136,11 @@ class SessionPeer:
                 self._watcher.watch(upstream, self._subscribed)
             self._asked_before = True
             return upstream
+
+    def _check_client(self) -> None:
+        """Raise `ConnectionLost` if the client is gone, and nothing is left to be answered to a pipe that only has ended."""
+        if self.connection.error is not None and not self._serving:
+            raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
 
     def pair(self, upstream: Upstream) -> Pair:
         """Return the pair of this client's revision and that of a server."""
@@ -160,7 +169,9 @@ class SessionPeer:
             self._tell(CHANGES[Changed.RESOURCE].method, {"uri": uri})
 
     def end(self) -> None:
-        """Give the connection to the server back."""
+        """Give back the connection to the server, once what was read from the client is answered."""  # STDIO-6
+        if self._serving:
+            return
         upstream, self._upstream = self._upstream, None
         self._watcher.cancel()
         if upstream is not None:
@@ -184,19 +195,32 @@ class SessionPeer:
 
     async def introduce(self, exchange: Exchange) -> None:
         """Answer `initialize`: connect to the server as this client, and say what the server says of itself."""
-        upstream = await self.upstream()
-        result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
-        self._relay.recorded(
-            self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result}
-        )
-        self._engine.open_with(exchange.incoming, result)
+        with self._answering():
+            upstream = await self.upstream()
+            result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
+            self._relay.recorded(
+                self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result}
+            )
+            self._engine.open_with(exchange.incoming, result)
+
+    @contextmanager
+    def _answering(self) -> Generator[None, None, None]:
+        """Keep the connection to the server until a request is answered, even if the client sends no more."""
+        self._serving += 1
+        try:
+            yield
+        finally:
+            self._serving -= 1
+            if self.connection.error is not None:
+                self.end()
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer any other request. Raises `McpError`."""  # HTTP-23
-        try:
-            await self._serve(exchange)
-        except SessionExpired:
-            await self._serve(exchange)  # the server has not executed it
+        with self._answering():
+            try:
+                await self._serve(exchange)
+            except SessionExpired:
+                await self._serve(exchange)  # the server has not executed it
 
     async def _serve(self, exchange: Exchange) -> None:
         upstream, method = await self.upstream(), exchange.incoming.method
