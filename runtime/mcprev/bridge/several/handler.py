@@ -68,8 +68,10 @@ class SeveralClients:
                 else:
                     await view.serve(exchange)
         except (McpError, ConversionError) as error:
-            assert exchange is not None
-            exchange.fail(error, None)
+            if exchange is None:
+                incoming.fail(wire_error(error, incoming.method, None))
+            else:
+                exchange.fail(error, None)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             incoming.fail(wire_error(error, incoming.method, None))
 
