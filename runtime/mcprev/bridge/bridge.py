@@ -346,7 +346,7 @@ class _Clients:
             elif incoming.revision.handshake:
                 peer = self._peer(incoming, connection)
                 exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)
-                await (peer.introduce if incoming.method == INITIALIZE else peer.serve)(exchange)
+                await peer.serve(exchange)
             else:
                 name = self._name()
                 outlet = Outlet(relay, connection, incoming.engine, name)
@@ -377,13 +377,7 @@ class _Clients:
     ) -> SessionPeer:
         """Return the client of a session, which has sent these params with `initialize`."""
         assert self._relay is not None
-        info = None if params is None else params.get("clientInfo")
-        client = ClientIntroduction(
-            incoming.revision,
-            incoming.capabilities,
-            cast("dict[str, Any]", info) if isinstance(info, dict) else None,
-            params,
-        )
+        client = ClientIntroduction.of_session(incoming, params)
         return SessionPeer(self._relay, self._tasks, connection, client, self._name())
 
     def _name(self) -> str:

@@ -78,6 +78,15 @@ class ClientIntroduction:
     sender: Sender | None = None
     """The principal and its client, as the transport has authenticated them; never told to a server."""
 
+    @classmethod
+    def of_session(
+        cls, incoming: IncomingRequest, params: JsonObject | None, sender: Sender | None = None
+    ) -> ClientIntroduction:
+        """Return what the client of a session says of itself in a request and in the params of its `initialize`."""
+        info = None if params is None else params.get("clientInfo")
+        known = cast("JsonObject", info) if isinstance(info, dict) else None
+        return cls(incoming.revision, incoming.capabilities, known, params, sender)
+
     @property
     def digest(self) -> str:
         """A text that is the same for equal capabilities."""

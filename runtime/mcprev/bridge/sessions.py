@@ -8,12 +8,11 @@ takes the place of subscriptions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
-from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import ForwardedRequest
@@ -52,12 +51,7 @@ from mcprev.protocol.connection_state import IncomingRequest, NotificationReceiv
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import DEFAULT_LEVEL, SEVERITY, declares
 from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
-from mcprev.protocol.subscriptions import (
-    BY_METHOD,
-    CHANGES,
-    Changed,
-    resource_error,
-)
+from mcprev.protocol.subscriptions import BY_METHOD, CHANGES, Changed, resource_error
 from mcprev.protocol.tasks import Support
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context
@@ -106,7 +100,7 @@ class SessionPeer:
         """The requests that are being answered."""
         self._introduced: tuple[Revision, JsonObject] | None = None
         """What the client has said of itself, as requests to a server of this stateless revision carry it."""
-        connection.closed.add_done_callback(lambda _: self.end())
+        connection.closed.add_done_callback(self._end_if_gone)
 
     # -- the upstream -----------------------------------------------------------------------------------------
 
@@ -119,16 +113,14 @@ class SessionPeer:
             upstream = self._upstream
             if upstream is not None and upstream.alive:
                 return upstream
-            self._check_client()
+            self._refuse_gone()
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
             upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
-            try:
-                self._check_client()
-            except ConnectionLost:
+            if self._gone:
                 self._relay.upstreams.give(upstream, keep=False)
-                raise
+            self._refuse_gone()
             self._upstream = self.outlet.source = upstream
             if self._asked_before:
                 await self._restore(upstream)
@@ -137,9 +129,13 @@ class SessionPeer:
             self._asked_before = True
             return upstream
 
-    def _check_client(self) -> None:
-        """Raise `ConnectionLost` if the client is gone, and nothing is left to be answered to a pipe that only has ended."""
-        if self.connection.error is not None and not self._serving:
+    @property
+    def _gone(self) -> bool:
+        """Whether the client is gone, and nothing that was read from it is left to be answered."""  # STDIO-6
+        return self.connection.error is not None and not self._serving
+
+    def _refuse_gone(self) -> None:
+        if self._gone:
             raise ConnectionLost("the client has disconnected", in_flight=False, retry_safe=True)
 
     def pair(self, upstream: Upstream) -> Pair:
@@ -169,13 +165,15 @@ class SessionPeer:
             self._tell(CHANGES[Changed.RESOURCE].method, {"uri": uri})
 
     def end(self) -> None:
-        """Give back the connection to the server, once what was read from the client is answered."""  # STDIO-6
-        if self._serving:
-            return
+        """Give the connection to the server back."""
         upstream, self._upstream = self._upstream, None
         self._watcher.cancel()
         if upstream is not None:
             self._relay.upstreams.give(upstream, keep=False)
+
+    def _end_if_gone(self, _: object = None) -> None:
+        if self._gone:
+            self.end()
 
     def remembered(self) -> JsonObject:
         """Return what another process has to know to continue the session."""
@@ -193,34 +191,25 @@ class SessionPeer:
 
     # -- requests of the client ----------------------------------------------------------------------------
 
-    async def introduce(self, exchange: Exchange) -> None:
-        """Answer `initialize`: connect to the server as this client, and say what the server says of itself."""
-        with self._answering():
-            upstream = await self.upstream()
-            result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
-            self._relay.recorded(
-                self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result}
-            )
-            self._engine.open_with(exchange.incoming, result)
-
-    @contextmanager
-    def _answering(self) -> Generator[None, None, None]:
-        """Keep the connection to the server until a request is answered, even if the client sends no more."""
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer a request. Raises `McpError`."""  # HTTP-23
         self._serving += 1
+        serve = self._introduce if exchange.incoming.method == INITIALIZE else self._serve
         try:
-            yield
+            await serve(exchange)
+        except SessionExpired:
+            await serve(exchange)  # the server has not executed it
         finally:
             self._serving -= 1
-            if self.connection.error is not None:
-                self.end()
+            self._end_if_gone()
 
-    async def serve(self, exchange: Exchange) -> None:
-        """Answer any other request. Raises `McpError`."""  # HTTP-23
-        with self._answering():
-            try:
-                await self._serve(exchange)
-            except SessionExpired:
-                await self._serve(exchange)  # the server has not executed it
+    async def _introduce(self, exchange: Exchange) -> None:
+        """Connect to the server as this client, and say what the server says of itself."""
+        upstream = await self.upstream()
+        result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
+        answer: JsonObject = {"id": exchange.incoming.id, "result": result}
+        self._relay.recorded(self.name, Direction.SERVER_TO_CLIENT, answer)
+        self._engine.open_with(exchange.incoming, result)
 
     async def _serve(self, exchange: Exchange) -> None:
         upstream, method = await self.upstream(), exchange.incoming.method

@@ -59,7 +59,7 @@ class SharedSessions:
         try:
             if incoming.method == INITIALIZE:
                 peer = self._peer(connection, incoming, incoming.params)
-                await peer.introduce(exchange)
+                await peer.serve(exchange)
                 await self._store.write(_name(key), self._record(peer), ttl=TTL)
                 self._hold(key, peer)
                 return

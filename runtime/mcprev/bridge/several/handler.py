@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final, cast
+from typing import Final
 
 from mcprev.bridge.introduction import (
     DISCOVER,
@@ -80,14 +80,7 @@ class SeveralClients:
         session = connection.peer_context
         if not isinstance(session, SeveralSession) or incoming.method == INITIALIZE:
             params = incoming.params if incoming.method == INITIALIZE else None
-            info = None if params is None else params.get("clientInfo")
-            client = ClientIntroduction(
-                incoming.revision,
-                incoming.capabilities,
-                cast("dict[str, Any]", info) if isinstance(info, dict) else None,
-                params,
-                sender_of(incoming),
-            )
+            client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
             name = self._name()
             outlet = Outlet(hub, connection, incoming.engine, name)
             session = connection.peer_context = SeveralSession(hub, connection, client, name, outlet)
