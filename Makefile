@@ -263,7 +263,7 @@ soak-bridge: setup
 
 # Published servers of PyPI and npm through a bridge, at every revision of clients; it goes on where it was ended.
 published: setup
-	PYTHONPATH=tests $(BIN)/python -m interop.published --table .interop/published/table.txt
+	PYTHONPATH=tests $(BIN)/python -m interop.published --table docs/bridge.md
 
 # The drawings of docs/figures and the page that shows them, from a run of all benchmarks.
 figures: setup

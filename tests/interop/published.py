@@ -1,6 +1,6 @@
 """Published servers through `mcprev bridge`: each is listed and called once by a client of every revision.
 
-    PYTHONPATH=tests python -m interop.published [--only NAME] [--again] [--table FILE]
+    PYTHONPATH=tests python -m interop.published [--only NAME] [--again] [--table PAGE]
 
 What published.toml names is installed below .interop/published, each in an environment of its own, where what was
 seen of it is kept too: a run that was ended goes on with the next server. A server is asked without a bridge first, with
@@ -38,6 +38,8 @@ SECONDS: Final = 60.0
 AT_ONCE: Final = 4
 SEEN: Final = "seen.json"
 RESULT: Final = "a result"
+BEGIN: Final = "<!-- published: begin -->"
+END: Final = "<!-- published: end -->"
 PDF: Final = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
@@ -190,6 +192,7 @@ def prepare(folder: Path) -> None:
     (folder / "program.py").write_text("def twice(it):\n    return 2 * it\n", encoding="utf-8")
     (folder / "index.html").write_text("<!doctype html><title>A page</title>\n", encoding="utf-8")
     (folder / "program.js").write_text("export const it = 1;\n", encoding="utf-8")
+    (folder / "eslint.config.js").write_text("export default [];\n", encoding="utf-8")
     (folder / "page.pdf").write_bytes(PDF)
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
 
@@ -311,13 +314,15 @@ def remember(server: Published) -> None:
     (server.place / SEEN).write_text(json.dumps(asdict(server)), encoding="utf-8")
 
 
-def show(found: list[Published], file: Path | None) -> None:
-    """Write the table of what was asked so far."""
-    if file is not None:
-        file.write_text(table(found) + "\n", encoding="utf-8")
+def show(found: list[Published], page: Path | None) -> None:
+    """Put the table of what was asked so far between its two marks in a page."""
+    if page is not None:
+        before, _, rest = page.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
+        after = rest.partition(END)[2]
+        page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
 
 
-async def main(only: str | None, file: Path | None, *, again: bool) -> list[Published]:
+async def main(only: str | None, page: Path | None, *, again: bool) -> list[Published]:
     """Ask every server."""
     listed = servers(only)
     found = [server for server, _ in listed]
@@ -328,11 +333,11 @@ async def main(only: str | None, file: Path | None, *, again: bool) -> list[Publ
             if again or not remembered(server):
                 await look(server, call)
                 remember(server)
-            show(found, file)
             seen = server.problem or (server.ended, server.through)
             print(f"{server.name}: {seen}", file=sys.stderr)  # noqa: T201
 
     await asyncio.gather(*(one(server, call) for server, call in listed))
+    show(found, page)
     return found
 
 
@@ -340,7 +345,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Ask published servers through a bridge.")
     parser.add_argument("--only", metavar="NAME")
     parser.add_argument("--again", action="store_true", help="ask servers again that were asked before")
-    parser.add_argument("--table", type=Path, metavar="FILE")
+    parser.add_argument("--table", type=Path, metavar="PAGE", help="a page with marks for the table")
     options = parser.parse_args()
     everything = asyncio.run(main(options.only, options.table, again=options.again))
     print(table(everything))  # noqa: T201
