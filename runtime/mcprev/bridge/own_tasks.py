@@ -69,7 +69,7 @@ class BridgedTasks:
 
     def in_filter(self, incoming: IncomingRequest, pair: Pair, server: ServerIntroduction) -> bool:
         """Return whether the filter of a listen request names tasks of the bridge, perhaps among others."""
-        if pair.same or not pair.shows_tasks or not server.offers_tasks or incoming.method != LISTEN:
+        if pair.same or not pair.shows_tasks or not server.offers_tasks:
             return False
         return pair.client.tasks is TaskSupport.EXTENSION and TASK_IDS in _wanted(incoming)
 

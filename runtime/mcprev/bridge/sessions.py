@@ -201,7 +201,8 @@ class SessionPeer:
             await serve(exchange)  # the server has not executed it
         finally:
             self._serving -= 1
-            self._end_if_gone()
+            if self.connection.error is not None:
+                self._end_if_gone()
 
     async def _introduce(self, exchange: Exchange) -> None:
         """Connect to the server as this client, and say what the server says of itself."""

@@ -156,14 +156,15 @@ class StatelessClients:
         pair = self.relay.pair(client.revision, upstreams.introduction.revision)
         if self._tasks.serves(incoming, pair, upstreams.introduction):
             await self._tasks.answer(exchange, self._context(exchange))
-        elif self._tasks.in_filter(incoming, pair, upstreams.introduction):
+        elif incoming.method == LISTEN:
+            if not self._tasks.in_filter(incoming, pair, upstreams.introduction):
+                await self._serve_listen(exchange, client, upstreams.introduction)
+                return
             mixed = await self._tasks.joined(exchange, as_object(incoming.capabilities))
             try:
                 await self._serve_listen(mixed, client, upstreams.introduction)
             finally:
                 mixed.end()
-        elif incoming.method == LISTEN:
-            await self._serve_listen(exchange, client, upstreams.introduction)
         elif upstreams.introduction.revision.handshake:
             if await self._continues(exchange):
                 return
