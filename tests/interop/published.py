@@ -199,11 +199,7 @@ def prepare(folder: Path) -> None:
 
 def filled(value: Any, folder: str) -> Any:
     """Arguments of a call with the folder in its place."""
-    if isinstance(value, str):
-        return value.replace("{folder}", folder)
-    if isinstance(value, list):
-        return [filled(item, folder) for item in value]
-    return {name: filled(item, folder) for name, item in value.items()} if isinstance(value, dict) else value
+    return json.loads(json.dumps(value).replace("{folder}", json.dumps(folder)[1:-1]))
 
 
 async def asked(target: mcprev.Target, call: Call, **options: Any) -> tuple[str, int, str]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.member import ServerSpec
     from mcprev.bridge.several.names import Prefixes
     from mcprev.bridge.several.servers import ConfigFile, Servers
-    from mcprev.bridge.shared_sessions import SharedSessions
+    from mcprev.bridge.shared_sessions import BridgedSessions
     from mcprev.core.store import Records, Store
     from mcprev.stores.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -303,7 +303,7 @@ class _Clients:
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
-        self._shared: SharedSessions | None = None
+        self._shared: BridgedSessions | None = None
         self._names = 0
 
     def begin(self, relay: Relay) -> None:
@@ -313,9 +313,9 @@ class _Clients:
         self._stateless = StatelessClients(relay, self._tasks, store)
         peers = self._stateless.peers
         if store is not None and peers is not None:
-            from mcprev.bridge.shared_sessions import SharedSessions
+            from mcprev.bridge.shared_sessions import BridgedSessions
 
-            self._shared = shared = SharedSessions(store, peers, self._make_peer)
+            self._shared = shared = BridgedSessions(store, peers, self._make_peer)
 
             async def ask(exchange: Exchange, method: str, params: Json) -> dict[str, Json]:
                 return await shared.asker(exchange).ask(method, params, exchange.incoming)

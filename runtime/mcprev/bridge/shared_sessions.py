@@ -37,7 +37,7 @@ MakePeer: TypeAlias = "Callable[[Connection, IncomingRequest, JsonObject | None]
 """Makes the client of a session, which has sent these params with `initialize`."""
 
 
-class SharedSessions:
+class BridgedSessions:
     """The sessions that the workers of one bridge share, as one of them sees them."""
 
     def __init__(self, store: Store, peers: Peers, make_peer: MakePeer) -> None:
