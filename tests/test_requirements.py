@@ -53,6 +53,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "runtime/test_call.py": "what the commands print",
     "runtime/test_cli.py": "what the commands print",
     "runtime/test_command_docs.py": "what the commands print",
+    "runtime/test_hosts_docs.py": "where the commands write",
     "runtime/test_completion.py": "what a shell completes",
     "runtime/test_errors.py::test_the_module_draws_the_tree_of_its_classes": "what is documented",
     "runtime/test_inspect.py": "what the commands print",

@@ -21,32 +21,33 @@ PAGE: Final = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
 SERVER: Final = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 FILES: Final = dict(re.findall(r'^```json title="([\w.]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
 SHOWN: Final = [
-    (words, output)
+    re.findall(r"^\$ mcprev (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
     for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    for words, output in re.findall(r"^\$ mcprev (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 ]
+"""The commands of each block with their outputs: those of a block run one after the other in one folder."""
 CODE: Final = re.compile(r"\[exit code (\d)\]\n$")
 OWN: Final = ("diff", "generate", "import", "unpin", "bridge", "dev", "explore")
 """Commands whose options pages of their own explain."""
 
 
-@pytest.mark.parametrize(("words", "output"), SHOWN, ids=[words for words, _ in SHOWN])
+@pytest.mark.parametrize("block", SHOWN, ids=[block[0][0] for block in SHOWN])
 def test_what_the_guide_shows_happens(
-    words: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in {"shop.py": SERVER, **FILES}.items():
         Path(name).write_text(text, encoding="utf-8")
-    done = CliRunner().invoke(main, shlex.split(words), prog_name="mcprev")
-    code = CODE.search(output)
-    expected = CODE.sub("", output)
-    assert done.exit_code == (int(code[1]) if code else ExitCode.OK), done.output
-    pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*?")
-    assert re.fullmatch(pattern, done.output), done.output
+    for words, output in block:
+        done = CliRunner().invoke(main, shlex.split(words), prog_name="mcprev")
+        code = CODE.search(output)
+        expected = CODE.sub("", output)
+        assert done.exit_code == (int(code[1]) if code else ExitCode.OK), done.output
+        pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*?")
+        assert re.fullmatch(pattern, done.output), done.output
 
 
 def test_examples_are_found() -> None:
-    assert len(SHOWN) >= 9
+    assert sum(map(len, SHOWN)) >= 12
     assert set(FILES) == {"answers.json"}
 
 
