@@ -1,10 +1,3 @@
-"""A whole run: all packages and pages, written together or not at all."""
+"""A whole run: all packages and pages, written together or not at all. All names of `packages` are public."""
 
-from mcprev_codegen.build.packages import (
-    DEFAULT_TARGET as DEFAULT_TARGET,
-    PACKAGE as PACKAGE,
-    Result as Result,
-    generate as generate,
-    generate_project as generate_project,
-)
-from mcprev_codegen.emit import TARGETS as TARGETS
+from mcprev_codegen.build.packages import *  # noqa: F403

@@ -24,7 +24,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     """Return the name of a target. The table of targets is loaded only if the option is given, since that takes long."""
     if value is None:
         return None
-    from mcprev_codegen.build import TARGETS
+    from mcprev_codegen.emit import TARGETS
 
     if value not in TARGETS:
         raise click.BadParameter(f"'{value}' is not a target; use one of {', '.join(TARGETS)}", ctx, param)

@@ -1,4 +1,7 @@
-"""The intermediate representation (IR): what a schema.ts declares, as frozen values. All names of `nodes` are public."""
+"""The intermediate representation (IR): what a schema.ts declares, as frozen values.
+
+All names of `nodes` and `visit` are public.
+"""
 
 from mcprev_codegen.ir.constraints import (
     CONSTRAINTS as CONSTRAINTS,
@@ -9,14 +12,4 @@ from mcprev_codegen.ir.constraints import (
 )
 from mcprev_codegen.ir.names import pascal_case as pascal_case
 from mcprev_codegen.ir.nodes import *  # noqa: F403
-from mcprev_codegen.ir.visit import (
-    AnyNode as AnyNode,
-    Node as Node,
-    contract as contract,
-    cycles as cycles,
-    map_inner as map_inner,
-    map_nodes as map_nodes,
-    reachable as reachable,
-    references as references,
-    walk as walk,
-)
+from mcprev_codegen.ir.visit import *  # noqa: F403

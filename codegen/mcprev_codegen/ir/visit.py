@@ -6,18 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args
 
-from mcprev_codegen.ir.nodes import (
-    NO_DOC,
-    Alias,
-    Const,
-    Decl,
-    Field,
-    IndexSig,
-    Interface,
-    Module,
-    Ref,
-    TypeExpr,
-)
+from mcprev_codegen.ir.nodes import Alias, Const, Decl, Doc, Field, IndexSig, Interface, Module, Ref, TypeExpr
 
 Node: TypeAlias = TypeExpr | IndexSig | Field | Decl | Module
 AnyNode = TypeVar("AnyNode", bound=Node)
@@ -46,10 +35,11 @@ def map_inner(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
 
 def contract(module: Module) -> Module:
     """Return the module without its prose and warnings."""
+    none = Doc()
 
     def strip(node: Node) -> Node:
-        if isinstance(node, Field | Interface | Alias | Const) and node.doc != NO_DOC:
-            return dataclasses.replace(node, doc=NO_DOC)
+        if isinstance(node, Field | Interface | Alias | Const) and node.doc != none:
+            return dataclasses.replace(node, doc=none)
         return node
 
     return dataclasses.replace(map_nodes(module, strip), warnings=())

@@ -1,16 +1,7 @@
-"""Modules that are copied into every generated package; they import nothing of the generator."""
+"""Modules that are copied into every generated package; they import nothing of the generator.
 
-from mcprev_codegen.support._names import (
-    ATTRIBUTE_NAMES as ATTRIBUTE_NAMES,
-    camel_case as camel_case,
-    wire_name as wire_name,
-)
-from mcprev_codegen.support._spec import (
-    Child as Child,
-    Direction as Direction,
-    Kind as Kind,
-    MethodSpec as MethodSpec,
-    RevisionInfo as RevisionInfo,
-    Transport as Transport,
-    TypeDelta as TypeDelta,
-)
+All names of `_names` and `_spec` are public.
+"""
+
+from mcprev_codegen.support._names import *  # noqa: F403
+from mcprev_codegen.support._spec import *  # noqa: F403
