@@ -208,8 +208,10 @@ def test_one_listen_stream_carries_states_of_tasks_and_changes_of_the_server(
 
 @req("SEAM-10", "SUB-2", "SUB-9")
 @pytest.mark.parametrize(("row", "there"), [pair for pair in ACROSS if pair[0].listens], ids=lambda r: r.name)
-def test_a_listen_stream_with_tasks_is_refused_if_one_of_its_parts_is(row: Revision, there: Revision) -> None:
-    """That of the tasks for a client that does not declare them, before the server is asked; that of the server by it."""
+def test_a_listen_stream_with_tasks_and_changes_needs_a_client_that_declares_tasks(
+    row: Revision, there: Revision
+) -> None:
+    """It is refused before the server is asked."""
 
     async def main() -> None:
         servers, client = servers_of(there), Downstream(row, capabilities_of(row))

@@ -498,6 +498,18 @@ def test_a_certificate_that_nobody_trusts(tls: ssl.SSLContext) -> None:
     run(main())
 
 
+def test_the_command_says_how_to_trust_a_certificate(tls: ssl.SSLContext) -> None:
+    async def main() -> None:
+        async with lanes(called(), tls=tls, host="localhost") as server:
+            command = (sys.executable, "-m", "mcprev", "inspect", server.url)
+            process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+            _, said = await process.communicate()
+            assert process.returncode == 3
+            assert b"SSL_CERT_FILE" in said
+
+    run(main())
+
+
 @req("ERR-5", everywhere=True)
 def test_a_server_that_does_not_speak_tls() -> None:
     """It takes a handshake for a bad request, and says so without it; or it says nothing, or hangs up."""

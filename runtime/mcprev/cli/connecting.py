@@ -79,6 +79,8 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
     url = server.entry.url
     if url is not None and _is_no_endpoint(url, error):
         yield f"there may be a server at {' or '.join(_usual_urls(url))}"
+    elif url is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        yield "its certificate is not one that Python trusts: set SSL_CERT_FILE to a file with the one that signed it"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
     if isinstance(error, errors.AuthError):
