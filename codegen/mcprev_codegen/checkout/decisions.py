@@ -18,14 +18,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.checkout.runtime import Runtime, runtime_of
 from mcprev_codegen.checkout.step_modules import questions, skeleton
 from mcprev_codegen.errors import CodegenError, clean
-from mcprev_codegen.facts import (
-    DESCRIPTIONS_FILE,
-    OVERLAY_FILE,
-    Method,
-    Revision,
-    Side,
-    load_pinned,
-)
+from mcprev_codegen.facts import DESCRIPTIONS_FILE, OVERLAY_FILE, Method, Revision, Side, load_pinned
 from mcprev_codegen.inputs import SchemaFolder, is_dated, schema_folder
 from mcprev_codegen.support import Kind
 

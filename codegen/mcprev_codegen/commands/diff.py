@@ -102,6 +102,7 @@ def diff_command(
     Exit codes: 0 done, 1 a change reaches --fail-on, 2 usage, 3 an invalid input, 4 the output cannot be written.
     """
     from mcprev_codegen.diff import Level, Selection
+    from mcprev_codegen.diff.render import REPORTS
 
     style = _text_style(output)
     with errors_told(briefly=True):
@@ -116,7 +117,7 @@ def diff_command(
             raise _UsageError("pass two inputs, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
         report = _compare(inputs[0], inputs[1], selection, ignore_file)
-        _output(_render(report, form, style, fail_on), output, style)
+        _output(REPORTS[form](report, style, _threshold(fail_on or "breaking")), output, style)
     if fail_on is not None and report.at_least(_threshold(fail_on)):
         sys.exit(_THRESHOLD_REACHED)
 
@@ -147,22 +148,15 @@ def _output(text: str, output: Path | None, style: TextStyle) -> None:
 
 
 def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:
-    from mcprev_codegen.diff import (
-        SelectionError,
-        UnknownRevisionError,
-        compare_revisions,
-        ignore,
-        load_input,
-        read_ignores,
-        select,
-    )
+    from mcprev_codegen import diff
     from mcprev_codegen.inputs import schema_folder
 
     folder = schema_folder()
-    entries = read_ignores(ignore_file) if ignore_file else ()
+    entries = diff.read_ignores(ignore_file) if ignore_file else ()
     try:
         old, new = (
-            load_input(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
+            diff.load_input(folder, _latest(folder) if name == _LATEST else name)
+            for name in (old_name, new_name)
         )
         for warning in (*old.warnings, *new.warnings):
             echo(f"warning: {warning}", err=True)
@@ -170,9 +164,10 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
         for what, named, known in (("type", selection.types, types), ("method", selection.methods, methods)):
             if unknown := [name for name in named if name not in known]:
                 raise _UsageError(f"no {what} '{unknown[0]}' in OLD or NEW")
-        report = compare_revisions(folder, old, new)
-        return select(ignore(report, entries, str(ignore_file)) if entries else report, selection)
-    except (UnknownRevisionError, SelectionError) as error:
+        report = diff.compare_revisions(folder, old, new)
+        report = diff.ignore(report, entries, str(ignore_file)) if entries else report
+        return diff.select(report, selection)
+    except (diff.UnknownRevisionError, diff.SelectionError) as error:
         raise _UsageError(str(error)) from None
 
 
@@ -188,12 +183,6 @@ def _latest(folder: SchemaFolder) -> str:
             "no pinned revision is complete, so `latest` is undefined; pass the name of a revision"
         )
     return names[-1]
-
-
-def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) -> str:
-    from mcprev_codegen.diff.render import REPORTS
-
-    return REPORTS[form](report, style, _threshold(fail_on or "breaking"))
 
 
 def _rules_or_history(subject: str | None, form: str, style: TextStyle) -> str:

@@ -97,24 +97,16 @@ class _Table:
     problems: Problems
 
     def build(self) -> dict[str, Method]:
-        found: dict[str, set[Side]] = {}
-        transports: dict[str, Transport] = {}
-        kinds: dict[str, Kind] = {}
-        for side in Side:
-            for kind in Kind:
-                for name in self._union(side.type_name(kind.capitalize())):
-                    found.setdefault(name, set()).add(side)
-                    transports[name], kinds[name] = Transport.JSONRPC, kind
-        for name in self._union(INPUT_REQUESTS):
-            found.setdefault(name, set()).add(Side.SERVER)
-            transports[name], kinds[name] = Transport.EMBEDDED, Kind.REQUEST
-        methods = [
-            self._method(
-                name, kinds[name], tuple(side for side in Side if side in found[name]), transports[name]
-            )
-            for name in self.schema.types
-            if name in found
-        ]
+        unions = [(s.type_name(k.capitalize()), s, k, Transport.JSONRPC) for s in Side for k in Kind]
+        unions.append((INPUT_REQUESTS, Side.SERVER, Kind.REQUEST, Transport.EMBEDDED))
+        senders: dict[str, set[Side]] = {}
+        sent: dict[str, tuple[Kind, Transport]] = {}
+        for union, side, kind, transport in unions:
+            for name in self._union(union):
+                senders.setdefault(name, set()).add(side)
+                sent[name] = kind, transport
+        names = [name for name in self.schema.types if name in sent]
+        methods = [self._method(n, *sent[n], tuple(s for s in Side if s in senders[n])) for n in names]
         self._check_names(methods)
         return {m.method: m for m in methods}
 
@@ -124,7 +116,7 @@ class _Table:
         members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
         return [m.name for m in members if isinstance(m, ir.Ref)]
 
-    def _method(self, name: str, kind: Kind, senders: tuple[Side, ...], transport: Transport) -> Method:
+    def _method(self, name: str, kind: Kind, transport: Transport, senders: tuple[Side, ...]) -> Method:
         decl = self.schema.types[name]
         flat = self.schema.flat(name)
         member, params = flat.get("method"), flat.get("params")

@@ -5,7 +5,7 @@ All declarations are found before the first is read, so that they can refer to l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
@@ -312,15 +312,12 @@ class Declarations:
         return decl
 
     def _declaration(self, statement: _Statement) -> ir.Decl:
-        match statement.node.type:
-            case "interface_declaration":
-                return self._interface(statement)
-            case "type_alias_declaration":
-                return self._alias(statement)
-            case "enum_declaration":
-                return self._enum(statement)
-            case _:
-                return self._const(statement)
+        readers: dict[str, Callable[[_Statement], ir.Decl]] = {
+            "interface_declaration": self._interface,
+            "type_alias_declaration": self._alias,
+            "enum_declaration": self._enum,
+        }
+        return readers.get(statement.node.type, self._const)(statement)
 
     def _interface(self, statement: _Statement) -> ir.Interface | ir.Alias:
         tags, doc, lines = statement.tags, statement.doc, span(statement.node)

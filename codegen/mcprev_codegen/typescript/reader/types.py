@@ -14,13 +14,7 @@ from mcprev_codegen.typescript.jsdoc import comment_body
 from mcprev_codegen.typescript.reader.literals import read_literal, read_number, read_string, shown_number
 from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
 from mcprev_codegen.typescript.reader.scope import TypeScope
-from mcprev_codegen.typescript.reader.source_file import (
-    SourceFile,
-    flatten,
-    named_children,
-    node_text,
-    span,
-)
+from mcprev_codegen.typescript.reader.source_file import SourceFile, flatten, named_children, node_text, span
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})

@@ -7,14 +7,7 @@ from dataclasses import replace
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Change, Place
-from mcprev_codegen.diff.comparison.areas.members import (
-    compare_index,
-    compare_metadata,
-    compare_objects,
-    compare_pair,
-    described,
-    inherited_from,
-)
+from mcprev_codegen.diff.comparison.areas import members
 from mcprev_codegen.diff.comparison.areas.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.comparison.context import Context, Scope
 from mcprev_codegen.diff.comparison.subtyping import relation
@@ -34,15 +27,17 @@ def compare_declarations(context: Context) -> Iterator[Change]:
             yield from _bases(context, scope, old, new)
             if not _index_inherited(context, before, after):
                 flats = context.old.schema.flat(before), context.new.schema.flat(after)
-                yield from compare_index(context, scope, *flats)
-            yield from compare_pair(context, before, after, inheritors)
+                yield from members.compare_index(context, scope, *flats)
+            yield from members.compare_pair(context, before, after, inheritors)
         elif isinstance(old, ir.Alias) and isinstance(new, ir.Alias):
             used = replace(scope, override="direction") if after in LISTING_UNIONS else scope
-            site = ComparisonSite(context, used, old.type, new.type, compare_objects, old.span, new.span)
+            site = ComparisonSite(
+                context, used, old.type, new.type, members.compare_objects, old.span, new.span
+            )
             yield from compare_values(site)
         if context.old.declares(before) and context.new.declares(after):
             places = context.old.decl_place(before, before), context.new.decl_place(after, after)
-            yield from compare_metadata(context, scope, old, new, *places)
+            yield from members.compare_metadata(context, scope, old, new, *places)
 
 
 def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -53,7 +48,7 @@ def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
             continue
         old, new = context.old.schema.flat(before), context.new.schema.flat(after)
         for name in sorted({f.name for f in (*old.fields, *new.fields)}):
-            base = inherited_from(context, before, after, name)
+            base = members.inherited_from(context, before, after, name)
             if base is not None and context.new.declares(after):
                 found.setdefault((base, name), []).append(after)
     return {place: tuple(names) for place, names in found.items()}
@@ -70,7 +65,9 @@ def _names(context: Context) -> Iterator[Change]:
         if new.declares(before) and after != before:
             yield _reused(context, before)
             decls = old.schema.types[before], new.schema.types[before]
-            yield from described(context, context.scope(before, before), *decls, *_kinds(context, before))
+            yield from members.described(
+                context, context.scope(before, before), *decls, *_kinds(context, before)
+            )
         elif after is None or not new.declares(after) or (after != before and old.declares(after)):
             place = old.decl_place(before, kind_text(old, before))
             yield context.change("type-removed", "any", place, None, context.scope(before, None))
@@ -118,8 +115,8 @@ def kind_text(side: View, name: str) -> str:
     if isinstance(decl, ir.Interface):
         return " extends ".join(filter(None, ["interface", ", ".join(print_type(b) for b in decl.bases)]))
     kind = side.schema.alias_kind(name).replace("_", " ")
-    members = [side.text(m) for m in (decl.type.members if isinstance(decl.type, ir.Union) else (decl.type,))]
-    return f"{kind} of {', '.join(members)}" if kind == "union" else f"{kind} {side.text(decl.type)}"
+    parts = [side.text(m) for m in (decl.type.members if isinstance(decl.type, ir.Union) else (decl.type,))]
+    return f"{kind} of {', '.join(parts)}" if kind == "union" else f"{kind} {side.text(decl.type)}"
 
 
 # -- bodies --------------------------------------------------------------------------------------------------------
