@@ -498,6 +498,7 @@ def test_a_certificate_that_nobody_trusts(tls: ssl.SSLContext) -> None:
     run(main())
 
 
+@req("ERR-5", everywhere=True)
 def test_the_command_says_how_to_trust_a_certificate(tls: ssl.SSLContext) -> None:
     async def main() -> None:
         async with lanes(called(), tls=tls, host="localhost") as server:
