@@ -46,8 +46,9 @@ def comparison_pages(folder: SchemaFolder, revisions: Sequence[Revision]) -> dic
 
     `revisions` are the dated revisions, oldest first.
     """
-    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
-    pages = {_page(report): _pair(report) for report in reports}
+    shown = Selection(Level.NOMINAL)
+    reports = [select(compare_revisions(folder, old, new), shown) for old, new in pairwise(revisions)]
+    pages = {_page(report): f"{_NOTE}\n{report_markdown(report, heading='#')}" for report in reports}
     return {INDEX: _index(reports), MATRIX: _matrix(revisions), **pages}
 
 
@@ -55,15 +56,10 @@ def _page(report: Report) -> str:
     return f"{report.old.name}_{report.new.name}.md"
 
 
-def _pair(report: Report) -> str:
-    shown = select(report, Selection(Level.NOMINAL))
-    return f"{_NOTE}\n{report_markdown(shown, heading='#')}"
-
-
 def _index(reports: Sequence[Report]) -> str:
     rows: list[tuple[str, ...]] = []
     for report in reports:
-        counts = wording.counts(select(report, Selection(Level.NOMINAL)).counts())
+        counts = wording.counts(report.counts())
         link = f"[{report.new.name}]({_page(report)})"
         rows.append((report.old.name, link, wording.name_changes(report), counts))
     table = grid(("from", "to", "methods and types", "verdicts"), rows)

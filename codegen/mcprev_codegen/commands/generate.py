@@ -104,9 +104,8 @@ def generate_command(
 
         used = target or build.DEFAULT_TARGET
         if schema_file is not None and out is not None:
-            name = next(iter(revisions), None)
             result = build.generate_project(
-                folder, schema_file, out, name,
+                folder, schema_file, out, next(iter(revisions), None),
                 like=like, overlay=not no_overlay, names=names_file, target=used, write=not check,
             )  # fmt: skip
         else:

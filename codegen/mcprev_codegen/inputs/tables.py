@@ -176,8 +176,6 @@ def _with_default(schema: CoreSchema, member: Field[object]) -> CoreSchema:
 
     if member.default_factory is not MISSING:
         return core_schema.with_default_schema(schema, default_factory=member.default_factory)
-    return (
-        schema
-        if member.default is MISSING
-        else core_schema.with_default_schema(schema, default=member.default)
-    )
+    if member.default is not MISSING:
+        return core_schema.with_default_schema(schema, default=member.default)
+    return schema

@@ -37,8 +37,8 @@ def name_changes(report: Report) -> str:
 
 
 def _signed(names: Names) -> str:
-    signs = [(sign, len(group)) for sign, group in (("+", names.added), ("−", names.removed)) if group]
-    return " ".join(f"{sign}{number}" for sign, number in signs)
+    groups = ("+", names.added), ("−", names.removed)
+    return " ".join(f"{sign}{len(group)}" for sign, group in groups if group)
 
 
 def pairings(report: Report) -> str:

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.models.plan import (
-    ModelAlias,
-    ModelClass,
-    ModelMember,
-    ModelModule,
-    ModelPlan,
-    OpenUnion,
-)
+from mcprev_codegen.emit.models import plan
 from mcprev_codegen.emit.models.sections import Layout, Section, categories
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import pascal_case
@@ -26,13 +19,13 @@ from mcprev_codegen.python import is_module
 from mcprev_codegen.resolve import FlatField, Schema
 
 
-def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, str]) -> ModelPlan:
+def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, str]) -> plan.ModelPlan:
     """Return the plan of a revision's models.
 
     `later` are the revisions after it, whose sections it has if it has none, and `docs` the docstrings of its types.
     """
     planner = ModelPlanner(revision, docs, categories(revision, later))
-    return ModelPlan(revision, planner.schema, tuple(map(planner.module, planner.sections)))
+    return plan.ModelPlan(revision, planner.schema, tuple(map(planner.module, planner.sections)))
 
 
 def model_schema(revision: Revision) -> Schema:
@@ -55,9 +48,8 @@ def _with_named_union(
     name = owner.name + pascal_case(member.name)
     array = isinstance(member.type, ir.Array)
     union = member.type.item if isinstance(member.type, ir.Array) else member.type
-    doc = ir.Doc(
-        text=f"The type of {'the items' if array else 'the value'} of `{member.name}` in {owner.name}."
-    )
+    described = "the items" if array else "the value"
+    doc = ir.Doc(text=f"The type of {described} of `{member.name}` in {owner.name}.")
     added.append(ir.Alias(name, union, doc=doc))
     return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
 
@@ -162,50 +154,51 @@ class ModelPlanner:
 
     # -- models ------------------------------------------------------------------------------------------
 
-    def module(self, section: Section) -> ModelModule:
+    def module(self, section: Section) -> plan.ModelModule:
         """Return the plan of one module."""
         needed = {self._home[other] for name in section.types for other in self.needs(name)}
         needed.discard(section)
         homes = sorted(needed, key=lambda home: home.module)
         loaded = {name: home.module for home in homes for name in home.types}
         models = tuple(self._class(n) if n in self.bases else self._alias(n) for n in section.types)
-        return ModelModule(section.title, section.module, models, loaded)
+        return plan.ModelModule(section.title, section.module, models, loaded)
 
     @cached_property
     def _home(self) -> Mapping[str, Section]:
         """The module of each type."""
         return {name: section for section in self.sections for name in section.types}
 
-    def _class(self, name: str) -> ModelClass:
+    def _class(self, name: str) -> plan.ModelClass:
         inherited = {f.name for base in self.bases[name] for f in self.schema.flat(base).fields}
         members = tuple(
             self._member(name, f.field) for f in self.schema.flat(name).fields if f.name not in inherited
         )
         deprecated = self.schema.types[name].tags.deprecated
-        return ModelClass(name, self.docs.get(name, ""), deprecated, self.bases[name], members)
+        return plan.ModelClass(name, self.docs.get(name, ""), deprecated, self.bases[name], members)
 
-    def _member(self, owner: str, member: ir.Field) -> ModelMember:
+    def _member(self, owner: str, member: ir.Field) -> plan.ModelMember:
         single = self.schema.literal(member.type) is not None
         fallback = None if single else self.revision.default(owner, member.name)
-        return ModelMember(member, fallback, self.docs.get(f"{owner}.{member.name}", ""))
+        return plan.ModelMember(member, fallback, self.docs.get(f"{owner}.{member.name}", ""))
 
-    def _alias(self, name: str) -> ModelAlias:
+    def _alias(self, name: str) -> plan.ModelAlias:
         decl = self.schema.types[name]
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
         cycle = self._cycles[name] if self._starts_cycle(name) else frozenset[str]()
         found = self.schema.discriminator(ir.Ref(name))
         discriminator = found.property if found else None
         union = self._open_union(name) if name in self._open_unions else None
-        return ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union)
+        return plan.ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union)
 
-    def _open_union(self, name: str) -> OpenUnion:
+    def _open_union(self, name: str) -> plan.OpenUnion:
         schema = self.schema
         found = schema.discriminator(ir.Ref(name))
         if found is None:
             raise schema.fail(name, f"'{name}' is an open union, but no literal distinguishes its members")
         members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
         pairs = zip(members, found.values, strict=True)
-        return OpenUnion(found.property, {m.name: values[0] for m, values in pairs if isinstance(m, ir.Ref)})
+        tags = {m.name: values[0] for m, values in pairs if isinstance(m, ir.Ref)}
+        return plan.OpenUnion(found.property, tags)
 
 
 def _same(declared: FlatField | None, inherited: FlatField) -> bool:

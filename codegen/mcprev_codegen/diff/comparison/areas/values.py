@@ -120,16 +120,14 @@ def _one_to_one(site: ComparisonSite) -> Iterator[Change]:
     old_flat, new_flat = context.old.flat_object(old), context.new.flat_object(new)
     if old_flat is None or new_flat is None:
         yield site.by_values()
-    elif _is_compared_here(context, old, new, old_flat, new_flat):
+        return
+    old_value, new_value = _value(old_flat), _value(new_flat)
+    if _is_compared_here(context, old, new, old_flat, new_flat):
         named = [*_extraction(site, old, new)]
         within = [*site.descend(context, old_flat, new_flat, site.scope)]
         yield from [*named, *within] or [site.change("type-equivalent")]  # which is then written otherwise
-    elif (
-        _value(old_flat)
-        and _value(new_flat)
-        and relation(context.old, context.new, old, new) is not Effect.EQUAL
-    ):
-        yield from compare_values(site.of(_value(old_flat) or old, _value(new_flat) or new))
+    elif old_value and new_value and relation(context.old, context.new, old, new) is not Effect.EQUAL:
+        yield from compare_values(site.of(old_value, new_value))
     elif not context.paired(old, new):
         yield site.by_values()
     else:
