@@ -51,6 +51,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "http/test_workers_again.py::test_everything_that_is_left_out_is_there": "the list of tests that are not run again",
     "runtime/test_bad_input.py": "what the commands print",
     "runtime/test_call.py": "what the commands print",
+    "runtime/test_call_repeat.py": "what the commands print",
     "runtime/test_cli.py": "what the commands print",
     "runtime/test_command_docs.py": "what the commands print",
     "runtime/test_hosts_docs.py": "where the commands write",

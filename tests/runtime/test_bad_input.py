@@ -242,6 +242,10 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
     },
 }
 """Command lines by kind and command."""
+TABLE["wrong arguments"]["call"] += [
+    Bad(("call", "shop.py", "buy", "what=x", "--repeat", "0"), (2,), "0 is not in the range 1<=x<="),
+    Bad(("call", "shop.py", "buy", "what=x", "--at-once", "2"), (2,), "--at-once needs --repeat N"),
+]
 TABLE["wrong arguments"]["generate"].pop(1)  # writes all packages
 TABLE["wrong arguments"]["diff"][1] = Bad(("diff",), (2,), "pass two inputs, OLD and NEW")
 NOT: Final[dict[str, frozenset[str]]] = {

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import click
 
@@ -161,6 +161,17 @@ def _json(text: str, where: str) -> Json:
 
 def _no_constant(name: str) -> Json:
     raise ValueError(f"{name} is not a JSON value")
+
+
+def prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
+    """Return the arguments of a prompt as a schema: strings, of which some are required."""
+    arguments: list[Any] = prompt.arguments or []
+    return {
+        "type": "object",
+        "properties": {each.name: {"type": "string"} for each in arguments},
+        "required": [each.name for each in arguments if each.required],
+        "additionalProperties": False,
+    }
 
 
 # -- checks ------------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from mcprev.cli.answering import Answers, read_answers
-from mcprev.cli.arguments import HINT, check_arguments, read_arguments
+from mcprev.cli.arguments import HINT, check_arguments, prompt_schema, read_arguments
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
 from mcprev.cli.connecting import told_failures, told_warnings
 from mcprev.cli.exit_codes import ExitCode, Failure
@@ -29,6 +30,7 @@ from mcprev.cli.options import (
     timeout_option,
     words_argument,
 )
+from mcprev.cli.repeating import check_repeat, repeat_call, repeat_options
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
 from mcprev.error_text import did_you_mean
 
@@ -227,10 +229,16 @@ def _document(client: Client, result: Mapping[str, Json]) -> dict[str, Json]:
 
 @click.command("call", cls=TargetCommand)
 @session_options
+@repeat_options
 @_out_option
 @words_argument("TARGET TOOL [ARGS]... | TOOL [ARGS]... -- COMMAND", "tools")
 def call_command(
-    *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
+    *,
+    words: tuple[str, ...],
+    out: Path | None,
+    repeat: int | None,
+    at_once: int | None,
+    **options: Any,  # noqa: ANN401 - as declared
 ) -> None:
     """Call a tool.
 
@@ -238,8 +246,9 @@ def call_command(
     after --. Each of ARGS is NAME=VALUE, NAME:=JSON, a JSON object, @FILE with one, or - for standard input. The
     arguments are checked against the input schema of the tool before they are sent.
 
-    Exit codes: 0 success, 1 the tool failed, 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
+    Exit codes: 0 success, 1 the tool failed (with --repeat, one call or more), 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
     """
+    check_repeat(repeat, at_once, out)
     target, tool, rest = _split(words, "TOOL")
     session = server_use_of(target, **options)
 
@@ -253,6 +262,9 @@ def call_command(
             schema,
             "`mcprev inspect --schemas` shows the schema of each tool",
         )
+        if repeat is not None:
+            call = partial(client.call_tool, tool, arguments, meta=session.meta)
+            return await repeat_call(call, repeat, at_once, client.revision, as_json=session.as_json)
         result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
         show_progress("")
         if session.as_json:
@@ -334,7 +346,7 @@ def prompt_command(
 
     async def use(client: Client) -> int:
         found = _entry(await session.listed(client, "prompts"), name, "prompt", "name")
-        schema = _prompt_schema(found)
+        schema = prompt_schema(found)
         arguments = read_arguments(rest, schema)
         check_arguments(
             f"the prompt '{name}'",
@@ -355,17 +367,6 @@ def prompt_command(
         return ExitCode.OK
 
     session.run(use)
-
-
-def _prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
-    """Return the arguments of a prompt as a schema: strings, of which some are required."""
-    arguments: list[Any] = prompt.arguments or []
-    return {
-        "type": "object",
-        "properties": {each.name: {"type": "string"} for each in arguments},
-        "required": [each.name for each in arguments if each.required],
-        "additionalProperties": False,
-    }
 
 
 @click.command("complete", cls=TargetCommand)
