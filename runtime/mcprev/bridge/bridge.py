@@ -162,7 +162,7 @@ class Bridge(Server):
         if self._specs is not None:
             from mcprev.bridge.several.handler import SeveralClients
 
-            self.request_handler = SeveralClients()
+            self.request_handler = SeveralClients(self.shared_store)
         self._hub: Hub | None = None
 
     def begin(self, files: ExitStack) -> Relay | Hub:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from mcprev.bridge.introduction import (
     DISCOVER,
@@ -15,6 +16,7 @@ from mcprev.bridge.introduction import (
 )
 from mcprev.bridge.relay import Exchange, Outlet, wire_error
 from mcprev.bridge.several.hub import Hub
+from mcprev.bridge.several.one_process import OneProcess
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.several.view import StatelessView
 from mcprev.bridge.upstreams import Busy
@@ -23,6 +25,9 @@ from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.revisions import Revision
 
+if TYPE_CHECKING:
+    from mcprev.core.store import Store
+
 VIEWS: Final = 256
 """The senders among stateless clients whose lists are remembered."""
 
@@ -30,19 +35,26 @@ VIEWS: Final = 256
 class SeveralClients:
     """Serves the requests of every client."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared_store: Callable[[], Store | None] = lambda: None) -> None:
+        """`shared_store` returns the store that processes of the bridge share, if there is one."""
+        self._shared_store = shared_store
         self._hub: Hub | None = None
+        self._process: OneProcess | None = None
         self._views: OrderedDict[tuple[Sender | None, str], StatelessView] = OrderedDict()
         self._names = 0
 
     def begin(self, hub: Hub) -> None:
         """Serve from now on."""
         self._hub = hub
+        store = self._shared_store()
+        self._process = None if store is None else OneProcess(store)
 
     async def end(self) -> None:
         """Serve nothing any more."""
-        self._hub = None
+        process, self._hub, self._process = self._process, None, None
         self._views.clear()
+        if process is not None:
+            await process.aclose()
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of a client."""
@@ -55,6 +67,8 @@ class SeveralClients:
             if hub.prepare is not None:
                 await hub.prepare()
             if incoming.revision.handshake:
+                if self._process is not None and connection.session_id is not None:
+                    await self._process.claim(incoming, connection)
                 session = self._session(hub, incoming, connection)
                 exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
                 await (session.introduce if incoming.method == INITIALIZE else session.serve)(exchange)
