@@ -15,7 +15,7 @@ from mcprev.errors import INTERNAL_ERROR
 from requirements import req
 from running import run
 
-COUNT: Final = {"method": "tools/call", "params": {"name": "counter__count", "arguments": {}}}
+COUNT: Final[dict[str, Any]] = {"method": "tools/call", "params": {"name": "counter__count", "arguments": {}}}
 
 
 class RawSession:
