@@ -214,7 +214,7 @@ def test_a_lost_connection_ends_all_callers() -> None:
         made += 1
         if made == 5:
             raise ConnectionLost("gone", in_flight=True, retry_safe=False)
-        return ToolResult(content=[m.TextContent(text="here")])
+        return ToolResult(content=[m.TextContent(text="here")], is_error=False)
 
     repetition = Repetition(1000, 1)
     asyncio.run(repetition.run(lost))
