@@ -12,8 +12,9 @@ from typing import cast
 from typing_extensions import override
 
 from mcprev.bridge.pair import Pair
-from mcprev.bridge.relay import Exchange
+from mcprev.bridge.relay import BridgeState, Exchange
 from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.core.connection import Connection
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, Responder
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, TASK_IDS
@@ -67,10 +68,10 @@ class MixedListen(Exchange):
     """The exchange of a listen request, of which the server is asked for what are no tasks."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self.relay = exchange.relay
-        self.incoming = exchange.incoming
-        self.connection = exchange.connection
-        self.session = exchange.session
+        self.relay: BridgeState = exchange.relay
+        self.incoming: IncomingRequest = exchange.incoming
+        self.connection: Connection = exchange.connection
+        self.session: str = exchange.session
         self._outlet = exchange.outlet
         self._states = TaskStates(exchange)
         self.tasks: TaskStatesRequest = TaskStatesRequest(exchange.incoming, self._states)
