@@ -168,16 +168,26 @@ def test_what_cannot_be_repeated_is_refused(options: tuple[str, ...], says: str)
 def test_an_interrupt_prints_what_there_is() -> None:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "mcprev", "call", "shop.py", "add", "a=1", "--repeat", "1000000", "--json"]
-    with subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # what runs the tests may ignore it, and so would the command
+    try:
+        process = subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         os.close(theirs)
-        shown, end = "", time.monotonic() + 20
-        while "/1000000 calls, 0 failed" not in shown:  # progress, on a terminal
-            assert time.monotonic() < end, shown
-            if select.select([ours], [], [], 0.5)[0]:
-                shown += os.read(ours, 4096).decode()
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
-        os.close(ours)
+        try:
+            shown, end = "", time.monotonic() + 20
+            while "/1000000 calls, 0 failed" not in shown:  # progress, on a terminal
+                assert time.monotonic() < end, shown
+                if select.select([ours], [], [], 0.5)[0]:
+                    shown += os.read(ours, 4096).decode()
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            os.close(ours)
     found = json.loads(out)["repeat"]
     assert 0 < found["answered"] < found["calls"]
     assert found["milliseconds"]["p99"] > 0
