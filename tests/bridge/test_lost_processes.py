@@ -66,7 +66,7 @@ def test_a_passed_on_call_ends_with_an_error_when_its_process_is_killed(tmp_path
             holder.process.kill()
             error = (await passed_on)["error"]
             assert error["code"] == INTERNAL_ERROR
-            assert "the request may have been executed" in error["message"]
+            assert error["data"] == {"reason": "worker_lost", "mayHaveRun": True}
             listed = await session.post(other.url, {"id": "after", "method": "tools/list"})
             assert [tool["name"] for tool in listed["result"]["tools"]] == ["wait"]
 

@@ -31,6 +31,6 @@ def test_a_request_is_answered_if_what_processes_share_cannot_be_read(row: Revis
             running = getattr(handler, "_hub" if several else "_relay")
             running.prepare = unreachable
             error = (await client.ask("tools/list")).error
-            assert error["code"] == -32603
+            assert error["data"] == {"reason": "store_unavailable", "mayHaveRun": True}
 
     run(main())

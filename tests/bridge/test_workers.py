@@ -185,7 +185,27 @@ def test_a_store_that_is_away_is_an_error_of_the_request() -> None:
             workers.serving() as target,
             mcprev.connect(target, mode=MODERN.name, elicitation=answer) as client,
         ):
-            with pytest.raises(mcprev.McpError, match="cannot be reached"):
+            with pytest.raises(mcprev.McpError, match="cannot reach its store") as caught:
                 await client.call_tool("twice", {})
+            error = cast("mcprev.RpcError", caught.value)
+            assert error.data == {"reason": "store_unavailable", "mayHaveRun": True}
+
+    run(main())
+
+
+@req("SEAM-10", at=SESSION.name)
+def test_a_session_begins_only_once_the_others_can_find_who_holds_it() -> None:
+    class Full(MemoryStore):
+        async def write(self, name: str, *args: Any, **options: Any) -> Any:
+            if "bridged/" in name:
+                raise StoreError("full")
+            return await super().write(name, *args, **options)
+
+    async def main() -> None:
+        workers = Workers(Asking(), Full(), 2)
+        async with workers.serving() as target:
+            with pytest.raises(mcprev.McpError, match="cannot reach its store"):
+                async with mcprev.connect(target, mode=SESSION.name):
+                    pass
 
     run(main())

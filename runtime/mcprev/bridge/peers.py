@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from mcprev.bridge.relay import Exchange, Relay, wire_error
 from mcprev.convert.rules import JsonObject, as_object
+from mcprev.error_text import internal_error
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, StoreError
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, NotificationReceived, Responder
 from mcprev.revisions import revision_named
@@ -155,9 +156,7 @@ class Peers:
         try:
             await self._worker.start()
         except StoreError as error:
-            raise InternalError(
-                "the store that the workers of this bridge share cannot be reached; try again later"
-            ) from error
+            raise internal_error(error, may_have_run=False) from error
 
     async def is_alive(self, number: int) -> bool:
         """Return whether a worker has not ended, as of the last second. Raises `StoreError`."""
@@ -197,9 +196,7 @@ class Peers:
                     raise Gone(sent=True)
             answer = asking.result().get(to)
         except StoreError as error:
-            raise InternalError(
-                "the store that the workers of this bridge share cannot be reached; try again later"
-            ) from error
+            raise internal_error(error, may_have_run=True) from error
         except asyncio.CancelledError:
             self._relay.start(worker.tell(to, {"kind": "cancel", "key": key}))
             raise

@@ -16,6 +16,7 @@ from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import as_object, without
 from mcprev.core.connection import Connection
+from mcprev.error_text import internal_error
 from mcprev.errors import (
     METHOD_NOT_FOUND,
     ConversionError,
@@ -25,6 +26,7 @@ from mcprev.errors import (
     McpError,
     MethodNotFound,
     RpcError,
+    StoreError,
     one_line,
 )
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
@@ -371,9 +373,9 @@ def wire_error(
             error = wrong
     if isinstance(error, ConversionError):
         return InternalError(f"the message of the other side cannot be converted: {error}").to_wire()
-    if isinstance(error, McpError):
+    if isinstance(error, McpError) and not isinstance(error, StoreError):
         logger.warning("'%s' failed: %s", one_line(method), one_line(error))
         first = mask_text(str(error).partition("\n")[0])[:300]
         return InternalError(f"{server} behind the bridge did not respond: {first}").to_wire()
     logger.error("'%s' failed", one_line(method), exc_info=error)
-    return InternalError("Internal error").to_wire()
+    return internal_error(error, may_have_run=True).to_wire()

@@ -17,9 +17,12 @@ from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPee
 from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.interfaces import principal_of
-from mcprev.errors import InternalError, StoreError, one_line
+from mcprev.error_text import internal_error
+from mcprev.errors import InternalError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
+from mcprev.revisions import REPEATABLE
 from mcprev.workers.record import key_of
+from mcprev.workers.streams import LOST
 
 if TYPE_CHECKING:
     from mcprev.bridge.relay import Exchange
@@ -32,6 +35,7 @@ TTL: Final = 7 * 86_400.0
 RENEW: Final = 3_600.0
 """Seconds after which the holder writes it again, if the session is in use."""
 TRIES: Final = 5
+"""How often a request looks for the process that holds its session, while that changes."""
 _REMEMBERED: Final = (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE)
 MakePeer: TypeAlias = "Callable[[Connection, IncomingRequest, JsonObject | None], SessionPeer]"
 """Makes the client of a session, which has sent these params with `initialize`."""
@@ -59,17 +63,17 @@ class BridgedSessions:
         try:
             if incoming.method == INITIALIZE:
                 peer = self._peer(connection, incoming, incoming.params)
-                await peer.serve(exchange)
+                await peer.upstream()
+                # Written before the answer, after which the client may send to any process.
                 await self._store.write(_name(key), self._record(peer), ttl=TTL)
                 self._hold(key, peer)
+                await peer.serve(exchange)
                 return
             for _ in range(TRIES):
                 if await self._try(key, exchange):
                     return
         except StoreError as error:
-            raise InternalError(
-                "the store that the workers of this bridge share cannot be reached; try again later"
-            ) from error
+            raise internal_error(error, may_have_run=incoming.method not in REPEATABLE) from error
         raise InternalError("the session moves between the workers of this bridge; send the request again")
 
     async def _try(self, key: str, exchange: Exchange) -> bool:
@@ -91,8 +95,7 @@ class BridgedSessions:
                 await self._peers.forward(holder, target, exchange, principal_of(incoming))
             except Gone as gone:
                 if gone.sent:
-                    text = "the process that served the request has ended; the request may have been executed"
-                    raise InternalError(text) from gone
+                    raise RpcError.from_wire(LOST) from gone
             else:
                 return True
         peer = self._peer(connection, incoming, record.get("params"))
@@ -107,6 +110,8 @@ class BridgedSessions:
 
     async def _serve_here(self, key: str, peer: SessionPeer, exchange: Exchange) -> None:
         await peer.serve(exchange)
+        if self._held.get(key) is not peer:
+            return  # the client has gone, or another process has the session
         changed = exchange.incoming.method in _REMEMBERED
         if changed or time.monotonic() - self._written[key] > RENEW:
             self._written[key] = time.monotonic()
@@ -158,8 +163,8 @@ class BridgedSessions:
 
     def holds(self, connection: Connection) -> bool:
         """Return whether the session of a connection is held here."""
-        peer = connection.peer_context
-        return isinstance(peer, SessionPeer) and peer in self._held.values()
+        peer = self._held.get(key_of(str(connection.session_id)))
+        return peer is not None and peer is connection.peer_context
 
     async def notify(self, notified: NotificationReceived, connection: Connection) -> None:
         """Pass a notification of a client on to the worker that holds its session."""

@@ -30,9 +30,8 @@ class BrowserPage:
     def open(self, url: str) -> None:
         """Start the browser, without waiting for it. Without a place for a private file, no browser is started."""
         try:
-            descriptor, name = tempfile.mkstemp(
-                prefix="mcprev-dev-", suffix=".html"
-            )  # readable by its owner alone
+            # Readable by its owner alone.
+            descriptor, name = tempfile.mkstemp(prefix="mcprev-dev-", suffix=".html")
             self._file = Path(name)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(REDIRECT.format(escape(url)))

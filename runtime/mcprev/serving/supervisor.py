@@ -270,9 +270,8 @@ class Supervisor:
             if was_ready and asyncio.get_running_loop().time() - worker.since >= STABLE:
                 failed = 0
             elif was_ready and (worker.was_killed or worker.ended.result() == 0):
-                failed = (
-                    1  # not its own failure: to wait longer would leave the others, or nobody, with its calls
-                )
+                # Not its own failure: to wait longer would leave the others, or nobody, with its calls.
+                failed = 1
             else:
                 failed += 1
             if self._failures >= MAX_FAILURES and not any(each.is_ready for each in self._all):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mcprev.bridge.introduction import INITIALIZE
 from mcprev.bridge.shared_sessions import RENEW, TTL
 from mcprev.core.connection import Connection
+from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.workers.record import key_of
@@ -55,9 +56,7 @@ class OneProcess:
             if await self._store.write(name, str(number).encode(), seen=seen, ttl=TTL) is None:
                 raise InternalError(ELSEWHERE)
         except StoreError as error:
-            raise InternalError(
-                "the store that the workers of this bridge share cannot be reached; try again later"
-            ) from error
+            raise internal_error(error, may_have_run=False) from error
         if key not in self._written:
             connection.closed.add_done_callback(lambda _: self._written.pop(key, None))
         self._written[key] = now

@@ -162,12 +162,10 @@ class AsgiConnection(Connection):
                 elif not response_stream.send(message):
                     self._send_without_stream(message, related=True)
             elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
-                error = json.loads(message).get(
-                    "error"
-                )  # the fast parser refuses lone surrogates, as in an id
-                channel.origin.answer(
-                    message, 200 if error is None else self._status(error["code"], pre_dispatch=True)
-                )
+                # The fast parser refuses lone surrogates, as in an id.
+                error = json.loads(message).get("error")
+                status = 200 if error is None else self._status(error["code"], pre_dispatch=True)
+                channel.origin.answer(message, status)
             else:
                 self._send_without_stream(message)
 
