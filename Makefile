@@ -259,7 +259,7 @@ bench-bridge: setup .interop/fastmcp-4.1.2/.ready .interop/mcp-proxy/.ready .int
 
 # A bridge with 1,000 clients, SECONDS long, while servers and clients misbehave.
 soak-bridge: setup
-	MCPREV_SOAK_CLIENTS=1000 MCPREV_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/bridge/test_soak.py -q --timeout 0 -n 0
+	MCPREV_SOAK_CLIENTS=1000 MCPREV_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/bridge/test_soak.py
 
 # Published servers of PyPI and npm through a bridge, at every revision of clients; it goes on where it was ended.
 published: setup
