@@ -511,14 +511,14 @@ FEATURES: Final[Mapping[str, Feature]] = {
 }
 
 
-def outcomes(row: Revision, there: Revision) -> dict[str, str]:
-    """What each feature comes to at a pair."""
+def outcomes(row: Revision, there: Revision, **options: Any) -> dict[str, str]:
+    """What each feature comes to at a pair; `options` are those of the bridge."""
     found: dict[str, str] = {}
 
     async def main() -> None:
         servers = Servers(lambda: server(there))
         client = Downstream(row, capabilities_with_tasks(row, capabilities_of(row)))
-        async with bridged(bridge_to(servers, there, revisions=[row.name]), client):
+        async with bridged(bridge_to(servers, there, revisions=[row.name], **options), client):
             cell = Cell(client, servers)
             for name, feature in FEATURES.items():
                 try:

@@ -6,6 +6,7 @@ HTTP request of a client but its JSON reaches the server: no header and no token
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -21,9 +22,10 @@ from mcprev.bridge.introduction import (
     RelayCapabilities,
     versions_of,
 )
+from mcprev.bridge.opening import OpeningProtocol, process_behind
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.relay import Exchange, Outlet, Relay, wire_error
+from mcprev.bridge.relay import Exchange, Outlet, Relay, Serve, Within, wire_error
 from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
@@ -39,6 +41,7 @@ from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.server import Server
 from mcprev.server.tasks import Tasks
+from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.servers import ConfigFile, Servers
     from mcprev.bridge.shared_sessions import BridgedSessions
     from mcprev.core.store import Records, Store
+    from mcprev.protocol.cache import ResultCache
+    from mcprev.server.middleware import Middleware
     from mcprev.stores.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
     from mcprev.transports.memory import PipeServer
 
 VERSION: Final = "0"
+_logger: Final = logging.getLogger("mcprev.server")
 
 
 class Bridge(Server):
@@ -78,6 +84,8 @@ class Bridge(Server):
         logins: Logins | None = None,
         states: RequestStateSealer | None = None,
         store: Records | None = None,
+        middleware: Sequence[Middleware] = (),
+        cache: ResultCache | None = None,
         auth: Bearer | None = None,
         http: HttpOptions | None = None,
     ) -> None:
@@ -103,6 +111,9 @@ class Bridge(Server):
           which `http` tells principals apart.
         - `states`, `auth` and `http` are those of `mcprev.Server`, and so is `store`: processes that share one continue each
           other's calls that wait for a user, and have the same tasks.
+        - `middleware` are functions around the requests that the bridge passes on, as those of `mcprev.Server`. Params and
+          results are those of the client's revision, the context is a `mcprev.bridge.around.BridgedContext`.
+        - `cache` keeps results for as long as a stateless server says. None: each request goes to the server.
 
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
         type, and `OSError` for a file that cannot be read.
@@ -116,6 +127,7 @@ class Bridge(Server):
             store=store,
             lifespan=_run,
             tasks=Tasks({}),
+            middleware=middleware,
             auth=auth,
             http=http,
         )
@@ -157,12 +169,22 @@ class Bridge(Server):
         self._policy = Policy(strict, report)
         self._record = record
         self._bounds = bounds or Bounds()
-        self._clients = _Clients(self)
+        if cache is not None and self.records is not None:
+            raise ValueError(
+                "`cache` belongs to one process, which does not hear of the changes that others are told of; pass no `store`"
+            )
+        self._cache = cache
+        self._around: Within | None = None
+        if middleware:
+            from mcprev.bridge.around import Around
+
+            self._around = Around(self, middleware)
+        self._clients = _Clients(self, self._around)
         self.request_handler: RequestHandler[Connection] = self._clients
         if self._specs is not None:
             from mcprev.bridge.several.handler import SeveralClients
 
-            self.request_handler = SeveralClients(self.shared_store)
+            self.request_handler = SeveralClients(self.shared_store, self._around)
         self._hub: Hub | None = None
 
     def begin(self, files: ExitStack) -> Relay | Hub:
@@ -185,6 +207,8 @@ class Bridge(Server):
             "shared": self._shared,
             "record": record,
             "prepare": None if self._keys is None else self._keys.refresh,
+            "cache": self._cache,
+            "forget": tuple(self.forget),
         }
         if self._specs is not None:
             from mcprev.bridge.several.hub import Hub
@@ -217,6 +241,15 @@ class Bridge(Server):
             given.read(self._logins) if isinstance(given, ConfigFile) else specs_of(given, self._logins)
         )
         Namings(spec.naming for spec in self._specs.values())
+
+    @override
+    def connection(self) -> LineConnection:
+        """Return the connection of a new client; see `mcprev.Server.connection`."""
+        protocol = OpeningProtocol(self.identity)
+        handler, most = self.request_handler, self.max_handlers
+        made = LineConnection(protocol, handler, _logger, max_line=self._max_line, max_handlers=most)
+        self.keep(made)
+        return made
 
     @override
     def run_stdio(self) -> None:
@@ -298,8 +331,9 @@ async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
 class _Clients:
     """Serves the requests of every client: the request handler of a bridge."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, around: Within | None) -> None:
         self._bridge = bridge
+        self._around = around
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
@@ -318,7 +352,7 @@ class _Clients:
             self._shared = shared = BridgedSessions(store, peers, self._make_peer)
 
             async def ask(exchange: Exchange, method: str, params: Json) -> dict[str, Json]:
-                return await shared.asker(exchange).ask(method, params, exchange.incoming)
+                return await shared.asker(exchange).ask(method, params, exchange.request)
 
             peers.ask_client = ask
 
@@ -333,6 +367,7 @@ class _Clients:
         relay, stateless = self._relay, self._stateless
         if relay is None or stateless is None:
             incoming.fail(Busy("the bridge is not running"))
+            await process_behind(connection)
             return
         exchange: Exchange | None = None
         try:
@@ -342,20 +377,21 @@ class _Clients:
                 name = self._name()
                 outlet = Outlet(relay, connection, incoming.engine, name)
                 exchange = Exchange(relay, incoming, connection, name, outlet)
-                await self._shared.serve(exchange)
+                serve: Serve = self._shared.serve
             elif incoming.revision.handshake:
                 peer = self._peer(incoming, connection)
                 exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)
-                await peer.serve(exchange)
+                serve = peer.serve
             else:
                 name = self._name()
                 outlet = Outlet(relay, connection, incoming.engine, name)
                 exchange = Exchange(relay, incoming, connection, name, outlet)
                 client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)
                 if incoming.method == DISCOVER:
-                    await stateless.discover(exchange, client, versions_of(relay.revisions))
+                    serve = partial(stateless.discover, client=client, versions=versions_of(relay.revisions))
                 else:
-                    await stateless.serve(exchange, client)
+                    serve = partial(stateless.serve, client=client)
+            await (serve(exchange) if self._around is None else self._around(exchange, serve))
         except (McpError, ConversionError) as error:
             if exchange is None:
                 incoming.fail(wire_error(error, incoming.method, None))
@@ -363,6 +399,9 @@ class _Clients:
                 exchange.fail(error, None)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             incoming.fail(wire_error(error, incoming.method, None))
+        finally:
+            if incoming.method == INITIALIZE:
+                await process_behind(connection)
 
     def _peer(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
         """Return the client of a session's connection; it is known from its first request on."""

@@ -14,10 +14,10 @@ from typing import Final, Protocol, cast
 
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import Peers
+from mcprev.bridge.progress import progress_to
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
-    progress_to,
     refuse_question,
     unknown_between,
     wire_error,

@@ -24,6 +24,7 @@ from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, S
 
 INITIALIZE: Final = "initialize"
 DISCOVER: Final = "server/discover"
+TTL: Final = "ttlMs"
 _ERA_KEYS: Final = (VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO)
 
 
@@ -171,6 +172,8 @@ class ServerIntroduction:
 
     revision: Revision
     result: JsonObject
+    at: float = 0.0
+    """The time of the loop at which it was said."""
 
     @property
     def capabilities(self) -> JsonObject:
@@ -206,8 +209,15 @@ class ServerIntroduction:
             "serverInfo": self.info_for(pair, own),
         }
 
-    def discovered(self, pair: Pair, own: Mapping[str, Json], versions: list[str]) -> JsonObject:
+    def discovered(
+        self, pair: Pair, own: Mapping[str, Json], versions: list[str], now: float = 0.0
+    ) -> JsonObject:
         """Return the result of `server/discover` for a client, with these versions. Raises `ConversionError`."""
+        if not self.revision.handshake:
+            return aged(self._discovered(pair, own, versions), now - self.at)
+        return self._discovered(pair, own, versions)
+
+    def _discovered(self, pair: Pair, own: Mapping[str, Json], versions: list[str]) -> JsonObject:
         if pair.same:
             return {**self.result, "supportedVersions": versions}
         if not self.revision.handshake:
@@ -268,3 +278,11 @@ def _at(value: JsonObject, kind: PayloadKind, source: Revision, target: Revision
     if source is target:
         return value
     return cast("JsonObject", convert(value, "", kind, from_=source, to=target, validate=False))
+
+
+def aged(result: JsonObject, seconds: float) -> JsonObject:
+    """Return a result that was received some seconds ago, with the lifetime that it has left."""
+    ttl: Json = result.get(TTL)
+    if seconds < 1 or isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        return result
+    return {**result, TTL: max(0, ttl - 1000 * int(seconds))}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.mixed_listen import MixedListen
 from mcprev.bridge.pair import Pair
+from mcprev.bridge.progress import progress_to
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
-    progress_to,
     refuse_question,
     unknown_between,
     wire_error,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 
 from mcprev.bridge.pair import Pair, Policy, Rule
+from mcprev.bridge.progress import progress_to
+from mcprev.bridge.results import KeptResults
 from mcprev.bridge.upstream import Upstream
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.convert import PayloadKind
@@ -29,15 +31,20 @@ from mcprev.errors import (
     StoreError,
     one_line,
 )
+from mcprev.protocol.cache import ResultCache
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
 from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.payloads import mask_text
 from mcprev_types import Direction
 
 logger: Final = logging.getLogger("mcprev.bridge")
-Listener: TypeAlias = Callable[[str, dict[str, Json]], None]
+Serve: TypeAlias = "Callable[[Exchange], Awaitable[None]]"
+"""Answers a request. Raises `McpError`."""
+Within: TypeAlias = "Callable[[Exchange, Serve], Awaitable[None]]"
+"""Answers a request by a function, with something around that. Raises `McpError`."""
 Record: TypeAlias = Callable[[str, Direction, dict[str, Json]], None]
 LOG: Final = "notifications/message"
 UNREAD: Final = 256 * 1024
@@ -68,9 +75,20 @@ class BridgeState:
     """Reads what processes share before a request is served; None if they share nothing."""
     shows_tasks: ClassVar[bool] = True
     """Whether clients see tasks of the bridge."""
+    name: str = ""
+    """The name of the server in the configuration; empty for the only server of a bridge."""
+    cache: ResultCache | None = None
+    """Keeps results of stateless servers; None if none are kept."""
+    forget: Sequence[Callable[[Changed, str | None], object]] = ()
+    """Told of changes, because they keep results themselves."""
     _pairs: dict[tuple[str, str], Pair] = field(default_factory=dict[tuple[str, str], Pair])
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     """What runs in the background until the bridge stops."""
+
+    @property
+    def server_name(self) -> str:
+        """The name of the server."""
+        return self.name
 
     def pair(self, client: Revision, server: Revision) -> Pair:
         """Return the pair of two revisions."""
@@ -109,11 +127,35 @@ class Relay(BridgeState):
     per_principal: bool = False
     """Whether principals have connections of their own also to a server without sessions."""
 
+    def __post_init__(self) -> None:
+        """Take note of what changes at the server."""
+        self.results = None if self.cache is None else KeptResults(self.cache, self.bounds.fresh)
+        """The results that are returned again; None if none are kept."""
+        self.upstreams.changed, self.upstreams.replaced = self._changed, self._replaced
+
+    def _changed(self, kind: Changed, uri: str | None) -> None:
+        if self.results is not None:
+            self.results.changed(kind, uri)
+        for forget in self.forget:  # clients of several servers know its resources by other names
+            forget(kind, None if self.name else uri)
+
+    def _replaced(self) -> None:
+        if self.results is not None:
+            self.results.forget()
+
+    @property
+    @override
+    def server_name(self) -> str:
+        """The name of the server in the configuration, or else the one that it gives itself."""
+        known = self.upstreams.introduction
+        return self.name or ("" if known is None else str(known.info.get("name", "")))
+
     @override
     async def aclose(self) -> None:
         """End what runs in the background, and every connection to the server."""
         await super().aclose()
         await self.upstreams.aclose()
+        self._replaced()
 
 
 class Outlet:
@@ -241,6 +283,12 @@ class Exchange:
         """Refuse a question: the client did not declare that it answers any."""
         refuse_question(asked)
 
+    def has_asked(self) -> None:
+        """Take note that the client was asked during the request."""
+
+    def reaches(self, _relay: BridgeState, _revision: str) -> None:
+        """Take note that the request is passed on to a server."""
+
     def recorded(self, message: dict[str, Json]) -> None:
         """Record an answer that was given elsewhere."""
         self.relay.recorded(self.session, Direction.SERVER_TO_CLIENT, message)
@@ -303,34 +351,6 @@ class Exchange:
         return await upstream.call(
             self.incoming.method, params, total=total, listener=listener, progress=progress, caller=self
         )
-
-
-def progress_to(waiting: Callable[[], Exchange | None], pair: Pair) -> Listener:
-    """Return what passes progress of a call to the request that waits for it, under the token of that request."""
-
-    def report(method: str, params: dict[str, Json]) -> None:
-        exchange = waiting()
-        token = None if exchange is None else exchange.incoming.token
-        if exchange is None or token is None or method != PROGRESS:
-            return
-        if not pair.same and not _increases(exchange.incoming, params.get("progress")):
-            return
-        try:
-            found = pair.to_client({**params, "progressToken": token}, PROGRESS, PayloadKind.PARAMS)
-        except ConversionError as error:
-            logger.warning("progress of the server is dropped: %s", one_line(error))
-        else:
-            exchange.send(PROGRESS, found)
-
-    return report
-
-
-def _increases(request: IncomingRequest, progress: Json) -> bool:
-    """Return whether progress of a request is larger than the last; a call that is made again begins anew."""  # PROG-2
-    if not isinstance(progress, int | float) or progress <= request.progress:
-        return False
-    request.progress = progress
-    return True
 
 
 def without_token(request: IncomingRequest) -> dict[str, Json] | None:

@@ -19,7 +19,7 @@ from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, M
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest
 
-AskSession: TypeAlias = Callable[[str, Json, IncomingRequest], Awaitable[dict[str, Json]]]
+AskSession: TypeAlias = Callable[[str, Json, IncomingRequest | None], Awaitable[dict[str, Json]]]
 """Sends the client of a session a request about one of its own, and returns the result."""
 
 
@@ -39,6 +39,8 @@ class Rounds:
         self._upstream = upstream
         self._pair = pair
         self._ask = ask
+        self.asked: bool = False
+        """Whether the client was asked."""
 
     async def until_complete(self, params: dict[str, Json] | None, stamp: JsonObject) -> dict[str, Json]:
         """Call the server, with the answers of the client as often as it asks for some; return the last result."""
@@ -75,9 +77,11 @@ class Rounds:
                 questions[key] = method, pair.to_client(request.get("params"), method, PayloadKind.PARAMS)
             except ConversionError as error:
                 return f"{unmet(request, pair.server)} ({error})"
+        self.asked = True
+        self._exchange.has_asked()
         async with asyncio.TaskGroup() as group:
             tasks = {
-                key: group.create_task(_outcome(self._ask(method, params, self._exchange.incoming)))
+                key: group.create_task(_outcome(self._ask(method, params, self._exchange.request)))
                 for key, (method, params) in questions.items()
             }
         answers: dict[str, Json] = {}

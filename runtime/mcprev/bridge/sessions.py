@@ -13,9 +13,11 @@ from functools import partial
 from typing import Final, cast
 
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
+from mcprev.bridge.opening import holds_behind
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import ForwardedRequest
+from mcprev.bridge.progress import progress_back
 from mcprev.bridge.relay import (
     LATER,
     Exchange,
@@ -132,7 +134,7 @@ class SessionPeer:
     @property
     def _gone(self) -> bool:
         """Whether the client is gone, and nothing that was read from it is left to be answered."""  # STDIO-6
-        return self.connection.error is not None and not self._serving
+        return self.connection.error is not None and not (self._serving or holds_behind(self.connection))
 
     def _refuse_gone(self) -> None:
         if self._gone:
@@ -323,6 +325,8 @@ class SessionPeer:
             params = pair.to_client(without_token(asked), asked.method, PayloadKind.PARAMS)
             caller = upstream.caller_of(asked.origin)
             about = None if caller is None else caller.request
+            if isinstance(caller, Exchange):
+                caller.has_asked()
             if about is None and not self.connection.can_reach():
                 about = next(
                     (each for each in upstream.requests() if isinstance(each, ForwardedRequest)), None
@@ -354,9 +358,11 @@ class SessionPeer:
             refusal = InternalError("the client cannot be asked for input: it has no open stream")
         if refusal is not None:
             raise refusal
-        progress = asked is not None and asked.token is not None
+        upstream, report = self._upstream, None
+        if asked is not None and asked.token is not None and upstream is not None:
+            report = progress_back(asked, self.pair(upstream), upstream.connection)
         call = engine.call(
-            method, params, connection.now(), idle=None, total=seconds, progress=progress, channel=channel,
+            method, params, connection.now(), idle=None, total=seconds, progress=report is not None, channel=channel,
             unchecked=True,
         )  # fmt: skip
         message: JsonObject = {"id": call.id, "method": method}
@@ -364,19 +370,9 @@ class SessionPeer:
             message["params"] = call.params
         self._relay.recorded(self.name, Direction.SERVER_TO_CLIENT, message)
 
-        def report(name: str, found: dict[str, Json]) -> None:
-            assert asked is not None
-            upstream = self._upstream
-            if asked.open and upstream is not None:
-                changed = self.pair(upstream).to_server(
-                    {**found, "progressToken": asked.token}, name, PayloadKind.PARAMS
-                )
-                asked.engine.send_notification(name, changed, asked)
-                upstream.connection.process_events()
-
         try:
             result = await connection.wait(
-                call, report if progress else None, lambda: None if asked is None else asked.cancel_reason
+                call, report, lambda: None if asked is None else asked.cancel_reason
             )
         except RpcError as error:
             answer: JsonObject = {"id": call.id, "error": dict(error.raw or error.to_wire())}
@@ -429,7 +425,12 @@ class SessionPeer:
                 await self._run_task(exchange, upstream, pair, sent or {})
                 return
             rounds = Rounds(self._client, exchange, upstream, pair, self.ask)
-            result = await rounds.until_complete(sent, stamp)
+            fetch, results = partial(rounds.until_complete, sent, stamp), self._relay.results
+            result = await (
+                fetch()
+                if results is None
+                else results.of(exchange, pair, sent, fetch, lambda: not rounds.asked)
+            )
             found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(marked(found, pair, server) if incoming.method == TOOL_LIST else found)
 

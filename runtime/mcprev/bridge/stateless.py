@@ -142,7 +142,8 @@ class StatelessClients:
             known = upstream.introduction
             upstreams.give(upstream, keep=self.keeps(upstream))
         pair = relay.pair(client.revision, known.revision)
-        exchange.answer(known.discovered(pair, relay.own, versions))
+        now = asyncio.get_running_loop().time()
+        exchange.answer(known.discovered(pair, relay.own, versions, now))
 
     async def serve(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Answer any other request. Raises `McpError`."""
@@ -425,7 +426,9 @@ class StatelessClients:
                     return
                 result = found
             else:
-                result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
+                total, results = self.relay.bounds.call, self.relay.results
+                fetch = partial(exchange.call, upstream, pair, params, total=total)
+                result = await (fetch() if results is None else results.of(exchange, pair, params, fetch))
             answer = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(wrapped(self.relay, exchange, answer))
         except (McpError, ConversionError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.subscriptions import BY_METHOD, LISTEN, Changed
 from mcprev.revisions import Revision
 
 logger: Final = logging.getLogger("mcprev.bridge")
@@ -59,6 +60,10 @@ class Caller(Protocol):
         ...
 
 
+def _ignored(_kind: Changed, _uri: str | None) -> None:
+    """Do nothing."""
+
+
 class ServerMessages:
     """The request handler of an upstream's connection."""
 
@@ -71,6 +76,7 @@ class ServerMessages:
 
     def notified(self, notified: NotificationReceived, _connection: Connection, /) -> bool:
         """Pass a notification of the server to the receiver of the upstream."""
+        self._upstream.heard(notified.method, notified.params)
         try:
             self._upstream.receiver.notified(notified)
         except ConversionError as error:
@@ -87,6 +93,8 @@ class Upstream:
 
     key: Hashable
     receiver: Receiver
+    changed: Callable[[Changed, str | None], None] = _ignored
+    """Takes the changes that the server tells of, before a client does."""
     opening: asyncio.Task[None] | None = None
     users: int = 0
     """The calls and sessions that use it."""
@@ -165,7 +173,11 @@ class Upstream:
         connection = self.connection
         if connection.error is not None:
             raise ConnectionLost(str(connection.error), in_flight=False, retry_safe=True)
-        call = self.protocol.engine.call(
+        if method == LISTEN and listener is not None:
+            listener = self._hearing(listener)
+        protocol = connection.protocol  # not by the properties: every call of a client passes here
+        assert isinstance(protocol, ClientProtocol)
+        call = protocol.engine.call(
             method, params, connection.now(), idle=None, total=total, progress=progress, unchecked=True
         )
         self.calls[call] = caller
@@ -176,6 +188,20 @@ class Upstream:
             raise
         finally:
             del self.calls[call]
+
+    def heard(self, method: str, params: Mapping[str, Json] | None) -> None:
+        """Take note of a change, if a notification tells of one."""
+        kind = BY_METHOD.get(method)
+        if kind is not None:
+            uri = (params or {}).get("uri")
+            self.changed(kind, uri if isinstance(uri, str) else None)
+
+    def _hearing(self, listener: Callable[[str, dict[str, Json]], None]) -> Callable[..., None]:
+        def hear(method: str, params: dict[str, Json]) -> None:
+            self.heard(method, params)
+            listener(method, params)
+
+        return hear
 
     def caller_of(self, origin: object) -> Caller | None:
         """Return whose call a message of the server belongs to, or None if nothing says so."""

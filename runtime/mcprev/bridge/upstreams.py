@@ -23,6 +23,7 @@ from mcprev.errors import (
     McpError,
 )
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Era, Revision
 
 NewProtocol = Callable[..., ClientProtocol]
@@ -60,6 +61,8 @@ class Bounds:
     """Seconds that a user has at least; after them a call that waits for a user makes room for others if there is none."""
     call: float = 3600.0
     """Seconds that a call to the server may take."""
+    fresh: float = 3600.0
+    """Seconds for which a result is returned again at most, whatever its server says."""
 
 
 class Upstreams:
@@ -91,6 +94,10 @@ class Upstreams:
         """What the server said of itself last."""
         self.attributes: bool = False
         """Whether everything that the server sends during a call names the call."""
+        self.changed: Callable[[Changed, str | None], None] = lambda _kind, _uri: None
+        """Takes the changes that the server tells of, before clients do."""
+        self.replaced: Callable[[], None] = lambda: None
+        """Called when the server may have become another one."""
 
     def __len__(self) -> int:
         return sum(len(upstreams) for upstreams in self._all.values())
@@ -182,7 +189,7 @@ class Upstreams:
             if spare is None:
                 return None
             self._drop(spare)
-        upstream = Upstream(key, receiver())
+        upstream = Upstream(key, receiver(), self.changed)
         upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
         upstream.opening.add_done_callback(_retrieved)
         self._all.setdefault(key, []).append(upstream)
@@ -217,7 +224,10 @@ class Upstreams:
         protocol = opened.connection.protocol
         assert isinstance(protocol, ClientProtocol)
         upstream.link = opened.connection
-        upstream.server = ServerIntroduction(protocol.revision, dict(opened.introduction))
+        now = asyncio.get_running_loop().time()
+        upstream.server = ServerIntroduction(protocol.revision, dict(opened.introduction), now)
+        if self.introduction is not None and self.introduction.result != upstream.server.result:
+            self.replaced()
         self.era, self.introduction = protocol.revision.era, upstream.server
         self.attributes = upstream.attributes
         opened.connection.closed.add_done_callback(lambda _: self._lost(upstream))
@@ -230,6 +240,7 @@ class Upstreams:
     def _lost(self, upstream: Upstream) -> None:
         if upstream in self:
             self._drop(upstream)
+            self.replaced()
 
     def rename(self, upstream: Upstream, key: Hashable) -> None:
         """Let others use an upstream: those with another key."""

@@ -39,13 +39,25 @@ if TYPE_CHECKING:
     help="Serve over HTTP; HOST or PORT may be left out. Default: one client on stdin and stdout.",
 )
 @click.option("--path", help="The path of the endpoint, /mcp by default.")
+@click.option("--sse", is_flag=True, help="Also serve HTTP+SSE, the older HTTP transport.")
+@click.option("--json", "json_response", is_flag=True, help="Respond with JSON, never with an event stream.")
 @click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; may be repeated.")
 @click.option(
     "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
 )
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    help="Seconds that calls in progress have to finish when the bridge stops; 30 by default.",
+)
 @store_option
 @workers_option
 @health_option
+@click.option(
+    "--metrics",
+    is_flag=True,
+    help="Also serve numbers for Prometheus at /metrics: calls by method, outcome, server and pair of revisions.",
+)
 @click.option(
     "--no-auth",
     is_flag=True,
@@ -89,6 +101,11 @@ if TYPE_CHECKING:
 @click.option(
     "--strict", is_flag=True, help="Refuse what a revision cannot express, instead of replacing it."
 )
+@click.option(
+    "--cache",
+    is_flag=True,
+    help="Return lists and resources again for as long as their server allows, without asking it.",
+)
 @click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
 @click.option(
     "--record",
@@ -122,6 +139,8 @@ def bridge_command(
     store: str | None,
     workers: int | None,
     health: bool,
+    metrics: bool,
+    cache: bool,
     **options: object,
 ) -> None:
     """Serve clients of every revision in front of other servers.
@@ -136,12 +155,16 @@ def bridge_command(
     find what they share.
     """
     from mcprev.bridge.bridge import Bridge
+    from mcprev.middleware.metrics import Metrics
+    from mcprev.protocol.cache import ResultCache
+    from mcprev.transports.http.server.routes import Route
 
-    given: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, ())}
-    if http is None and (given or shared or no_auth or health or workers):
-        raise click.UsageError(
-            "--path, --origin, --host, --shared, --no-auth, --workers and --health require --http"
-        )
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if value not in (None, ()) and value is not False
+    }
+    if http is None and (given or shared or no_auth or health or metrics or workers):
+        names = "--path, --sse, --json, --origin, --host, --drain, --shared, --no-auth, --workers, --health and --metrics"
+        raise click.UsageError(f"{names} require --http")
     where = None if http is None else address(http)
     if where is not None and not no_auth and not _is_this_machine(where[0]):
         raise click.UsageError(
@@ -159,12 +182,17 @@ def bridge_command(
             "--config joins servers in one process, which has the sessions and held calls of its clients; pass --workers 1, or "
             "serve a bridge of its own with --workers for each server"
         )
+    if cache and (store is not None or (workers is not None and workers > 1)):
+        raise click.UsageError(
+            "--cache is for one process, which does not hear of the changes that others are told of; pass neither --store nor --workers"
+        )
     opened = None if store is None else opened_store(store)
     worker = worker_of_command()
     if where is not None and workers is not None and worker is None:
         log_to_stderr("info", named=True, process=True)
         raise click.exceptions.Exit(supervise_workers(*where, workers, store))
     try:
+        counted = Metrics() if metrics else None
         bridge = Bridge(
             _file(config) if config is not None else command_target(argv, headers, login=False),
             revisions=_names(revisions),
@@ -175,9 +203,13 @@ def bridge_command(
             record=record,
             prefixes=prefixes,
             store=opened,
+            cache=ResultCache() if cache else None,
+            middleware=() if counted is None else (counted,),
         )
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(clean(str(error))) from error
+    if counted is not None:
+        bridge.routes = partial(dict, {"/metrics": Route(counted.app)})
     log_to_stderr(log_level, named=True, process=workers is not None)
     try:
         if where is None:

@@ -208,10 +208,11 @@ class Telemetry:
             else:
                 return result
             finally:
-                span.set_attributes(outcome)
+                bridged = _bridged(ctx)
+                span.set_attributes({**outcome, **bridged})
                 if "error.type" in outcome:
                     span.set_status(self._trace.StatusCode.ERROR, message)
-                few = {key: self._few(key, value) for key, value in {**target, **outcome}.items()}
+                few = {key: self._few(key, value) for key, value in {**target, **outcome, **bridged}.items()}
                 self._durations[role].record(time.perf_counter() - started, {**common, **few})
 
     def _parent(self, meta: Mapping[str, Json]) -> TraceContext | None:
@@ -226,6 +227,18 @@ class Telemetry:
         if len(counted) < DIFFERENT:
             counted.add(value)
         return value if value in counted else "_OTHER"
+
+
+def _bridged(ctx: BaseContext[Any] | None) -> dict[str, str]:
+    """Return the attributes that name the servers a bridge has passed a request on to, and their revisions."""
+    passed = cast("Mapping[tuple[str, str], None]", getattr(ctx, "passed_on", {}))
+    if not passed:
+        return {}
+    names, revisions = (sorted({_text(part) for part in parts}) for parts in zip(*passed, strict=True))
+    return {
+        "mcprev.bridge.server.name": ", ".join(names),
+        "mcprev.bridge.server.protocol.version": ", ".join(revisions),
+    }
 
 
 def _text(value: object) -> str:

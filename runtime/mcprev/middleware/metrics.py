@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.connection import Connection
 from mcprev.errors import MissingExtra
-from mcprev.middleware.records import CallRecord, entry_name, recorded
+from mcprev.middleware.records import CallRecord, entry_name, passed_on, recorded
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 if TYPE_CHECKING:
@@ -60,6 +60,20 @@ class Metrics:
             ("method", "code"),
             registry=self.registry,
         )
+        pair = ("client_revision", "server_revision", "server")
+        self._bridged = prometheus.Counter(
+            "mcp_bridged_calls",
+            "Calls that a bridge has passed on to a server",
+            (*pair, "outcome"),
+            registry=self.registry,
+        )
+        self._bridged_seconds = prometheus.Histogram(
+            "mcp_bridged_call_duration_seconds",
+            "Durations of calls that a bridge has passed on to a server",
+            pair,
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
         gauge: Any = partial(prometheus.Gauge, registry=self.registry, multiprocess_mode="livesum")
         self._running: Gauge = gauge("mcp_calls_in_progress", "Calls in progress")
         self._sessions: Gauge = gauge("mcp_connections", "Open connections and sessions")
@@ -73,6 +87,7 @@ class Metrics:
         """The ASGI application that writes the numbers."""
         self._names: set[str] = set()
         self._codes: set[str] = set()
+        self._servers: set[str] = set()
         self._max_names = max_names
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
@@ -95,6 +110,13 @@ class Metrics:
                 name = OTHER
         self._calls.labels(call.method, name, record.outcome).inc()
         self._seconds.labels(call.method, name).observe(record.seconds)
+        for server, revision in passed_on(call.ctx):
+            known = server in self._servers or len(self._servers) < self._max_names
+            if known:
+                self._servers.add(server)
+            pair = call.ctx.revision, revision, server if known else OTHER  # a server may choose its name
+            self._bridged.labels(*pair, record.outcome).inc()
+            self._bridged_seconds.labels(*pair).observe(record.seconds)
         if record.outcome == "refused":
             code = str(getattr(record.error, "code", ""))
             if code in self._codes or len(self._codes) < MAX_CODES:

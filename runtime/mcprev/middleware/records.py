@@ -72,6 +72,12 @@ def client_name(ctx: Context) -> str | None:
     return recordable(name) if isinstance(name, str) else None
 
 
+def passed_on(ctx: Context) -> list[tuple[str, str]]:
+    """Return the name and the revision of each server that a bridge has passed a request on to; none for any other server."""
+    found = cast("Mapping[tuple[str, str], None]", getattr(ctx, "passed_on", {}))
+    return [(recordable(name), revision) for name, revision in found]
+
+
 def wire_of(value: HandlerResult) -> Json:
     """Return params or a result as JSON."""
     if isinstance(value, Model):

@@ -30,7 +30,7 @@ class HandlerCall(Generic[P_co]):
     method: str
     """The MCP method, such as `tools/call`."""
     params: P_co
-    """The params as a model of the latest revision, or of the client's revision for a handler in `exact`."""
+    """The params as a model of the latest revision, or of the client's revision for a handler in `exact` and on a bridge."""
 
 
 HandlerResult: TypeAlias = Model | Mapping[str, Json] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcprev.bridge.introduction import (
@@ -14,7 +15,8 @@ from mcprev.bridge.introduction import (
     sender_of,
     versions_of,
 )
-from mcprev.bridge.relay import Exchange, Outlet, wire_error
+from mcprev.bridge.opening import process_behind
+from mcprev.bridge.relay import Exchange, Outlet, Serve, Within, wire_error
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.one_process import OneProcess
 from mcprev.bridge.several.session import SeveralSession
@@ -35,9 +37,10 @@ VIEWS: Final = 256
 class SeveralClients:
     """Serves the requests of every client."""
 
-    def __init__(self, shared_store: Callable[[], Store | None] = lambda: None) -> None:
+    def __init__(self, shared_store: Callable[[], Store | None], around: Within | None) -> None:
         """`shared_store` returns the store that processes of the bridge share, if there is one."""
         self._shared_store = shared_store
+        self._around = around
         self._hub: Hub | None = None
         self._process: OneProcess | None = None
         self._views: OrderedDict[tuple[Sender | None, str], StatelessView] = OrderedDict()
@@ -61,6 +64,7 @@ class SeveralClients:
         hub = self._hub
         if hub is None:
             incoming.fail(Busy("the bridge is not running"))
+            await process_behind(connection)
             return
         exchange: Exchange | None = None
         try:
@@ -71,16 +75,17 @@ class SeveralClients:
                     await self._process.claim(incoming, connection)
                 session = self._session(hub, incoming, connection)
                 exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
-                await (session.introduce if incoming.method == INITIALIZE else session.serve)(exchange)
+                serve: Serve = session.introduce if incoming.method == INITIALIZE else session.serve
             else:
                 name = self._name()
                 outlet = Outlet(hub, connection, incoming.engine, name)
                 exchange = Exchange(hub, incoming, connection, name, outlet)
                 view = self._view(hub, sender_of(incoming), incoming.revision)
                 if incoming.method == DISCOVER:
-                    await view.discover(exchange, versions_of(hub.revisions))
+                    serve = partial(view.discover, versions=versions_of(hub.revisions))
                 else:
-                    await view.serve(exchange)
+                    serve = view.serve
+            await (serve(exchange) if self._around is None else self._around(exchange, serve))
         except (McpError, ConversionError) as error:
             if exchange is None:
                 incoming.fail(wire_error(error, incoming.method, None))
@@ -88,6 +93,9 @@ class SeveralClients:
                 exchange.fail(error, None)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             incoming.fail(wire_error(error, incoming.method, None))
+        finally:
+            if incoming.method == INITIALIZE:
+                await process_behind(connection)
 
     def _session(self, hub: Hub, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
         """Return the client of a session's connection; it is known from its first request on."""

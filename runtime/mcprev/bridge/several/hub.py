@@ -120,6 +120,9 @@ class Hub(BridgeState):
             shared=self.shared,
             record=self.record,
             per_principal=spec.per_principal,
+            name=spec.naming.server,
+            cache=self.cache,
+            forget=self.forget,
         )
         member = Member(spec, relay, upstreams, health)
         health.turned, upstreams.lost = partial(self._turned, member), partial(self._lost, member)

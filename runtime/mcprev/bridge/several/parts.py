@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from typing_extensions import override
 
 from mcprev.bridge.pair import Pair
-from mcprev.bridge.relay import Exchange, Relay, wire_error
+from mcprev.bridge.relay import BridgeState, Exchange, wire_error
 from mcprev.bridge.upstream import Upstream
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest
@@ -53,7 +53,7 @@ class Part(IncomingRequest):
 class PartExchange(Exchange):
     """The exchange of a part. Messages of it are recorded where the client's request is, and not again."""
 
-    def __init__(self, relay: Relay, part: Part, outer: Exchange, send: Send) -> None:
+    def __init__(self, relay: BridgeState, part: Part, outer: Exchange, send: Send) -> None:
         connection, session = outer.connection, outer.session
         self.relay = relay
         self._part = part
@@ -62,7 +62,6 @@ class PartExchange(Exchange):
         self.session = session
         self.server = "the server"
         """What errors of the bridge call the server."""
-        self._original = part.original
         self._outlet = None
         self._outer = outer
         self._send_part = send
@@ -71,7 +70,7 @@ class PartExchange(Exchange):
     @override
     def request(self) -> IncomingRequest | None:
         """The request of the client."""
-        return self._original
+        return self._outer.request
 
     @override
     def reads(self, upstream: Upstream) -> None:
@@ -81,8 +80,25 @@ class PartExchange(Exchange):
     @override
     def send(self, method: str, params: dict[str, Json] | None) -> None:
         """Send the client a notification about its request, while that is open, or later about the progress of its task."""
-        if self._original.open or (self.incoming.reports_progress and method == PROGRESS):
+        request = self.request
+        if (request is not None and request.open) or (self.incoming.reports_progress and method == PROGRESS):
             self._send_part(method, params)
+
+    @override
+    def params(self, pair: Pair, meta: Mapping[str, Json] | None) -> dict[str, Json] | None:
+        """Return the params for the server, without the client's progress token. Raises `RpcError`."""
+        self.reaches(self.relay, pair.server.name)
+        return super().params(pair, meta)
+
+    @override
+    def has_asked(self) -> None:
+        """Take note that the client was asked during the request."""
+        self._outer.has_asked()
+
+    @override
+    def reaches(self, relay: BridgeState, revision: str) -> None:
+        """Take note that the request is passed on to a server."""
+        self._outer.reaches(relay, revision)
 
     @override
     def answer(self, result: dict[str, Json]) -> None:

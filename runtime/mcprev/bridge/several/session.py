@@ -16,7 +16,7 @@ from mcprev.bridge.several.introductions import joined_initialization
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
-from mcprev.bridge.several.parts import Part, PartExchange
+from mcprev.bridge.several.parts import PartExchange
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert.rules import JsonObject
 from mcprev.core.connection import Connection
@@ -102,8 +102,7 @@ class MemberSession(SessionPeer):
         asked: IncomingRequest | None = None,
     ) -> dict[str, Json]:
         translation = self._session.translation(self.member.naming, self._session.principal)
-        original = about.original if isinstance(about, Part) else about
-        result = await super().ask(method, translation.to_client(method, params), original, asked)
+        result = await super().ask(method, translation.to_client(method, params), about, asked)
         return translation.answer(method, result)
 
 
