@@ -18,7 +18,7 @@ import pytest
 import redis.asyncio as asyncio_redis
 
 from mcprev import LogBounds, LogItem, LogTail, Store, StoreError, open_store
-from mcprev.stores import redis as redis_store, sqlite as sqlite_store
+from mcprev.stores import redis as redis_store, sqlite as sqlite_store, sqlite_file
 from mcprev.stores.redis_url import read_url
 from redis_server import RedisServer
 
@@ -497,7 +497,7 @@ def test_times_of_a_file_go_on_when_the_machine_or_its_clock_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boot, ticks, day = "first", 1000.0, 1_000_000.0
-    monkeypatch.setattr(sqlite_store, "_clock", lambda: (boot, lambda: ticks))
+    monkeypatch.setattr(sqlite_file, "_clock", lambda: (boot, lambda: ticks))
     monkeypatch.setattr(time, "time", lambda: day)
     url = f"sqlite:///{tmp_path}/store"
 

@@ -24,7 +24,7 @@ from asgi_bridge import Client
 from http_in_process import InProcess
 from mcprev.errors import StoreError
 from mcprev.revisions import HttpShape, TaskSupport
-from mcprev.stores import sqlite as sqlite_module
+from mcprev.stores import sqlite_file
 from named import ROW_A, ROW_D, ROW_E
 from redis_server import RedisServer
 from running import run
@@ -97,7 +97,7 @@ def in_memory() -> Stored:
 def in_sqlite(path: Path, monkeypatch: pytest.MonkeyPatch) -> Stored:
     """A store in a file."""
     ahead = [0.0]
-    monkeypatch.setattr(sqlite_module, "_clock", lambda: ("boot", lambda: time.monotonic() + ahead[0]))
+    monkeypatch.setattr(sqlite_file, "_clock", lambda: ("boot", lambda: time.monotonic() + ahead[0]))
 
     async def move(seconds: float) -> None:
         ahead[0] += seconds
