@@ -127,6 +127,30 @@ def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str
     assert field(page, "days").get_attribute("aria-invalid") == "true"
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_tool_is_called_many_times_and_the_figures_are_shown(
+    harbour: str, open_page: Open, width: int
+) -> None:
+    page = opened(open_page, harbour, width)
+    use(page, "chart")
+    page.get_by_text("Call it many times").click()
+    page.get_by_label("Repeat: calls").fill("5")
+    page.get_by_label("Repeat: at once").fill("x")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_text("is no number of at once").wait_for()
+    page.get_by_label("Repeat: at once").fill("2")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_text("5 of 5 answered in").wait_for()
+    assert "p95 ms" in page.locator(".repeat .totals").inner_text()
+    page.get_by_label("Repeat: for seconds").fill("600")
+    page.get_by_label("Repeat: calls").fill("")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.locator(".repeat .figures").get_by_text("stopped").wait_for()
+    use(page, "storm")
+    assert page.locator(".repeat .figures").inner_text() == ""
+
+
 def test_content_of_all_kinds_resources_and_prompts_are_shown(harbour: str, open_page: Open) -> None:
     page = opened(open_page, harbour)
     use(page, "chart")

@@ -245,7 +245,16 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
 TABLE["wrong arguments"]["call"] += [
     Bad(("call", "shop.py", "buy", "what=x", "--repeat", "0"), (2,), "0 is not in the range 1<=x<="),
     Bad(("call", "shop.py", "buy", "what=x", "--at-once", "2"), (2,), "--at-once needs --repeat N"),
+    Bad(("call", "shop.py", "buy", "what=x", "--seconds", "0"), (2,), "0.0 is not in the range"),
+    Bad(("call", "shop.py", "buy", "what=x", "--rate", "5"), (2,), "--rate needs --repeat N"),
+    Bad(("call", "shop.py", "buy", "what=x", "--warm-up", "nan"), (2,), "nan is not in the range"),
 ]
+for _words in (
+    ("inspect", "shop.py", "--timeout"),
+    ("ask", "shop.py", "--for"),
+    ("serve", "shop.py", "--drain"),
+):
+    TABLE["wrong arguments"][_words[0]].append(Bad((*_words, "nan"), (2,), "nan is not in the range"))
 TABLE["wrong arguments"]["generate"].pop(1)  # writes all packages
 TABLE["wrong arguments"]["diff"][1] = Bad(("diff",), (2,), "pass two inputs, OLD and NEW")
 NOT: Final[dict[str, frozenset[str]]] = {

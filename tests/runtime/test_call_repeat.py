@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
-from mcprev.cli.repeating import MAX_AT_ONCE, MAX_CALLS, MAX_REASONS, Repetition, percentile
 from mcprev.client.tool_result import ToolResult
+from mcprev.dev.repeating import AT_ONCE, MAX_AT_ONCE, MAX_CALLS, MAX_REASONS, Plan, Repetition, percentile
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
@@ -27,6 +27,7 @@ from shell import serve_here
 
 APP: Final = '''
 import asyncio, os
+from dataclasses import dataclass
 import mcprev
 
 app = mcprev.App("shop", "1.0")
@@ -58,6 +59,19 @@ async def meet(people: int) -> str:
         full.set()
     await full.wait()
     return "met"
+
+
+@dataclass
+class Order:
+    name: str
+
+
+@app.tool
+async def order(ctx: mcprev.Context) -> str:
+    answer = await ctx.elicit("What?", Order)
+    if answer.data is None:
+        raise mcprev.ToolError("declined")
+    return answer.data.name
 
 
 @app.tool
@@ -95,7 +109,9 @@ def test_each_call_is_made_and_counted(row: Revision) -> None:
     found = figures(done)
     assert (found["calls"], found["at_once"], found["answered"], found["failed"]) == (7, 3, 7, 0)
     times = found["milliseconds"]
-    assert 0 < times["p50"] <= times["p95"] <= times["p99"] <= found["seconds"] * 1000 + 1
+    assert list(times) == ["min", "mean", "p50", "p90", "p95", "p99", "max"]
+    assert 0 < times["min"] <= times["p50"] <= times["p90"] <= times["p95"] <= times["p99"] <= times["max"]
+    assert times["min"] <= times["mean"] <= times["max"] <= found["seconds"] * 1000 + 1
     assert found["calls_per_second"] > 0
     assert found["errors"] == {}
     sent = [json.loads(line)["message"] for line in Path("s.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -113,11 +129,88 @@ def test_the_table_has_the_same_figures() -> None:
         "failed",
         "seconds",
         "calls/s",
-        "p50 ms",
-        "p95 ms",
-        "p99 ms",
+        *(f"{name} ms" for name in ("min", "mean", "p50", "p90", "p95", "p99", "max")),
     ]
     assert (rows["calls"], rows["answered"], rows["failed"]) == ("2", "2", "0")
+
+
+def test_calls_begin_for_so_many_seconds() -> None:
+    done = call("add", "a=1", "--seconds", "0.3", "--json")
+    found = figures(done)
+    assert (done.exit_code, found["failed"], found["rate"]) == (0, 0, None)
+    assert 1 <= found["answered"] == found["calls"] < MAX_CALLS
+    assert 0.3 <= found["seconds"] < 0.3 + found["milliseconds"]["max"] / 1000 + 0.1
+
+
+def test_the_first_limit_ends_the_calls() -> None:
+    begun = time.monotonic()
+    assert figures(call("add", "a=1", "--seconds", "600", "--repeat", "3", "--json"))["answered"] == 3
+    assert (
+        figures(call("add", "a=1", "--seconds", "0.2", "--repeat", "3", "--rate", "0.5", "--json"))["calls"]
+        == 1
+    )
+    assert time.monotonic() - begun < 60
+
+
+def test_calls_begin_at_a_rate_and_wait_at_once() -> None:
+    """The second and third begin 0.1 s and 0.2 s after the first; all wait until the fourth is there."""
+    found = figures(call("meet", "people=4", "--repeat", "4", "--rate", "10", "--json"))
+    assert (found["answered"], found["at_once"], found["rate"]) == (4, min(4, AT_ONCE), 10)
+    assert found["milliseconds"]["max"] >= 280
+    assert found["milliseconds"]["min"] < found["milliseconds"]["max"] - 180
+
+
+def test_calls_of_the_warm_up_are_in_no_figure() -> None:
+    begun = time.monotonic()
+    options = ("--repeat", "2", "--warm-up", "0.3", "--json", "--save", "s.jsonl")
+    found = figures(call("add", "a=1", *options))
+    assert time.monotonic() - begun > 0.3
+    assert (found["calls"], found["answered"]) == (2, 2)
+    sent = [json.loads(line)["message"] for line in Path("s.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert sum(message.get("method") == "tools/call" for message in sent) > 2
+
+
+def test_a_server_that_ends_in_the_warm_up_is_called_no_more() -> None:
+    Path("process.py").write_text(APP, encoding="utf-8")  # in a process of its own
+    done = call("leave", "--repeat", "5", "--warm-up", "600", "--json", target="process.py")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "Error: " in done.stderr
+
+
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.elicitation_modes], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("answers", "answered", "errors"),
+    [
+        ({"elicitation": {"name": "tea"}}, 3, {}),
+        (
+            {"elicitation": [{"name": "tea"}, "decline", {"name": "milk"}]},
+            2,
+            {"the tool failed: declined": 1},
+        ),
+    ],
+    ids=["one", "one each"],
+)
+def test_each_call_that_asks_is_answered_out_of_the_file(
+    row: Revision, answers: Any, answered: int, errors: dict[str, int]
+) -> None:
+    """A single answer is that of every question; a list has one for each."""
+    Path("answers.json").write_text(json.dumps(answers), encoding="utf-8")
+    done = call("order", "--repeat", "3", "--answer", "answers.json", "--json", "--as", row.name)
+    found = figures(done)
+    assert (found["answered"], found["errors"]) == (answered, errors)
+    assert done.exit_code == (1 if errors else 0)
+
+
+def test_a_call_whose_question_has_no_answer_in_the_file_fails() -> None:
+    Path("answers.json").write_text('{"elicitation": [{"name": "tea"}]}', encoding="utf-8")
+    done = call("order", "--repeat", "3", "--answer", "answers.json", "--json")
+    assert (done.exit_code, figures(done)["answered"], figures(done)["failed"]) == (1, 1, 2)
+    assert "Warning: the server sends more requests than the 1 answers in `elicitation`" in done.stderr
+
+
+def test_without_answers_a_call_that_asks_fails() -> None:
+    done = call("order", "--repeat", "2", "--json")
+    assert (done.exit_code, figures(done)["failed"]) == (1, 2)
 
 
 def test_calls_that_fail_are_counted_by_their_error() -> None:
@@ -135,7 +228,7 @@ def test_so_many_calls_wait_at_once() -> None:
 def test_no_more_than_so_many_calls_wait_at_once() -> None:
     done = call("meet", "people=4", "--repeat", "3", "--at-once", "3", "--json", "--timeout", "1")
     assert (done.exit_code, figures(done)["answered"]) == (1, 0)
-    assert figures(done)["milliseconds"] == {"p50": None, "p95": None, "p99": None}
+    assert set(figures(done)["milliseconds"].values()) == {None}
 
 
 def test_a_server_that_ends_is_called_no_more() -> None:
@@ -153,11 +246,17 @@ def test_a_server_that_ends_is_called_no_more() -> None:
         (("--repeat", "1000001"), "is not in the range"),
         (("--repeat", "many"), "'many' is not a valid integer"),
         (("--repeat", "2", "--at-once", "0"), f"0 is not in the range 1<=x<={MAX_AT_ONCE}"),
-        (("--at-once", "2"), "--at-once needs --repeat N"),
+        (("--at-once", "2"), "--at-once needs --repeat N, the number of calls, or --seconds S"),
+        (("--rate", "2"), "--rate needs --repeat N"),
+        (("--warm-up", "2"), "--warm-up needs --repeat N"),
+        (("--seconds", "0"), "0.0 is not in the range 0<x<="),
+        (("--seconds", "nan"), "nan is not in the range"),
+        (("--repeat", "2", "--rate", "-1"), "-1.0 is not in the range"),
+        (("--repeat", "2", "--rate", "inf"), "inf is not in the range"),
         (("--repeat", "2", "--out", "files"), "--out writes the files of one result"),
         (("--repeat", "2", "b=1"), "$.b is not a known property"),
     ],
-    ids=range(7),
+    ids=range(13),
 )
 def test_what_cannot_be_repeated_is_refused(options: tuple[str, ...], says: str) -> None:
     done = call("add", "a=1", *options)
@@ -189,7 +288,7 @@ def test_an_interrupt_prints_what_there_is() -> None:
             process.kill()
             os.close(ours)
     found = json.loads(out)["repeat"]
-    assert 0 < found["answered"] < found["calls"]
+    assert 0 < found["answered"] <= found["calls"] < 1_000_000
     assert found["milliseconds"]["p99"] > 0
     assert process.returncode == 1
 
@@ -209,7 +308,7 @@ def test_errors_told_apart_have_a_bound() -> None:
     async def fail() -> ToolResult:
         raise InternalError(f"no. {next(numbers)}")
 
-    repetition = Repetition(1000, 10)
+    repetition = Repetition(Plan(1000, at_once=10))
     asyncio.run(repetition.run(fail))
     assert repetition.failed == 1000
     assert len(repetition.reasons) == MAX_REASONS + 1
@@ -226,7 +325,7 @@ def test_a_lost_connection_ends_all_callers() -> None:
             raise ConnectionLost("gone", in_flight=True, retry_safe=False)
         return ToolResult(content=[m.TextContent(text="here")], is_error=False)
 
-    repetition = Repetition(1000, 1)
+    repetition = Repetition(Plan(1000))
     asyncio.run(repetition.run(lost))
     assert (made, repetition.done, repetition.failed) == (5, 5, 1)
     assert isinstance(repetition.ended_by, ConnectionLost)

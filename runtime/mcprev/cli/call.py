@@ -22,6 +22,7 @@ from mcprev.cli.connecting import told_failures, told_warnings
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
+    NumberRange,
     env_option,
     header_option,
     login_option,
@@ -30,7 +31,7 @@ from mcprev.cli.options import (
     timeout_option,
     words_argument,
 )
-from mcprev.cli.repeating import check_repeat, repeat_call, repeat_options
+from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
 from mcprev.error_text import did_you_mean
 
@@ -236,8 +237,6 @@ def call_command(
     *,
     words: tuple[str, ...],
     out: Path | None,
-    repeat: int | None,
-    at_once: int | None,
     **options: Any,  # noqa: ANN401 - as declared
 ) -> None:
     """Call a tool.
@@ -246,9 +245,9 @@ def call_command(
     after --. Each of ARGS is NAME=VALUE, NAME:=JSON, a JSON object, @FILE with one, or - for standard input. The
     arguments are checked against the input schema of the tool before they are sent.
 
-    Exit codes: 0 success, 1 the tool failed (with --repeat, one call or more), 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
+    Exit codes: 0 success, 1 the tool failed (with --repeat or --seconds, one call or more), 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
     """
-    check_repeat(repeat, at_once, out)
+    plan = repeat_plan(options, out)
     target, tool, rest = _split(words, "TOOL")
     session = server_use_of(target, **options)
 
@@ -262,9 +261,9 @@ def call_command(
             schema,
             "`mcprev inspect --schemas` shows the schema of each tool",
         )
-        if repeat is not None:
+        if plan is not None:
             call = partial(client.call_tool, tool, arguments, meta=session.meta)
-            return await repeat_call(call, repeat, at_once, client.revision, as_json=session.as_json)
+            return await repeat_call(call, plan, client.revision, as_json=session.as_json)
         result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
         show_progress("")
         if session.as_json:
@@ -410,7 +409,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
 @click.command("ask", cls=TargetCommand)
 @session_options
 @click.option(
-    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="Disconnect after this time."
+    "--for", "seconds", type=NumberRange(min=0), metavar="SECONDS", help="Disconnect after this time."
 )
 @words_argument("TARGET | -- COMMAND", "tools")
 def ask_command(

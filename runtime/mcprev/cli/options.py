@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from typing_extensions import override
 
 from mcprev.cli import completing
 from mcprev.cli.table import clean
@@ -32,6 +34,17 @@ def words_argument(metavar: str, name: str) -> Callable[[Command], Command]:
     return click.argument(
         "words", metavar=metavar, nargs=-1, type=click.UNPROCESSED, shell_complete=completing.words_of(name)
     )
+
+
+class NumberRange(click.FloatRange):
+    """A number within limits, which `nan` never is."""
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 class _Line(click.ParamType[str]):
@@ -94,7 +107,7 @@ def timeout_option(command: Command) -> Command:
     """Add the option for the time of each step."""
     return click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=NumberRange(min=0, min_open=True),
         default=TIMEOUT,
         show_default=True,
         metavar="SECONDS",

@@ -14,6 +14,7 @@ import click
 
 from mcprev.cli import completing
 from mcprev.cli.loading import Loaded, author_errors, load_server
+from mcprev.cli.options import NumberRange
 from mcprev.cli.table import CleanFormatter, echo
 from mcprev.reloading.source_files import reported_imports
 
@@ -62,7 +63,7 @@ health_option: Final = click.option(
 )
 @click.option(
     "--drain",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
 @store_option

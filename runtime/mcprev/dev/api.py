@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.dev.argument_check import argument_problems
@@ -17,6 +18,7 @@ from mcprev.dev.copying import FORMS, CannotCopy, copied_call, copied_event
 from mcprev.dev.inspector import FAILURES, READ_ONLY, NotConnected
 from mcprev.dev.lists import KINDS
 from mcprev.dev.questions import AnswerError
+from mcprev.dev.repeating import AT_ONCE, MAX_AT_ONCE, MAX_CALLS, MAX_RATE, MAX_SECONDS, Plan, RepetitionRuns
 from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
 from mcprev.dev.verdicts import shown
@@ -100,6 +102,15 @@ class Asked:
             raise Refusal(400, f"`{name}` must be true or false", f"$.{name}")
         return found
 
+    def between(self, name: str, least: float, most: float) -> float | None:
+        """Return a number of the body above `least`, or None. Raises `Refusal`."""
+        found = self.members.get(name)
+        if found is None:
+            return None
+        if not isinstance(found, int | float) or isinstance(found, bool) or not least < found <= most:
+            raise Refusal(400, f"`{name}` must be a number above {least:g}, at most {most:g}", f"$.{name}")
+        return found
+
     def number(self, name: str, default: int) -> int:
         """Return a whole number of the query."""
         found = self.options.get(name, "")
@@ -127,6 +138,8 @@ class PageApi:
                 ("POST", "call", self._start_call),
                 ("POST", "call/*/cancel", self._cancel_call),
                 ("POST", "question/*", self._answer),
+                ("POST", "repeat", self._repeat),
+                ("POST", "repeat/stop", self._stop_repeating),
                 ("GET", "save", self._save),
                 ("POST", "copy", self._copy),
                 ("GET", "answers", self._answers),
@@ -159,7 +172,7 @@ class PageApi:
                 return await route(asked)
             except NotConnected as error:
                 raise Refusal(409, str(error)) from None
-            except (AnswerError, TooManyCalls) as error:
+            except (AnswerError, RepetitionRuns, TooManyCalls) as error:
                 raise Refusal(400, str(error)) from None
             except FAILURES as error:
                 raise Refusal(502, str(error) or type(error).__name__) from None
@@ -282,6 +295,26 @@ class PageApi:
 
     async def _cancel_call(self, asked: Asked) -> Answer:
         self._inspector.calls.cancel(self._found_call(asked.names[0]))
+        return Answer()
+
+    async def _repeat(self, asked: Asked) -> Answer:
+        calls, seconds = asked.between("calls", 0, MAX_CALLS), asked.between("seconds", 0, MAX_SECONDS)
+        if calls is None and seconds is None:
+            raise Refusal(400, "say how often the tool is called, or for how many seconds", "$.calls")
+        at_once, rate = asked.between("at_once", 0, MAX_AT_ONCE), asked.between("rate", 0, MAX_RATE)
+        plan = Plan(
+            MAX_CALLS if calls is None else ceil(calls),
+            seconds,
+            ceil(at_once or (1 if rate is None else AT_ONCE)),
+            rate,
+            asked.between("warm_up", 0, MAX_SECONDS),
+        )
+        self._inspector.repetitions.start(asked.text("tool"), asked.object("arguments"), plan)
+        return Answer()
+
+    async def _stop_repeating(self, asked: Asked) -> Answer:
+        del asked
+        await self._inspector.repetitions.stop()
         return Answer()
 
     async def _check(self, asked: Asked) -> Answer:

@@ -21,6 +21,7 @@ from mcprev.dev.launch import Launcher
 from mcprev.dev.lists import Lists
 from mcprev.dev.peer import ClientOpener
 from mcprev.dev.questions import PageHandler, Questions
+from mcprev.dev.repeating import Repetitions
 from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
 from mcprev.dev.verdicts import Verdicts
@@ -80,6 +81,7 @@ class Inspector:
         self.log: EventLog = EventLog()
         self.questions: Questions = Questions(self.log, self.channels)
         self.calls: Calls = Calls(self.log, self.channels, self.client_at)
+        self.repetitions: Repetitions = Repetitions(self.channels, self.client_at)
         self.lists: Lists = Lists(self.channels)
         self.tasks: TaskBoard = TaskBoard(self.channels, self._task_began)
         self.logs: deque[dict[str, Json]] = deque(maxlen=LOGS)
@@ -116,6 +118,7 @@ class Inspector:
         if self._background:
             await asyncio.wait(set(self._background), timeout=_CLOSING)
         await self.calls.aclose()
+        await self.repetitions.stop()
         await self.lists.aclose()
         await self._disconnect()
         await self.launcher.stop()
@@ -369,7 +372,7 @@ class Inspector:
             "target": self.target(), "lists": self.lists.documents(), "calls": self.calls.documents(),
             "questions": self.questions.documents(), "tasks": self.tasks.documents(), "logs": list(self.logs),
             "authorization": list(self.launcher.logins.steps), "subscriptions": self.subscribed(),
-            "level": self._level, "reload": self.reloaded, "roots": self.questions.roots, "answers": dict(self.questions.saved),
+            "repeat": self.repetitions.shown, "level": self._level, "reload": self.reloaded, "roots": self.questions.roots, "answers": dict(self.questions.saved),
             "first": self.log.first, "next": self.log.next,
         }  # fmt: skip
 

@@ -216,7 +216,7 @@ export class Detail {
         h("div", {}, h("dt", {}, "waiting for you"), h("dd", {}, milliseconds(yours))),
         h("div", {}, h("dt", {}, "messages"), h("dd", {}, String(events.length)))),
       h("table", { class: "waterfall" }, h("caption", { class: "unseen" }, "Messages of the call in time"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "at"), h("th", { scope: "col" }, "after"), h("th", { scope: "col" }, "message"), h("th", { scope: "col" }, "time"))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "num" }, "at"), h("th", { scope: "col", class: "num" }, "after"), h("th", { scope: "col" }, "message"), h("th", { scope: "col" }, "time"))),
         h("tbody", {}, rows)),
     ];
   }

@@ -291,7 +291,7 @@ export class Form {
     this.raw = false;
     this.place = h("div", {});
     this.element = h("div", { class: "form" },
-      h("div", { class: "form-head" }, h("h3", { id: `${this.top.id}-label` }, label), h("span", { class: "segments buttons" }, this.switches)), this.place, this.extra);
+      h("div", { class: "form-head" }, h("h3", { id: `${this.top.id}-label` }, label), h("span", { class: "segments" }, this.switches)), this.place, this.extra);
     if (this.top.parts.length === 0 && !this.top.element.querySelector(".adding")) append(this.top.element, h("p", { class: "hint" }, "It takes no arguments."));
     this.draw();
   }

@@ -8,17 +8,17 @@ let ids = 0;
 export class List {
   /**
    * `count()` says how many rows there are, `row(index)` makes one (an element with role="row"), `open(index)` is called when a
-   * row is chosen, `key(index)` names a row so that the active one is found again when rows come and go.
+   * row is chosen, `empty()` is what stands in the place of no rows.
    */
   constructor({ label, height = 24, columns, count, row, open, empty }) {
-    Object.assign(this, { height, count, row, open, columns });
+    Object.assign(this, { height, count, row, open, columns, empty });
     this.prefix = `list${ids++}-`;
     this.active = -1;
     this.following = true;
     this.spacer = h("div", { class: "spacer", role: "rowgroup" });
     this.element = h("div", { class: "list", role: "grid", tabindex: "0", "aria-label": label, "aria-colcount": columns, "aria-rowcount": 0 }, this.spacer);
-    this.empty = h("p", { class: "empty" }, empty);
-    this.box = h("div", { class: "list-box" }, this.element, this.empty);
+    this.nothing = h("p", { class: "empty" });
+    this.box = h("div", { class: "list-box" }, this.element, this.nothing);
     this.element.addEventListener("scroll", () => {
       this.following = this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - this.height;
       this.soon();
@@ -46,7 +46,8 @@ export class List {
     const tall = `${total * this.height}px`;
     if (this.spacer.style.height !== tall) this.spacer.style.height = tall;
     this.element.setAttribute("aria-rowcount", String(total));
-    this.empty.hidden = total > 0;
+    this.nothing.hidden = total > 0;
+    if (total === 0) replace(this.nothing, this.empty());
     if (this.following) this.element.scrollTop = total * this.height;
     const from = Math.max(0, Math.floor(this.element.scrollTop / this.height) - SPARE);
     const to = Math.min(total, Math.ceil((this.element.scrollTop + this.element.clientHeight) / this.height) + SPARE);

@@ -32,7 +32,7 @@ export function logs_view() {
       opened.hidden = false;
       if (log.n && chosen) store.select(log.n, { show: false });
     },
-    empty: "No log messages yet.",
+    empty: () => (store.state.logs.length === 0 ? "No log messages yet." : "No log message fits the filter."),
   });
   const sift = () => {
     shown = store.state.logs.filter((log) => (log.level === "stderr" ? least === 0 : LEVELS.indexOf(log.level) >= least) && (!text || text_of(log).toLowerCase().includes(text)));

@@ -96,7 +96,10 @@ export class Nav {
     if (lists) this.stale = false;
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const wanted = this.filter.value.trim().toLowerCase();
-    if (lists) replace(this.lists, LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)));
+    if (lists) {
+      const sections = LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)).filter(Boolean);
+      replace(this.lists, wanted && sections.length === 0 ? h("p", { class: "empty" }, `Nothing that was listed is called “${short(wanted, 40)}”.`) : sections);
+    }
     const open = [...store.state.questions.values()].filter((each) => each.state === "open").length;
     const running = [...store.state.tasks.values()].filter((each) => ["working", "input_required"].includes(each.status)).length;
     const serious = store.state.logs.filter((each) => ["error", "critical", "alert", "emergency"].includes(each.level)).length;

@@ -70,7 +70,7 @@ class Card {
 
   buttons(list) {
     return h("div", { class: "buttons" }, list.map(([words, act, main]) => h("button", { type: "button", class: main ? "main" : null, on: { click: act } }, words)),
-      h("label", { class: "remember" }, this.remember, " Answer so from now on"));
+      h("label", { class: "remember" }, this.remember, "Answer so from now on"));
   }
 
   elicitation() {

@@ -17,7 +17,7 @@ export function ways(label, list, first = 0) {
     replace(place, list[index][1]());
   };
   show(first);
-  return h("div", { class: "ways" }, list.length > 1 ? h("div", { class: "segments buttons", role: "group", "aria-label": label }, buttons) : null, place);
+  return h("div", { class: "ways" }, list.length > 1 ? h("div", { class: "segments", role: "group", "aria-label": label }, buttons) : null, place);
 }
 
 /** A text: as it is, as Markdown where it looks like it, as JSON where it is. */

@@ -21,6 +21,7 @@ export const state = {
   logs: [],
   authorization: [],
   reload: null,
+  repeat: null,
   subscriptions: new Set(),
   updated: new Map(),
   explore: null,
@@ -164,6 +165,10 @@ const CHANNELS = {
     state.reload = value;
     tell("reload", value);
   },
+  repeat: (value) => {
+    state.repeat = value;
+    tell("repeat", value);
+  },
   authorization: (value) => {
     keep_line(state.authorization, value, BOUNDS.steps);
     tell("authorization", value);
@@ -183,6 +188,7 @@ function take(whole) {
   state.subscriptions = new Set(whole.subscriptions ?? []);
   if (whole.authorization) state.authorization = [...whole.authorization];
   if (whole.reload) CHANNELS.reload(whole.reload);
+  if (whole.repeat) CHANNELS.repeat(whole.repeat);
   tell("log");
   tell("authorization");
 }
@@ -191,7 +197,7 @@ function forget() {
   events = [];
   first = 1;
   for (const map of [state.calls, state.questions, state.tasks, state.updated, state.pinned, typed]) map.clear();
-  Object.assign(state, { lists: {}, logs: [], authorization: [], selected: null });
+  Object.assign(state, { lists: {}, logs: [], authorization: [], repeat: null, selected: null });
   tell("forgotten");
 }
 

@@ -102,7 +102,7 @@ export class Timeline {
       count: () => this.rows?.length ?? store.count(),
       row: (index) => this.row(this.at(index)),
       open: (index, chosen) => store.select(this.at(index).n, { show: chosen }),
-      empty: "Nothing on the wire yet.",
+      empty: () => (this.rows === null ? "Nothing on the wire yet." : this.filter.show === "pinned" && !this.filter.text ? "No message is pinned: choose one, and press Pin." : "No message fits the filter."),
     });
     this.list.drawn = (from, to) => this.overview(from, to);
     this.made();

@@ -6,6 +6,7 @@ import { Form } from "./form.js";
 import * as json from "./json.js";
 import { markdown } from "./markdown.js";
 import { card } from "./questions.js";
+import { Repeat } from "./repeat.js";
 import { failure, result } from "./result.js";
 import * as store from "./store.js";
 
@@ -97,12 +98,13 @@ class Panel {
     this.earlier = h("div", { class: "earlier" });
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.news = h("p", { class: "warning", hidden: true });
+    this.repeat = kind === "tools" ? new Repeat(item.name, () => this.form.get()) : null;
     const support = item.execution?.taskSupport;
     if (support === "required") this.task.checked = true;
     const tasks = kind === "tools" && (support === "optional" || support === "required");
     this.element = h("div", { class: "view" }, this.heading(), this.form?.element, this.address,
       h("div", { class: "buttons calling" }, this.go, this.anyway, h("label", { class: "inline" }, "at ", this.at), tasks ? h("label", { class: "inline" }, this.task, " as a task") : null, kind === "resources" ? this.subscribing() : null),
-      this.problem, this.news, this.live, this.earlier);
+      this.problem, this.news, this.live, this.earlier, this.repeat?.element);
     this.completing();
     this.revisions();
     this.changed();
@@ -280,9 +282,9 @@ class Panel {
     replace(this.live,
       h("div", { class: `state s-${call.state}` }, h("span", { "aria-hidden": "true" }, SHAPES[call.state]), ` ${STATES[call.state]}`,
         call.ended !== undefined && call.ended !== null ? h("b", {}, ` ${milliseconds(call.ended - call.started)}`) : null, call.revision ? h("span", { class: "muted" }, ` at ${call.revision}`) : null,
-        h("span", { class: "grow" }),
-        call.last || call.first ? h("button", { type: "button", class: "quiet", on: { click: () => store.select(call.response ?? call.last ?? call.first) } }, "on the wire") : null,
-        over(call) ? null : h("button", { type: "button", on: { click: () => api.post(`/api/call/${encodeURIComponent(call.call)}/cancel`).catch((error) => this.fail(error.message)) } }, "Cancel")),
+        h("span", { class: "acts" },
+          call.last || call.first ? h("button", { type: "button", class: "quiet", on: { click: () => store.select(call.response ?? call.last ?? call.first) } }, "on the wire") : null,
+          over(call) ? null : h("button", { type: "button", on: { click: () => api.post(`/api/call/${encodeURIComponent(call.call)}/cancel`).catch((error) => this.fail(error.message)) } }, "Cancel"))),
       call.progress && !over(call) ? progress(call.progress) : null,
       questions.map(card),
       call.error ? failure(call.error) : null,
@@ -369,7 +371,7 @@ export function panel(kind, name) {
       found.end();
     }
     made.text = text;
-    const ends = [store.on("call", (call) => made.told(call)), store.on("question", () => made.draw()), store.on("target", () => made.revisions()), store.on("updated", (value) => made.updated(value))];
+    const ends = [store.on("call", (call) => made.told(call)), store.on("question", () => made.draw()), store.on("target", () => made.revisions()), store.on("updated", (value) => made.updated(value)), store.on("repeat", () => made.repeat?.told())];
     made.end = () => ends.forEach((end) => end());
     panels.set(key, made);
     if (panels.size > 60) {
