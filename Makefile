@@ -89,6 +89,7 @@ sequences: setup
 # `make browser` also looks at it in Chromium.
 docs: setup $(VENV)/.docs
 	ulimit -t 60; PYTHONPATH=docs/.theme $(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/.theme/page_texts.py build/site
 	MCPREV_SITE=1 $(BIN)/pytest tests/browser/test_site.py -q
 	$(BIN)/mcprev explore --out build/site/explore
 

@@ -8,6 +8,7 @@ fills each `:::` with signature, members and docstrings.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ import click
 
 import mcprev
 from limits_page import limits_page
+from mcprev import errors
 from mcprev.cli import main as command
 from support import ROOT
 
@@ -32,6 +34,12 @@ class Page:
     also: tuple[str, ...] = ()
 
 
+ERRORS: Final = tuple(
+    f"errors.{name}"
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, errors.McpError) and name not in mcprev._HOMES["errors"]
+)
+"""The classes that `mcprev` does not offer by name."""
 PAGES: Final[Mapping[str, Page]] = {
     "app": Page(
         "App",
@@ -72,6 +80,59 @@ PAGES: Final[Mapping[str, Page]] = {
         "Bridge",
         "A server in front of servers of any revision. [The guide](../bridge.md) shows it in use.",
         ("bridge.bridge",),
+        (
+            "bridge.several.options.BridgedServer", "bridge.several.options.Offer", "bridge.several.options.UserLogin",
+            "bridge.several.logins.Logins", "bridge.several.sealed.SealedTokens", "bridge.upstreams.Bounds", "bridge.explain.explained",
+        ),
+    ),
+    "middleware": Page(
+        "Middleware",
+        "Middleware that is ready to use, in `mcprev.middleware`, and the base class of hooks. [The guide](../middleware.md) shows it in use.",
+        (),
+        (
+            "middleware.Hooks", "middleware.Logging", "middleware.Timing", "middleware.Times", "middleware.Caching", "middleware.Retries",
+            "middleware.SizeLimit", "middleware.ErrorMapping", "middleware.Audit", "middleware.Metrics", "middleware.CallRecord",
+            "middleware.recorded",
+        ),
+    ),
+    "transforms": Page(
+        "Transforms",
+        "Tools made of what an app has, in `mcprev.transforms`, and the marks for files of a folder, in `mcprev.app.folders`. "
+        "[The guide](../tools.md) shows them in use.",
+        (),
+        (
+            "transforms.transform_tool", "transforms.Argument", "transforms.ToolCall", "transforms.tools_by_search",
+            "transforms.resources_as_tools", "transforms.prompts_as_tools", "app.folders.tool", "app.folders.resource", "app.folders.prompt",
+        ),
+    ),
+    "interfaces": Page(
+        "User interfaces",
+        "Pages for the results of tools, in `mcprev.extensions.ui`. [The guide](../extensions.md#show-a-page-for-the-results-of-a-tool) "
+        "shows them in use.",
+        (),
+        (
+            "extensions.ui.UserInterface", "extensions.ui.ToolInterface", "extensions.ui.Csp", "extensions.ui.SERVER",
+            "extensions.ui.HOST", "extensions.ui.Page", "extensions.ui.tool_interface", "extensions.ui.read_page",
+            "extensions.ui.for_model", "extensions.ui.for_app",
+        ),
+    ),
+    "conversion": Page(
+        "Conversion",
+        "Messages of one revision in the words of another, in `mcprev.convert`. [The guide](../looking.md) shows it in use.",
+        (),
+        (
+            "convert.convert", "convert.converter", "convert.Converter", "convert.PayloadKind", "convert.ConversionContext",
+            "convert.Reason", "convert.initialize_to_discover", "convert.request_meta",
+        ),
+    ),
+    "testing": Page(
+        "Testing",
+        "What tests of your own use, in `mcprev.testing`. [The guide](../servers.md#test-a-server) shows a test.",
+        (),
+        (
+            "testing.authorization_server.LocalUsers", "testing.authorization_server.Browser",
+            "testing.stores.RecordsContract", "testing.stores.StoreContract", "testing.shared_stores.SharedStoreContract",
+        ),
     ),
     "looking": Page(
         "Looking",
@@ -83,13 +144,14 @@ PAGES: Final[Mapping[str, Page]] = {
         "Stores and state",
         "What processes of one server share, and what requests of one session do. [The guide](../stores.md) shows it in use.",
         ("stores.opening", "stores.memory", "core.store", "state.session"),
+        ("state.session.SessionState", "stores.keys.SharedKeys", "stores.leases.Lease", "workers.leader.run_as_leader"),
     ),
     "extensions": Page(
         "Extensions",
         "Methods and capabilities beyond the schema. [The guide](../extensions.md) shows them in use.",
         ("extensions.extension", "wire.bounds"),
     ),
-    "errors": Page("Errors", "Every error that mcprev raises. [What they mean](../errors.md) says what to do.", ("errors",)),
+    "errors": Page("Errors", "Every error that mcprev raises. [What they mean](../errors.md) says what to do.", ("errors",), ERRORS),
 }  # fmt: skip
 
 

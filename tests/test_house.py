@@ -230,7 +230,7 @@ PROSE: Final = [
     "Makefile",
     *files("docs", suffixes=(".md",)),
 ]
-PAGES: Final = {Path(name).name for name in files("docs", suffixes=(".md",))} | {*ROOT_PAGES}
+PAGES: Final = {Path(name).name for name in files("docs", suffixes=(".md",))} | {*ROOT_PAGES, "SKILL.md"}
 PAGE: Final = re.compile(r"\b[\w-]+\.md\b")
 OUTSIDE: Final = re.compile(
     r"§ ?\d|\b(?:design|house|requirements|performance|conformance)\.md\b|\bissue #?\d"

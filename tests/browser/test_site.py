@@ -71,6 +71,7 @@ def site() -> Path:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        subprocess.run([sys.executable, "docs/.theme/page_texts.py", str(folder)], cwd=ROOT, check=True)
     return folder
 
 
@@ -104,6 +105,20 @@ def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[str, Pars
             elif parts.fragment and path in pages and unquote(parts.fragment) not in pages[path].anchors:
                 dead.append(f"{name}: {link} (anchor)")
     assert dead == []
+
+
+def test_every_page_has_a_title_and_a_description_of_its_own(site: Path, pages: dict[str, Parsed]) -> None:
+    for pattern in (r"<title>(.+?)</title>", r'<meta name="description" content="(.+?)">'):
+        found = [re.findall(pattern, (site / name).read_text(encoding="utf-8")) for name in pages]
+        assert all(len(each) == 1 for each in found)
+        assert len({each[0] for each in found}) == len(pages)
+
+
+def test_what_llms_txt_names_is_in_the_site(site: Path) -> None:
+    named = re.findall(r"\]\((\S+?)\): ", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert len(named) > len([*(ROOT / "docs").glob("*.md")])
+    assert [path for path in named if not (site / path).is_file()] == []
+    assert (site / "llms-full.txt").stat().st_size > 300_000
 
 
 def test_pages_link_to_few_hosts_and_load_nothing_from_them(pages: dict[str, Parsed]) -> None:

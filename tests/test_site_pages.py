@@ -1,0 +1,149 @@
+"""The pages of docs/ as readers find them: titles and descriptions, llms.txt, and names that lead to the reference.
+
+`make docs` builds the site, whose own tests are tests/browser/test_site.py; these need nothing but the pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import page_texts
+import public_names
+import pytest
+
+from support import ROOT
+
+ENTRIES: Final = [*page_texts.entries()]
+GUIDES: Final = [entry for entry in ENTRIES if not entry.path.startswith(("reference/", "revisions/"))]
+MARKED: Final = re.compile(r"`([^`\n]+)`")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.path)
+def test_a_page_says_what_it_is_about(entry: page_texts.Entry) -> None:
+    title, description = entry.said
+    assert title
+    assert 30 <= len(description) <= page_texts.LONGEST + 2
+    assert not re.search(r"`|\*\*|\]\(|<!--", title + description)
+
+
+def test_titles_and_descriptions_are_unique() -> None:
+    for member in ("title", "description"):
+        found = Counter(getattr(entry.said, member) for entry in ENTRIES)
+        assert [each for each, times in found.items() if times > 1] == []
+
+
+def test_llms_txt_lists_every_page_once_with_what_it_says() -> None:
+    text = page_texts.index()
+    assert text.startswith("# mcprev\n\n> Speak every dated revision")
+    assert [*dict.fromkeys(re.findall(r"^## (.+)$", text, re.MULTILINE))] == [
+        *dict.fromkeys(entry.section for entry in ENTRIES)
+    ]
+    listed = re.findall(r"^- \[(.+?)\]\((\S+?)\): (.+)$", text, re.MULTILINE)
+    assert [(title, says) for title, _, says in listed] == [tuple(entry.said) for entry in ENTRIES]
+    assert [Path(path).with_suffix(".md").as_posix() for _, path, _ in listed] == [
+        entry.path for entry in ENTRIES
+    ]
+
+
+def test_what_llms_txt_names_is_written_into_the_site(tmp_path: Path) -> None:
+    for entry in ENTRIES:
+        (tmp_path / entry.path).parent.mkdir(exist_ok=True)
+    page_texts.write(tmp_path)
+    named = re.findall(r"\]\((\S+?\.md)\)", (tmp_path / "llms.txt").read_text(encoding="utf-8"))
+    assert len(named) > 30
+    full = (tmp_path / "llms-full.txt").read_text(encoding="utf-8")
+    for path in named:
+        text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+        assert (tmp_path / path).read_text(encoding="utf-8") == text
+        assert text in full
+
+
+def without_code(text: str) -> list[str]:
+    """The lines of a page outside of code blocks and headings, where names can be links."""
+    return [
+        line
+        for line in re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+        if line[:1] != "#"
+    ]
+
+
+@pytest.mark.parametrize("entry", GUIDES, ids=lambda entry: entry.path)
+def test_every_public_name_in_a_guide_is_a_link(entry: page_texts.Entry) -> None:
+    missed: list[str] = []
+    for line in without_code(entry.text):
+        left = public_names.linked(line, entry.path)
+        for found in re.finditer(r"(?<!\[)`([^`\n]+)`(?!\]\[)", left):
+            name = re.match(r"@?((?:mcprev\.)?\w+(?:\.\w+)*)(?:\(.*\))?$", found[1])
+            if name and public_names.target(name[1]) and not excepted(entry.path, name[1], line, found[0]):
+                missed.append(f"{found[0]} in {line[:80]}")
+    assert missed == []
+
+
+def excepted(path: str, name: str, line: str, found: str) -> bool:
+    """Whether a name is another's: listed with what it means there, the text of a link, or in the column of other libraries."""
+    own_link = re.search(rf"\[[^\]]*{re.escape(found)}[^\]]*\]\(", line) is not None
+    theirs = path in public_names.THEIRS and found in line.partition(" | ")[0]
+    return (path, name) in public_names.ELSEWHERE or own_link or theirs
+
+
+@pytest.mark.parametrize(("path", "name"), public_names.ELSEWHERE)
+def test_an_exception_is_a_public_name_that_stands_on_its_page(path: str, name: str) -> None:
+    assert public_names.ELSEWHERE[path, name]
+    assert public_names.target(name)
+    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+    assert re.search(rf"`{re.escape(name)}[`(]", text)
+
+
+@pytest.mark.parametrize(
+    ("written", "leads_to"),
+    [
+        ("`mcprev.App`", "mcprev.App"),
+        ("`App(visible=...)`", "mcprev.App"),
+        ("`@app.tool`", "mcprev.App.tool"),
+        ("`ctx.session.update`", "mcprev.state.session.SessionState.update"),
+        ("`mcprev.middleware.Logging`", "mcprev.middleware.Logging"),
+        ("`Hooks`", "mcprev.middleware.Hooks"),
+        ("`mcprev.convert`", "mcprev.convert.convert"),
+        ("`EventTooLarge`", "mcprev.errors.EventTooLarge"),
+    ],
+)
+def test_a_name_leads_to_its_place(written: str, leads_to: str) -> None:
+    assert public_names.linked(f"Use {written} here.") == f"Use [{written}][{leads_to}] here."
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "`tool`",
+        "`mcprev`",
+        "`models.Tool`",
+        "`App.nothing`",
+        "`app.__init__`",
+        "[`App`](clients.md)",
+        "[the `App` page](clients.md)",
+    ],
+)
+def test_other_names_stay_as_they_are(written: str) -> None:
+    assert public_names.linked(f"Use {written} here.") == f"Use {written} here."
+
+
+def test_the_guides_import_only_names_of_the_reference() -> None:
+    imported = {
+        f"{module}.{name.split(' as ')[0]}".removeprefix("mcprev.")
+        for entry in GUIDES
+        for module, names in re.findall(r"^from (mcprev\.[\w.]+) import ([\w, ]+)$", entry.text, re.MULTILINE)
+        for name in names.split(", ")
+    }
+    assert len(imported) > 20
+    short = {name.rpartition(".")[2] for name in public_names.NAMES}
+    assert (
+        sorted(
+            name
+            for name in imported
+            if name not in public_names.NAMES and name.rpartition(".")[2] not in short
+        )
+        == []
+    )
