@@ -149,7 +149,9 @@ async def _emptied(bridge: Bridge) -> None:
 async def soak(there: Revision, seconds: float, clients: int) -> list[tuple[int, float]]:
     """Rounds of clients at one server; the memory after each."""
     servers = Servers(lambda: Upstream(there, TOOLS, {"tools/list": {"tools": []}}))
-    bounds = Bounds(upstreams=4 * clients, waiting=4 * clients, wait=20, idle=0.1, held=4 * clients, user=0.5)
+    bounds = Bounds(
+        upstreams=4 * clients, waiting=4 * clients, wait=20, idle=0.1, held=4 * clients, user=clients / 50
+    )
     bridge = bridge_to(servers, there, bounds=bounds)
     measured: list[tuple[int, float]] = []
     async with bridge.running():
