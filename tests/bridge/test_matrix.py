@@ -179,8 +179,8 @@ def tool(there: Revision, number: int) -> Message:
     )
 
 
-def server(there: Revision) -> Upstream:
-    made = Upstream(
+def server(there: Revision, make: type[Upstream] = Upstream) -> Upstream:
+    made = make(
         there,
         TOOLS,
         {
@@ -352,7 +352,7 @@ async def updated(cell: Cell) -> str:
 
 async def _told(cell: Cell, member: str, value: Any, method: str, params: Message) -> None:
     """Subscribe in the client's way, have the server announce a change in its own, and wait for it."""
-    client, up = cell.client, cell.server
+    client = cell.client
     asked: asyncio.Future[Any] | None = None
     if not cell.row.handshake:
         asked = asyncio.ensure_future(
@@ -363,6 +363,7 @@ async def _told(cell: Cell, member: str, value: Any, method: str, params: Messag
         assert confirmed["_meta"][SUBSCRIPTION_ID] == f"listen {member}"
     elif params:
         await client.ask("resources/subscribe", params)
+    up = cell.server
     if cell.there.handshake:
         up.tell(method, params or None)
     else:
