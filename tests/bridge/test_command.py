@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import aiohttp
 import pytest
 
 import mcprev
@@ -111,6 +112,77 @@ def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
     run(main())
 
 
+LISTING: Final = """
+import json, sys
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        error = {"code": -32601, "message": "no sessions"}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+        continue
+    if asked["method"] == "server/discover":
+        result = {"supportedVersions": [asked["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"]]}
+        result |= {"capabilities": {"tools": {}}}
+    else:
+        print("asked for", asked["method"], file=sys.stderr, flush=True)
+        result = {"tools": []}
+    result |= {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
+    result["_meta"] = {"io.modelcontextprotocol/serverInfo": {"name": "by hand", "version": "1"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@req("SEAM-10", "CACHE-2", everywhere=True)
+def test_metrics_and_a_cache_of_the_command(tmp_path: Path) -> None:
+    """The numbers name the pair; the second list comes from the cache."""
+    file = tmp_path / "server.py"
+    file.write_text(LISTING, encoding="utf-8")
+
+    async def main() -> None:
+        options = (
+            "--http",
+            "127.0.0.1:0",
+            "--log-level",
+            "info",
+            "--metrics",
+            "--cache",
+            "--sse",
+            "--drain",
+            "1",
+        )
+        command = (*BRIDGE, *options, "--", sys.executable, str(file))
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        assert process.stderr is not None
+        try:
+            line = b""
+            while b"http://127.0.0.1:" not in line:
+                line = await process.stderr.readline()
+                assert line, "the command ended"
+            port = line.decode().partition("http://127.0.0.1:")[2].split("/")[0].split()[0].strip(" .,)")
+            base = f"http://127.0.0.1:{port}"
+            for row in (SESSION, MODERN, SESSION, MODERN):
+                async with mcprev.connect(f"{base}/mcp", mode=row.name) as client:
+                    assert [tool async for tool in client.tools()] == []
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"{base}/metrics") as found:
+                    numbers = await found.text()
+                async with session.get(f"{base}/metrics", headers={"Host": "evil.example"}) as refused:
+                    assert refused.status in (403, 421)
+        finally:
+            process.terminate()
+            rest = await process.stderr.read()
+            await process.wait()
+        for row in (SESSION, MODERN):
+            pair = (
+                f'client_revision="{row.name}",outcome="ok",server="by hand",server_revision="{MODERN.name}"'
+            )
+            assert f"mcp_bridged_calls_total{{{pair}}} 2.0" in numbers, numbers
+        assert rest.count(b"asked for tools/list") == 2, "once for each pair"
+
+    run(main())
+
+
 @req("SEC-6", everywhere=True)
 @pytest.mark.parametrize(
     ("arguments", "text"),
@@ -121,6 +193,15 @@ def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
         (["--path", "/x", "http://127.0.0.1:1/mcp"], "require --http"),
         (["--workers", "2", "http://127.0.0.1:1/mcp"], "require --http"),
         (["--health", "http://127.0.0.1:1/mcp"], "require --http"),
+        (["--metrics", "http://127.0.0.1:1/mcp"], "require --http"),
+        (
+            ["--http", "0", "--cache", "--workers", "2", "http://127.0.0.1:1/mcp"],
+            "--cache is for one process",
+        ),
+        (
+            ["--http", "0", "--cache", "--store", "sqlite:///x", "http://127.0.0.1:1/mcp"],
+            "--cache is for one process",
+        ),
         (["--store", "ftp://x", "http://127.0.0.1:1/mcp"], "--store or MCPREV_STORE"),
         (
             ["--http", "0", "--workers", "2", "--record", "x", "http://127.0.0.1:1/mcp"],
