@@ -87,6 +87,40 @@ def test_who_cannot_renew_stops_before_another_begins() -> None:
     trial(test)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.9, 4.9, 60.0])
+@pytest.mark.parametrize("late", [0.0, 4.9, 9.9])
+def test_however_late_the_store_answers_a_job_ends_before_the_lease_does(late: float, seconds: float) -> None:
+    """The store has written the lease long before it says so, then it takes `seconds` to fail."""
+
+    async def test(store: Away) -> None:
+        job, loop = Job(), asyncio.get_running_loop()
+
+        class Late(Away):
+            written = float("-inf")
+
+            async def write(self, key: str, value: bytes, /, **options: Any) -> int | None:
+                if self.away:
+                    await asyncio.sleep(seconds)
+                    raise StoreError("the store is away")
+                self.written = loop.time()
+                found = await super().write(key, value, **options)
+                await asyncio.sleep(late)
+                return found
+
+        slow = Late(clock=loop.time)
+        task = asyncio.create_task(run_as_leader(slow, "sweep", lambda: job(0)))
+        for _ in range(3):
+            await until(lambda: bool(job.running))
+            slow.away = True
+            await until(lambda: not job.running)
+            assert loop.time() < slow.written + LEASE - 3
+            slow.away = False
+        task.cancel()
+        await asyncio.wait({task})
+
+    trial(test)
+
+
 def test_a_job_that_returns_or_raises_ends_it_here() -> None:
     async def test(store: Away) -> None:
         async def returns() -> None:

@@ -18,6 +18,8 @@ LEASE: Final = 15.0
 """Seconds for which a process is the leader after it has last said so."""
 RENEW: Final = 3.0
 """Seconds between two attempts to become or to stay the leader."""
+CERTAIN: Final = 10.0
+"""Seconds for which a process that cannot reach the store goes on as the leader; then it has the rest of the lease to end the job."""
 _logger: Final = logging.getLogger("mcprev.workers")
 
 
@@ -35,11 +37,11 @@ async def run_as_leader(records: Records, name: str, job: Callable[[], Awaitable
     key = f"leader/{name}"
     token = json.dumps({"token": secrets.token_hex(16), "process": this_process()}).encode()
     while True:
-        version = await _claimed(records, key, token, name)
+        version, said = await _claimed(records, key, token, name)
         running = asyncio.ensure_future(job())
         try:
             while version and not running.done():
-                version = await _stay(records, key, token, version, running)
+                version, said = await _stay(records, key, token, version, said, running)
         finally:
             cancelled = running.cancel()
             await asyncio.wait({running})
@@ -51,19 +53,24 @@ async def run_as_leader(records: Records, name: str, job: Callable[[], Awaitable
         _logger.warning("this process no longer runs the job '%s'; another one may", name)
 
 
-async def _claimed(records: Records, key: str, token: bytes, name: str) -> int:
-    """Wait until no other process runs the job, and return the version of the record that says that this one does."""
+async def _claimed(records: Records, key: str, token: bytes, name: str) -> tuple[int, float]:
+    """Wait until no other process runs the job; return the version of the record that says that this one does, and since when.
+
+    The time is that before the record was written: the lease does not end earlier than `LEASE` seconds after it.
+    """
+    loop = asyncio.get_running_loop()
     while True:
         try:
             found = await records.read(key)
             if found is not None and _leader_has_ended(found.value):
                 await records.remove(key, seen=found.version)
+            said = loop.time()
             version = await records.write(key, token, seen=0, ttl=LEASE)
         except StoreError as error:
             _logger.warning("it is unknown which process runs the job '%s': %s", name, error)
             version = None
-        if version is not None:
-            return version
+        if version is not None and loop.time() < said + CERTAIN:
+            return version, said
         await asyncio.sleep(RENEW)
 
 
@@ -77,23 +84,27 @@ def _leader_has_ended(value: bytes) -> bool:
 
 
 async def _stay(
-    records: Records, key: str, token: bytes, version: int, running: asyncio.Future[object]
-) -> int:
-    """Wait a moment, then stay the leader; return the new version, 0 if another one may be the leader soon."""
+    records: Records, key: str, token: bytes, version: int, said: float, running: asyncio.Future[object]
+) -> tuple[int, float]:
+    """Wait a moment, then stay the leader; return the new version and time, version 0 if another one may be the leader soon."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + LEASE / 2
+    until = said + CERTAIN
     while not running.done():
-        await asyncio.wait({running}, timeout=RENEW)
+        await asyncio.wait({running}, timeout=min(RENEW, max(until - loop.time(), 0)))
+        before = loop.time()
         try:
-            renewed = await records.write(key, token, seen=version, ttl=LEASE)
-            if renewed is not None:
-                return renewed
-            found = await records.read(key)
-            if found is None or found.value != token:
-                return 0
-            version = found.version  # an earlier attempt has written it without saying so
-        except StoreError as error:
-            _logger.warning("the leader cannot renew its lease: %s", error)
-            if loop.time() >= until:
-                return 0
-    return version
+            async with asyncio.timeout_at(until):
+                renewed = await records.write(key, token, seen=version, ttl=LEASE)
+                if renewed is not None:
+                    return renewed, before
+                found = await records.read(key)
+                if found is None or found.value != token:
+                    return 0, said
+                version = found.version  # an earlier attempt has written it without saying so
+        except (StoreError, TimeoutError) as error:
+            _logger.warning(
+                "the leader cannot renew its lease: %s", str(error) or "the store does not answer"
+            )
+        if loop.time() >= until:
+            return 0, said
+    return version, said
