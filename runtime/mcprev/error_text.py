@@ -1,11 +1,11 @@
-"""Parts of the texts of errors, and the error response for an exception that is no JSON-RPC error."""
+"""Parts of the texts of errors, and the error responses to requests that fail for reasons of the server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from mcprev.errors import INTERNAL_MESSAGE, InternalError, StoreError
+from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost
 
 STORE_UNAVAILABLE: Final = "store_unavailable"
 """The `reason` in the data of the error of a request that failed because of the server's store."""
@@ -28,6 +28,11 @@ def raised_at(error: BaseException) -> str:
     if trace is None:
         return name
     return f"{name} in {trace.tb_frame.f_code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{trace.tb_lineno}"
+
+
+def worker_lost(message: str, *, may_have_run: bool) -> WorkerLost:
+    """Return the error response to a request whose process ends before its response; it says whether to repeat."""
+    return WorkerLost(message, data={"reason": WORKER_LOST, "mayHaveRun": may_have_run})
 
 
 def internal_error(error: BaseException, *, may_have_run: bool) -> InternalError:

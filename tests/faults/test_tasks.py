@@ -518,7 +518,8 @@ def test_a_task_that_ends_with_its_server_has_failed(
         stored, cancelled = await store.load(task_id), await store.load(other)
         assert stored is not None
         assert (stored.status, stored.message) == ("failed", reason)
-        assert stored.error == {"code": -32603, "message": reason}
+        data = {"reason": "worker_lost", "mayHaveRun": True}
+        assert stored.error == {"code": -32603, "message": reason, "data": data}
         assert cancelled is not None
         assert (cancelled.status, cancelled.message) == ("cancelled", "cancelled by the client")
         # Who asks the next server of the store reads the same.

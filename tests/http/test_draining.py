@@ -93,6 +93,7 @@ def test_nothing_begins_while_a_server_stops(what: str) -> None:
     found = while_stopping(STARTS[what], revision_named(ROWS.get(what, D)))
     assert found.status == 503
     assert found.json["error"]["message"] == "the server is shutting down"
+    assert found.json["error"]["data"] == {"reason": "worker_lost", "mayHaveRun": False}
     assert found.json.get("id") == (
         7 if what not in {"a batch with a call", "a stream of the server's"} else None
     )

@@ -24,6 +24,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
+from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.routes.health import health_routes
 from mcprev.serving.accepting import Acceptor
@@ -33,6 +34,12 @@ from running import run
 
 SCRIPT: Final = Path(__file__).parent / "stopping_server.py"
 INTERNAL: Final = -32603
+SHUT_DOWN: Final = {
+    "code": INTERNAL,
+    "message": "the server is shutting down",
+    "data": {"reason": "worker_lost", "mayHaveRun": True},
+}
+"""The error of a request that is cut short."""
 ROWS: Final = [revision_named(D), revision_named(E)]
 """Of sessions, and without them."""
 LOOPS: Final = [
@@ -190,7 +197,7 @@ def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
             assert not any(task.done() for task in long)
             for task in long:
                 status, answer = await task
-                assert answer["error"] == {"code": INTERNAL, "message": "the server is shutting down"}
+                assert answer["error"] == SHUT_DOWN
                 assert answer["id"] == len("long")
             await server.ended()
 
@@ -246,7 +253,10 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
             async with http.post(server.url, json=listing, headers=more | session) as answer:
                 refused = await answer.json()
                 assert (answer.status, refused["id"]) == (503, listing["id"])
-                assert refused["error"]["message"] == "the server is shutting down"
+                assert refused["error"] == {
+                    **SHUT_DOWN,
+                    "data": {"reason": "worker_lost", "mayHaveRun": False},
+                }
                 assert answer.headers["retry-after"] == "1"
             if row.handshake:
                 told = notification("notifications/roots/list_changed")
@@ -372,8 +382,9 @@ def test_uvicorn_ends_while_a_question_is_pending(row: Revision, how: str) -> No
             asking = asyncio.create_task(client.call_tool("asks"))
             await server.said("begun")
             server.signal(signal.SIGTERM)
-            with pytest.raises(mcprev.InternalError, match="the server is shutting down"):
+            with pytest.raises(WorkerLost, match="the server is shutting down") as caught:
                 await asking
+            assert caught.value.may_have_run
             await server.ended(SOON, -signal.SIGTERM)
 
     run(test())
@@ -480,7 +491,7 @@ def test_on_stdio_a_call_is_answered_before_the_process_ends(number: int, tool: 
             server.signal(number)
             answer = json.loads(await inner.stdout.readline())
             assert answer["id"] == 7
-            assert answer["error"] == {"code": INTERNAL, "message": "the server is shutting down"}
+            assert answer["error"] == SHUT_DOWN
             assert await inner.stdout.read() == b""
             await server.ended(SOON)
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
+from mcprev.error_text import worker_lost
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
 from mcprev.protocol.connection_state import (
     CallCancelled,
@@ -63,8 +64,6 @@ class Connection:
     """Whether its session was opened by another process."""
     lives_on: bool = False
     """Whether its session goes on elsewhere after the end of this connection."""
-    stop_data: Json = None
-    """The data of the error of requests that are in progress when the server stops."""
     _sendable = False
     """Whether the transport accepts messages. True in a class whose transport does so from the beginning."""
 
@@ -290,7 +289,9 @@ class Connection:
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
-            incoming.fail(InternalError("the server is shutting down", data=self.stop_data))
+            incoming.fail(
+                worker_lost("the server is shutting down", may_have_run=incoming not in self._queue)
+            )
             self._cancel_handler(incoming)
         self.process_events()
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from mcprev.error_text import worker_lost
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -139,6 +140,12 @@ class HttpError:
     def body(self) -> bytes:
         """The encoded JSON-RPC error."""
         return encode_error(self.id, self.error.to_wire(), null_id=self.null_id)
+
+
+def stopped(request_id: RequestId | None = None) -> HttpError:
+    """Return the error response to a request that begins after the server has stopped."""
+    error = worker_lost("the server is shutting down", may_have_run=False)
+    return HttpError(503, error, request_id, headers=RETRY_SOON)
 
 
 RequestClass: TypeAlias = (

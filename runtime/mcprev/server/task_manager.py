@@ -18,7 +18,7 @@ from mcprev.core.input_requests import read_answer
 from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
-from mcprev.error_text import internal_error
+from mcprev.error_text import internal_error, worker_lost
 from mcprev.errors import (
     ConnectionLost,
     InternalError,
@@ -185,7 +185,7 @@ class TaskManager(RunningTasks):
         task, now = cast("Task", running.task), time.time()
         try:
             if running.stopped and handle is not None and (not handle.done() or handle.cancelled()):
-                raise InternalError(STOPPED)
+                raise worker_lost(STOPPED, may_have_run=True)
             if handle is None or handle.cancelled():
                 task = tasks.cancel(task, now)
             else:

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
+from mcprev.error_text import worker_lost
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
@@ -57,11 +58,9 @@ MAX_LISTED: Final = 1_000
 TOO_MANY: Final = "too many tasks of this client are running"
 TIDY: Final = 100
 """The number of tasks that are gone beyond which a list is written without them."""
-WORKER_LOST: Final[dict[str, Json]] = {
-    "code": InternalError.CODE,
-    "message": "the process that ran the task has ended; the task may have run in part",
-    "data": {"reason": "worker_lost", "mayHaveRun": True},
-}
+LOST: Final = worker_lost(
+    "the process that ran the task has ended; the task may have run in part", may_have_run=True
+)
 """The error of a task whose worker is dead."""
 _logger: Final = logging.getLogger("mcprev.server")
 
@@ -114,7 +113,7 @@ class SharedTasks:
             task = await self._read(task_id)
             if task is None or task.ended or await self._runs(task):
                 return task
-            failed = tasks.fail_task(task, WORKER_LOST, time.time())
+            failed = tasks.fail_task(task, LOST.to_wire(), time.time())
             if (version := await self.replace(failed, task.version)) is not None:
                 _logger.warning("a task failed because its worker %s has ended", task.worker)
                 return replace(failed, version=version)

@@ -34,7 +34,6 @@ from mcprev.wire.jsonrpc import (
 )
 from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import BLOCK, Ids, SharedRecord, without_workers
-from mcprev.workers.streams import LOST
 from mcprev.workers.worker import Worker
 
 
@@ -82,7 +81,8 @@ class SharedCopy(Session):
 
     shared = True
     lives_on: bool = True
-    stop_data: Json = LOST["data"]
+    counted: str | None = None
+    """The index of the client in which the session was counted before it was stored."""
 
     def attach(self, sessions: SessionOwner) -> None:
         """Belong to the sessions of a worker, as the first copy of a session that nobody knows yet."""

@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from mcprev.core.store import LogBounds, LogItem, LogTail, Store
-from mcprev.errors import WORKER_LOST, InternalError, Json, StoreError
+from mcprev.error_text import worker_lost
+from mcprev.errors import Json, StoreError
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import encode_error
@@ -39,10 +40,9 @@ RETRY: Final = 0.25
 """Seconds between two attempts to store events while the store is away."""
 AHEAD: Final = 1_000
 """How many events a client may have seen that a dead worker has not stored."""
-LOST: Final[dict[str, Json]] = InternalError(
-    "the process that served the request has ended; the request may have run in part",
-    data={"reason": WORKER_LOST, "mayHaveRun": True},
-).to_wire()
+LOST: Final = worker_lost(
+    "the process that served the request has ended; the request may have run in part", may_have_run=True
+)
 """The error of a request whose worker is dead."""
 _NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _logger: Final = logging.getLogger("mcprev.workers")
@@ -324,7 +324,9 @@ class StreamReader:
                 answered.append(message["id"])
         for id_ in unanswered(head.get("ids", []), answered):
             after += 1
-            self.response.write(encode_message(encode_error(id_, LOST), f"{self.number}-{after - 1}"))
+            self.response.write(
+                encode_message(encode_error(id_, LOST.to_wire()), f"{self.number}-{after - 1}")
+            )
 
 
 def unanswered(ids: Sequence[Json], answered: Collection[Json]) -> list[Json]:

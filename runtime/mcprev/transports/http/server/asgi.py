@@ -19,10 +19,10 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest, StoreError
-from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
+from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, stopped
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
-from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped, unavailable
+from mcprev.transports.http.server.dispatcher import HttpDispatcher, unavailable
 from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send

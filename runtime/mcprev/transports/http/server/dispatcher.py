@@ -15,7 +15,7 @@ from typing import Final
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.error_text import internal_error
-from mcprev.errors import InternalError, InvalidRequest, StoreError
+from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
@@ -28,6 +28,7 @@ from mcprev.protocol.http_request_class import (
     SessionlessRequest,
     SessionRequest,
     StatelessRequest,
+    stopped,
     wants_answer,
 )
 from mcprev.protocol.subscriptions import LISTEN
@@ -39,7 +40,7 @@ from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.wire.headers import NAME_KEY, TASK_NAMES
-from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
+from mcprev.wire.jsonrpc import Batch, Message, Request, parse
 from mcprev.wire.media import STREAM, Accept, accepted
 
 RETRY: Final = 100
@@ -228,7 +229,7 @@ class HttpDispatcher:
         try:
             await response_stream.finish()
         finally:
-            if session.protocol.session.agreed and not session.places:
+            if not session.places:
                 session.ended(None)
         return None
 
@@ -329,11 +330,6 @@ class HttpDispatcher:
         if reject is None:
             await http_request.accept()
         return reject
-
-
-def stopped(request_id: RequestId | None = None) -> HttpError:
-    """Return the error response to a request that begins after the server has stopped."""
-    return HttpError(503, InternalError("the server is shutting down"), request_id, headers=RETRY_SOON)
 
 
 def unavailable(error: StoreError) -> HttpError:

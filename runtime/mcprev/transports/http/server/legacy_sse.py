@@ -20,7 +20,7 @@ from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, RpcError
 from mcprev.protocol.connection_state import Channel, LocalInfo
 from mcprev.protocol.endpoint import ServerProtocol
-from mcprev.protocol.http_request_class import RETRY_LATER, RETRY_SOON, HttpError
+from mcprev.protocol.http_request_class import RETRY_LATER, HttpError, stopped
 from mcprev.transports.http.security import new_session_id
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import opening_refusal
@@ -84,7 +84,7 @@ class LegacySseServerConnection(Connection):
         members = message.messages if isinstance(message, Batch) else (message,)
         if self._stopping and any(isinstance(member, Request) for member in members):
             read = message.id if isinstance(message, Request) else None
-            return HttpError(503, InternalError("the server is shutting down"), read, headers=RETRY_SOON)
+            return stopped(read)
         if isinstance(message, Request) and message.method == OPEN:
             refused = opening_refusal(http_request.share, message.id)
             if refused is not None:
