@@ -14,9 +14,11 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import mcprev
+from asgi_bridge import Client
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.sessions import Session
 from mcprev.workers.sessions import SharedSessions
+from mcprev.workers.worker import LEASE
 from running import run, until
 from served import Served
 
@@ -168,6 +170,24 @@ def fellows(server: mcprev.Server, number: int, store: mcprev.Store) -> list[mcp
             made.tasks.support, made.tasks.sees = server.tasks.support, server.tasks.sees
         found.append(made)
     return found
+
+
+def sessions_of(app: AsgiApp) -> SharedSessions:
+    sessions = app.dispatcher.sessions
+    assert isinstance(sessions, SharedSessions)
+    return sessions
+
+
+def at(front: Front, client: Client, number: int) -> Client:
+    """The same client of the same session, at one worker."""
+    found = Client(front.apps[number])
+    found.session, found.revision = client.session, client.revision
+    return found
+
+
+async def lapse() -> None:
+    """Let the lease of a worker that is dead end."""
+    await asyncio.sleep(LEASE + 2)
 
 
 async def kill(app: AsgiApp) -> None:

@@ -31,15 +31,15 @@ from http_in_process import InProcess
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.sessions import MAX_GETS
 from mcprev.workers.record import BLOCK, key_of
-from mcprev.workers.sessions import SharedSessions
 from mcprev.workers.worker import LEASE, RENEW
 from named import A, B, C, D, E
 from requirements import req
 from running import run, until
 from served import QUICK, Served, who, work as served_work
 from served_workers import served
-from several_workers import Front, kill, memory, work as work_within
+from several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
 
 Make = Callable[..., Front]
 LATER = [revision_named(name) for name in (B, C, D)]
@@ -93,19 +93,6 @@ class Away(mcprev.MemoryStore):
         self._logs.clear()
 
 
-def sessions_of(app: AsgiApp) -> SharedSessions:
-    sessions = app.dispatcher.sessions
-    assert isinstance(sessions, SharedSessions)
-    return sessions
-
-
-def at(front: Front, client: Client, number: int) -> Client:
-    """The same client of the same session, at one worker."""
-    found = Client(front.apps[number])
-    found.session, found.revision = client.session, client.revision
-    return found
-
-
 def worker_of(front: Front, exchange: Exchange) -> int:
     """The number of the worker that serves a request which has a stream."""
     (found,) = [
@@ -115,11 +102,6 @@ def worker_of(front: Front, exchange: Exchange) -> int:
         if session.response_streams
     ]
     return found
-
-
-async def lapse() -> None:
-    """Let the lease of a worker that is dead end."""
-    await asyncio.sleep(LEASE + 2)
 
 
 def back(client: Client, place: str | None) -> Exchange:
@@ -591,7 +573,7 @@ def test_frozen_beyond_its_lease() -> None:
 
 @req("SSE-6")
 def test_killed_while_it_has_a_stream_of_the_oldest_transport() -> None:
-    """The session is over with its stream; a message to another worker is refused with 404 or, before the lease, 503."""
+    """The session is over with its stream; a message to another worker gets 404 or, before the lease ends, 503."""
 
     async def test(handler: Served, make: Make) -> None:
         front = make(sse=True)
@@ -605,7 +587,7 @@ def test_killed_while_it_has_a_stream_of_the_oldest_transport() -> None:
         await stream.heard(1)
         sessions_of(front.apps[0]).worker.abandon()
         answer = await elsewhere.send("POST", body, path="/messages", query=query).done()
-        assert (answer.status, answer.headers.get("retry-after")) == (503, "1")
+        assert (answer.status, answer.headers.get("retry-after")) == (503, None)
         await lapse()
         assert (await elsewhere.send("POST", body, path="/messages", query=query).done()).status == 404
         stream.disconnect()
@@ -1036,6 +1018,79 @@ def test_a_change_is_told_once_whenever_the_worker_that_told_it_is_killed(row: R
         assert [message["method"] for message in again.messages] == ["notifications/tools/list_changed"]
         again.disconnect()
         await again.done()
+
+    work(test, memory)
+
+
+@req("HTTP-10", "SEC-6")
+@later
+def test_the_get_streams_of_a_killed_worker_are_not_those_that_a_client_has_too_many_of(
+    row: Revision,
+) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        client = await Client(front).open(row)
+        for _ in range(MAX_GETS):
+            await at(front, client, 0).send("GET").begun()
+        assert (await at(front, client, 1).send("GET").done()).status == 429
+        await kill(front.apps[0])
+        await lapse()
+        stream = await at(front, client, 1).send("GET").begun()
+        front.servers[2].changed("tools")
+        await stream.heard(1)
+        stream.disconnect()
+        await stream.done()
+
+    work(test, memory)
+
+
+@req("HTTP-10", "SUB-3", "SUB-8")
+@later
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_change_is_told_whose_worker_is_killed_before_it_knows_whether_the_client_sees_it(
+    row: Revision, others: int
+) -> None:
+    """Changes that were told meanwhile do not stand for it; after the check, it is not told again."""
+    uri = "note://1"
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make()
+        gate, asked = asyncio.Event(), 0
+
+        async def sees(ctx: mcprev.Context) -> bool:
+            nonlocal asked
+            asked += 1
+            await gate.wait()
+            return True
+
+        for server in front.servers:
+            server.guard = lambda name: sees if name == uri else None
+        client = await Client(front).open(row)
+        await at(front, client, 1).request("resources/subscribe", {"uri": uri}).done()
+        stream = await at(front, client, 0).send("GET").begun()
+        front.servers[1].changed("resource", uri)
+        await until(lambda: asked == 1)
+        for number in range(others):
+            front.servers[1].changed("tools")
+            await stream.heard(number + 1)
+            await asyncio.sleep(3)
+        await kill(front.apps[0])
+        gate.set()
+        again = (
+            back(at(front, client, 2), stream.events[-1].id) if others else at(front, client, 2).send("GET")
+        )
+        await until(lambda: any("uri" in message.get("params", {}) for message in again.messages))
+        await asyncio.sleep(3)
+        (told,) = [message for message in again.messages if message["method"].endswith("/updated")]
+        assert told["params"]["uri"] == uri
+        await kill(front.apps[2])
+        last = back(at(front, client, 1), again.events[-1].id)
+        front.servers[1].changed("prompts")
+        await until(lambda: any("prompts" in message["method"] for message in last.messages))
+        await asyncio.sleep(3)
+        assert [message["method"] for message in last.messages] == ["notifications/prompts/list_changed"]
+        last.disconnect()
+        await last.done()
 
     work(test, memory)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, cast
@@ -15,8 +16,9 @@ from urllib.parse import parse_qs
 from typing_extensions import override
 
 from mcprev.core.store import Store
+from mcprev.error_text import internal_error
 from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
-from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.stores.bounded import LIMIT
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare
@@ -24,17 +26,19 @@ from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerCon
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Batch, Message, Request, parse
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, Request, parse
 from mcprev.wire.media import is_json
 from mcprev.wire.payloads import is_secret
 from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import key_of, owner_of
+from mcprev.workers.streams import LOST
 from mcprev.workers.worker import Worker
 
 TTL: Final = 86_400.0
 """Seconds after which the record of a session ends; it is renewed while the session lasts."""
 SSE: Final = "sse"
 """The index of all sessions of HTTP+SSE."""
+_logger: Final = logging.getLogger("mcprev.workers")
 
 
 class PassedRequest(HttpRequest):
@@ -62,9 +66,11 @@ class SharedSseSessions:
         worker: Worker,
         settings: HttpSettings,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-        quotas: Quotas,
+        *,
+        limit: int,
+        per_client: int,
     ) -> None:
-        self._quotas = quotas
+        self._quotas = Quotas(store, SSE, ttl=TTL, limit=limit, per_client=per_client, is_over=self.is_over)
         self._store, self._worker, self._settings, self._start = store, worker, settings, start
         self._budget = BodyBudget(settings.max_bodies)
         self._open: dict[str, LegacySseServerConnection] = {}
@@ -76,11 +82,12 @@ class SharedSseSessions:
         refused = await self._quotas.take(index, None, null_id=True)
         if refused is not None:
             return refused
-        value = json.dumps([number, owner_of(connection.principal, connection.id)]).encode()
-        await asyncio.gather(
-            self._quotas.mark(index, key),
-            self._store.write(f"sse/{key}", value, seen=0, ttl=TTL, index=SSE),
-        )
+        value = json.dumps([number, owner_of(connection.principal, connection.id), index]).encode()
+        try:
+            await self._write(key, value, index)
+        except BaseException:
+            self._start(self._forget(key, index, stored=False))
+            raise
         self._open[key] = connection
         renewing = self._start(self._renew(key, value, index))
 
@@ -95,12 +102,22 @@ class SharedSseSessions:
     async def _renew(self, key: str, value: bytes, index: str) -> None:
         while True:
             await asyncio.sleep(TTL / 3)
-            await self._store.write(f"sse/{key}", value, ttl=TTL, index=SSE)
-            await self._quotas.mark(index, key)
+            await self._write(key, value, index)
 
-    async def _forget(self, key: str, index: str) -> None:
-        if await self._store.remove(f"sse/{key}"):
+    async def _write(self, key: str, value: bytes, index: str) -> None:
+        await asyncio.gather(
+            self._quotas.mark(index, key, value),
+            self._store.write(f"sse/{key}", value, ttl=TTL, index=SSE),
+        )
+
+    async def _forget(self, key: str, index: str, *, stored: bool = True) -> None:
+        """Remove a session, unless another worker has done so; one that is not `stored` for sure was counted."""
+        if await self._store.remove(f"sse/{key}") or not stored:
             await self._quotas.give_back(index, key)
+
+    async def is_over(self, value: bytes) -> bool:
+        """Return whether the worker is dead that has a session, of which something is stored."""
+        return not await self._worker.is_alive(_decoded(value)[0])
 
     async def post(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         """Pass a message on, and return how it is refused, if so. Raises `StoreError`."""
@@ -108,10 +125,9 @@ class SharedSseSessions:
         session_id = query.get(SESSION, [""])[0]
         key = key_of(session_id)
         record = await self._store.read(f"sse/{key}")
-        found = None if record is None else cast("list[Json]", json.loads(record.value))
-        if found is None or found[1] != owner_of(http_request.principal, session_id):
+        worker, owner, index = (0, None, "") if record is None else _decoded(record.value)
+        if not worker or owner != owner_of(http_request.principal, session_id):
             return _refuse(404, "there is no such session")
-        worker = int(found[0])
         if not is_json(http_request.headers.get(b"content-type")):
             return _refuse(415, "the body has to be application/json")
         headers = {
@@ -126,14 +142,22 @@ class SharedSseSessions:
             "access": None if http_request.access is None else _packed(http_request.access),
             "root": http_request.root,
         }
-        answers = await self._worker.ask({worker}, message, wait=LIMIT)
-        if worker not in answers:
-            if await self._worker.is_alive(worker):
-                raise StoreError(f"worker {worker} does not respond")
-            await self._store.remove(f"sse/{key}")
-            return _refuse(404, "there is no such session")
-        answer = answers[worker]
-        return None if answer is None else _error(cast("dict[str, Json]", answer))
+        try:
+            answers = await self._worker.ask({worker}, message, wait=LIMIT)
+            if worker in answers:
+                answer = answers[worker]
+                return None if answer is None else _error(cast("dict[str, Json]", answer))
+            if not await self._worker.is_alive(worker):
+                await self._forget(key, index)
+                return HttpError(404, LOST, null_id=True)
+            error = StoreError(f"worker {worker} does not respond")
+        except StoreError as found:
+            error = found
+        read = parse(body, batch=True)
+        if isinstance(read, Malformed) or not wants_answer(read):
+            raise error  # the client sends it again: it does no harm to take it twice
+        _logger.warning("it is not known whether a message reached worker %d: %s", worker, error)
+        return HttpError(503, internal_error(error, may_have_run=True), null_id=True)
 
     async def take(self, message: dict[str, Json]) -> Json:
         """Process a message that another worker has passed on; return how it is refused."""
@@ -172,6 +196,15 @@ class SharedSseSessions:
         """Return the error response if a message needs more scopes than a token has."""
         auth = self._settings.auth
         return None if access is None or auth is None else await auth.at(root).covers(access, message)
+
+
+def _decoded(value: bytes) -> tuple[int, Json, str]:
+    """Return the worker of a session, its owner and the index of its client. Raises `StoreError`."""
+    try:
+        worker, owner, index = cast("list[Json]", json.loads(value))
+        return int(worker), owner, str(index)
+    except (ValueError, TypeError) as error:
+        raise StoreError("the store has an invalid value for a session of HTTP+SSE") from error
 
 
 def _packed(access: Access) -> dict[str, Json]:

@@ -47,6 +47,13 @@ class OwnStream(SharedCopy):
         self._get_streams: list[ResponseStream] = []
         self._read = 0
         self._told: list[Json] = ["", 0]
+        """The changes that the client was told of, or that are being checked."""
+        self._settled: list[Json] = ["", 0]
+        """Those of which it is known that the client was told, or does not see them: what other copies rely on."""
+        self._checks: set[asyncio.Task[None]] = set()
+        """What finds out whether the client sees a resource that has changed."""
+        self._unmarked = False
+        """Whether messages were added to the own stream after the last item that says which changes were settled."""
         self._unstored: dict[Change, int] = {}
         """Changes of this process that the client was told of before they were stored, as `SharedChanges` numbers them."""
         self._reading: asyncio.Task[None] | None = None
@@ -83,9 +90,13 @@ class OwnStream(SharedCopy):
         elif self._sessions.changes.away and message.startswith(_CHANGES) and self.can_reach():
             self._get_streams[-1].write(encode_message(message))  # without an id: it is in no log
         elif len(self._waiting) < MAX_WAITING:
-            self._waiting.append(LogItem(message, related and is_droppable(message)))
-            if self._appending is None or self._appending.done():
-                self._appending = self._sessions.start(self._append())
+            self._unmarked = True
+            self._append_soon(LogItem(message, related and is_droppable(message)))
+
+    def _append_soon(self, item: LogItem) -> None:
+        self._waiting.append(item)
+        if self._appending is None or self._appending.done():
+            self._appending = self._sessions.start(self._append())
 
     async def _append(self) -> None:
         """Append messages to the own stream."""
@@ -140,10 +151,14 @@ class OwnStream(SharedCopy):
             record["reader"] = self._worker.number
             return not full
 
-        if not await self.record.change(change):
+        opened = await self.record.change(change)
+        if opened and full:
+            workers = {int(worker) for worker in self.record.value["gets"]}
+            await self._forget_dead(workers - {self._worker.number})
+            opened = await self.record.change(change)
+        if not opened:
             self.conclude("the session is over")
-            return None
-        if full:
+        if not opened or full:
             return None
         if place is not None and self._reading is not None and self._get_streams:
             self._get_streams[-1].hand_over()  # the client resumes what it has read there
@@ -181,6 +196,8 @@ class OwnStream(SharedCopy):
                 told = json.loads(value)["told"] if value.startswith(_TOLD) else told
         if self.record.value["reader"] == self._worker.number and self._get_streams:
             self._read, self._told = read if place is None else place, told
+            if not self._checks:
+                self._settled = told
             self._stop_reading()
             self._reading = self._sessions.start(self._read_own())
             self._loop.call_soon(self.tell_changes)
@@ -246,7 +263,7 @@ class OwnStream(SharedCopy):
             await response_stream.drain()
 
     def _note_read(self, record: dict[str, Json]) -> None:
-        record["read"], record["told"] = max(self._read, record["read"]), self._told
+        record["read"], record["told"] = max(self._read, record["read"]), self._settled
 
     def get_ended(self, response_stream: ResponseStream) -> None:
         """Let another GET stream read the own stream after the end of one."""
@@ -290,10 +307,25 @@ class OwnStream(SharedCopy):
         told = {change for change, at in own.items() if self._unstored.get(change, 0) >= at}
         self._unstored = {change: at for change, at in self._unstored.items() if change not in told}
         self._told = [log.epoch, log.number]
-        waiting = len(self._waiting)
         self._tell([change for change in news if change not in told])
-        if len(self._waiting) > waiting:
-            self._waiting.append(LogItem(b"%b%b}" % (_TOLD, json.dumps(self._told).encode())))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let other copies know which changes were told, once it is known of all whether the client sees them.
+
+        If this worker dies before that, the client is told by another one, of some changes perhaps twice.
+        """
+        if self._checks:
+            return
+        self._settled = self._told
+        if self._unmarked:
+            self._unmarked = False
+            self._append_soon(LogItem(b"%b%b}" % (_TOLD, json.dumps(self._told).encode())))
+
+    def _checked(self, check: asyncio.Task[None]) -> None:
+        if not check.cancelling():  # else the session ends here, and nothing is known
+            self._checks.discard(check)
+            self._settle()
 
     def tell_unstored(self, changes: Mapping[Change, int]) -> None:
         """Tell the client of changes of this process at once, because the store is away, if its stream is here."""
@@ -309,10 +341,14 @@ class OwnStream(SharedCopy):
         if session.subscribed:
             origin = self._get_streams[-1]
             session.subscriber = Request(cast("Any", None), "resources/subscribe", None, origin)
+        running = set(self._tasks)
         for kind, uri in news:
             every = kind is Changed.RESOURCE and uri is None
             for each in sorted(session.subscribed) if every else (uri,):
                 self._sessions.server.tell_change(self, kind, each)
+        for check in self._tasks - running:
+            self._checks.add(check)
+            check.add_done_callback(self._checked)
 
 
 class GetStream:

@@ -2,8 +2,8 @@
 
 A worker counts several sessions at a time and then opens these without asking again, so that workers that open many do not
 wait for each other. A count is too high by what workers have counted and not opened, and by sessions that have expired or
-whose worker was killed. Where it reaches a limit, the sessions are counted anew, without what workers may still open: so
-there can be more of them than the limit, by less than one in `SHARE` for each worker.
+ended with a worker that was killed. Where it reaches a limit, the sessions are counted anew, without what workers may still
+open: so there can be more of them than the limit, by less than one in `SHARE` for each worker.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from mcprev.core.store import Store
+from mcprev.core.store import Record, Store
 from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.stores.watching import TRIES
 from mcprev.wire.jsonrpc import RequestId
 
 CANDIDATES: Final = 16
-"""How many of the sessions that were unused for longest are considered when one has to end for another."""
+"""How many sessions are considered at a time when one has to end for another, those first that were unused for longest."""
+ROUNDS: Final = 8
+"""How many times so many are considered."""
 PAGE: Final = 1_000
 SHARE: Final = 200
 """A worker counts one session in so many of the limit at a time; of a lower limit, each one by itself."""
 MAX_INDEXES: Final = 1_000
 """The number of clients for which a worker remembers what it has counted."""
 RECOUNT: Final = 1.0
-"""Seconds for which a worker that has counted the sessions does not do it again."""
+"""Seconds for which a worker that has counted the sessions, or found all in use, does not do it again."""
 
 
 class Quotas:
@@ -43,22 +45,27 @@ class Quotas:
         ttl: float,
         limit: int,
         per_client: int,
-        evict: Callable[[Sequence[str]], Awaitable[bool]] | None = None,
+        evict: Callable[[str, Sequence[str]], Awaitable[bool]] | None = None,
+        is_over: Callable[[bytes], Awaitable[bool]] | None = None,
         first: str = "",
     ) -> None:
-        """`ttl` is the time to live of sessions. `evict` ends the longest idle of some sessions, unless all are in use.
+        """`ttl` is the time to live of sessions.
 
-        Those in the index `first` are not in that of all, and end before them.
+        `evict` ends the longest idle of some sessions of an index, unless all are in use. Those in the index `first` are not
+        in that of all, and end before them. `is_over` returns whether a session has ended with its worker, from what is
+        stored in an index.
         """
         self._store, self._ttl, self._first = store, ttl, first
         self.name: str = name
-        self._limit, self._per_client, self._evict = limit, per_client, evict
+        self._limit, self._per_client, self._evict, self._is_over = limit, per_client, evict, is_over
         self._counting: asyncio.Lock = asyncio.Lock()
         """Held while a count changes, so that the requests of one worker do not overtake each other."""
         self._left: dict[str, int] = {}
         """How many sessions of an index this worker may open that it has counted already."""
         self._counted: dict[str, float] = {}
         """When this worker has counted the sessions of an index."""
+        self._full: dict[str, float] = {}
+        """When this worker has found that all sessions of an index are in use."""
 
     def client_index(self, client: str) -> str:
         """Return the index of the sessions of a client, whose name nobody learns from it."""
@@ -85,17 +92,21 @@ class Quotas:
             )
         return None
 
-    async def mark(self, index: str, key: str) -> None:
-        """Let the index of a client have a session, or have it for longer."""
+    async def mark(self, index: str, key: str, value: bytes = b"1") -> None:
+        """Let the index of a client have a session, or have it for longer; `value` is for `is_over`."""
         if index:
-            await self._store.write(f"mark/{index}/{key}", b"1", ttl=self._ttl, index=index)
+            await self._store.write(f"mark/{index}/{key}", value, ttl=self._ttl, index=index)
 
     async def give_back(self, index: str, key: str) -> None:
         """Count a session no more."""
+        await self.unmark(index, key)
+        await self._count_down(self.name)
+
+    async def unmark(self, index: str, key: str) -> None:
+        """Count a session no more in the index of its client, if that is known."""
         if index:
             await self._store.remove(f"mark/{index}/{key}")
             await self._count_down(index)
-        await self._count_down(self.name)
 
     async def _count_up(self, index: str, limit: int) -> bool:
         if self._spend(index):
@@ -124,10 +135,11 @@ class Quotas:
             if self._spend(index):
                 return True
             record = await self._store.read(f"count/{index}")
-            number = None if record is None else int(json.loads(record.value))
+            number = None if record is None else _number(record)
             if number is None or number >= limit:
                 number = await self._make_room(index, limit)
                 if number is None:
+                    self._full[index] = asyncio.get_running_loop().time()
                     return False
                 if number >= limit:
                     continue
@@ -141,23 +153,31 @@ class Quotas:
 
     async def _make_room(self, index: str, limit: int) -> int | None:
         """Return how many sessions there are; `limit` if one of them was ended for another one, None if none can be."""
-        now = asyncio.get_running_loop().time()
-        recent = now - self._counted.get(index, float("-inf")) < RECOUNT
+        if self._is_recent(self._full, index):
+            return None
+        recent = self._is_recent(self._counted, index)
         names = [self._first, index] if self._first and index == self.name else [index]
-        found = [await self._keys(name, CANDIDATES if recent else PAGE) for name in names]
+        found = [await self._keys(name, CANDIDATES * ROUNDS if recent else PAGE) for name in names]
         if not recent:
-            if len(self._counted) >= MAX_INDEXES:
-                self._counted.clear()
-            self._counted[index] = now
+            self._counted[index] = asyncio.get_running_loop().time()
             number = sum(map(len, found))
             if number < limit:
                 return number
-        evict = self._evict
-        if evict is not None:
+        if self._evict is not None:
             for keys in found:
-                if await evict(keys[:CANDIDATES]):
-                    return limit
+                for at in range(0, min(len(keys), CANDIDATES * ROUNDS), CANDIDATES):
+                    if await self._evict(index, keys[at : at + CANDIDATES]):
+                        return limit
         return None
+
+    def _is_recent(self, times: dict[str, float], index: str) -> bool:
+        """Return whether something was done with an index a short time ago; forget when it was, if not."""
+        if asyncio.get_running_loop().time() - times.get(index, float("-inf")) < RECOUNT:
+            return True
+        times.pop(index, None)
+        if len(times) >= MAX_INDEXES:
+            times.clear()
+        return False
 
     async def _count_down(self, index: str) -> None:
         """Count one less; `_evict` calls it while a count changes."""
@@ -169,7 +189,7 @@ class Quotas:
             record = await self._store.read(f"count/{index}")
             if record is None:
                 return
-            number = max(0, int(json.loads(record.value)) - 1)
+            number = max(0, _number(record) - 1)
             if await self._write(index, number, record.version) is not None:
                 return
 
@@ -181,8 +201,19 @@ class Quotas:
         keys: list[str] = []
         after = 0
         while page := await self._store.listed(index, after=after, limit=limit):
-            keys.extend(key.rpartition("/")[2] for key, _ in page)
+            for key, record in page:
+                if self._is_over is not None and await self._is_over(record.value):
+                    await self._store.remove(key)
+                else:
+                    keys.append(key.rpartition("/")[2])
             after = page[-1][1].version
             if limit < PAGE:
                 break
         return keys
+
+
+def _number(record: Record) -> int:
+    try:
+        return int(json.loads(record.value))
+    except (ValueError, TypeError) as error:
+        raise StoreError("the store has an invalid value for the number of sessions") from error

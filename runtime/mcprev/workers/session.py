@@ -38,7 +38,7 @@ class SharedSession(OwnStream):
         if not await self.record.refresh():
             self.conclude("the client ended the session")
             return None
-        answer = None if self._reading is None else {"read": self._read, "told": self._told}
+        answer = None if self._reading is None else {"read": self._read, "told": self._settled}
         self._take_record()
         reader = self.record.value["reader"]
         if reader != self._worker.number:
@@ -199,6 +199,8 @@ class SharedSession(OwnStream):
             response_stream.end()
         if first and self.stored and self.lives_on and not self.record.gone:
             self._sessions.start(self._unload())
+        if first and not self.stored and self.counted is not None:
+            self._sessions.start(self._sessions.quotas.give_back(self.counted, self.record.key))
 
     async def _unload(self) -> None:
         """Give back the places of this copy."""

@@ -26,7 +26,7 @@ from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.wire.jsonrpc import RequestId
 from mcprev.workers.copied import SharedCopy
-from mcprev.workers.legacy_sse import SSE, TTL, SharedSseSessions
+from mcprev.workers.legacy_sse import SharedSseSessions
 from mcprev.workers.quotas import Quotas
 from mcprev.workers.record import (
     FORMAT,
@@ -101,8 +101,10 @@ class SharedSessions(Sessions):
         limits_of_all: Any = {"ttl": self._idle, "evict": self._end_idlest, "first": UNCONFIRMED, **limits}
         self.quotas: Quotas = Quotas(self.store, INDEX, **limits_of_all)
         self.sse: SharedSseSessions = SharedSseSessions(
-            self.store, self.worker, settings, self.start, Quotas(self.store, SSE, ttl=TTL, **limits)
+            self.store, self.worker, settings, self.start, **limits
         )
+        self._counted: str | None = None
+        """The index of the client whose session was counted last, until the session is made."""
         self._by_key: dict[str, SharedSession] = {}
         self._restoring: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -143,6 +145,7 @@ class SharedSessions(Sessions):
     def new(self, *args: Any, **options: Any) -> Session:
         session = SharedSession(*args, **options)
         session.attach(self)
+        session.counted, self._counted = self._counted, None
         return session
 
     def unstored(self, session_id: str) -> SharedRecord:
@@ -155,7 +158,9 @@ class SharedSessions(Sessions):
         await self.changes.latest()
         refused = self.make_room(None, request_id)
         if refused is None:
-            refused = await self.quotas.take(self._client(client), request_id)
+            index = self._client(client)
+            refused = await self.quotas.take(index, request_id)
+            self._counted = index if refused is None else None  # `new` follows at once
         return refused
 
     def _client(self, client: str | None) -> str:
@@ -288,15 +293,18 @@ class SharedSessions(Sessions):
     async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         return await self.sse.post(body, http_request)
 
-    async def _end_idlest(self, keys: Sequence[str]) -> bool:
+    async def _end_idlest(self, index: str, keys: Sequence[str]) -> bool:
         """End the longest idle of some sessions, of which the first was renewed longest ago; False if all are in use."""
         records: dict[str, SharedRecord] = {}
         for key in keys:
             record = SharedRecord(self.store, key, {}, 0, self._idle)
             if await record.refresh():
                 records[key] = record
-        if not records:
-            return bool(keys)  # they are over
+        over = [key for key in keys if key not in records]
+        for key in over:
+            await self.quotas.unmark("" if index == INDEX else index, key)
+        if over:
+            return True
         workers = {int(worker) for each in records.values() for worker in each.value["places"].values()}
         answers = await self.worker.ask(workers, {"kind": "idle", "keys": list(records)})
         own = self._idle_times(list(records)) if self.worker.number in workers else {}
