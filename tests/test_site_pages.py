@@ -14,11 +14,11 @@ import page_texts
 import public_names
 import pytest
 
+import names_page
 from support import ROOT
 
 ENTRIES: Final = [*page_texts.entries()]
 GUIDES: Final = [entry for entry in ENTRIES if not entry.path.startswith(("reference/", "revisions/"))]
-MARKED: Final = re.compile(r"`([^`\n]+)`")
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.path)
@@ -147,3 +147,22 @@ def test_the_guides_import_only_names_of_the_reference() -> None:
         )
         == []
     )
+
+
+def test_the_table_from_ours_to_theirs_is_what_the_other_tables_say() -> None:
+    assert names_page.PAGE.read_text(encoding="utf-8") == names_page.page(), "run `make reference`"
+
+
+def test_every_name_of_ours_in_the_tables_for_other_libraries_is_public() -> None:
+    cells = [(row.theirs, row.ours) for row in names_page.rows(names_page.PAGE.read_text(encoding="utf-8"))]
+    assert len(cells) > 100
+    wrong = [
+        (written, theirs)
+        for theirs, ours in cells
+        for written in re.findall(r"`((?:app|ctx|client|server|mcprev)\.[\w.]+)", ours)
+        if not public_names.target(written)
+        and written != "mcprev.transforms"
+        and not written.startswith("mcprev.connect_")
+    ]
+    assert wrong == []
+    assert [theirs for theirs, ours in cells if not ours.strip()] == []

@@ -34,6 +34,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "ctx.session": "state.session.SessionState",
         "login": "Login",
         "server": "Server",
+        "app.server": "Server",
     }
 )
 """What the variables of the guides are."""
