@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -166,3 +167,36 @@ def test_every_name_of_ours_in_the_tables_for_other_libraries_is_public() -> Non
     ]
     assert wrong == []
     assert [theirs for theirs, ours in cells if not ours.strip()] == []
+
+
+TOPICS: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    (ROOT / "tests" / "documentation_topics.toml").read_text(encoding="utf-8")
+)
+SITES: Final = [
+    line.strip("| ").split(" | ")
+    for line in (ROOT / "docs" / "sites.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.startswith(("| topic", "|---"))
+]
+"""The rows of docs/sites.md: those of four columns compare, those of three say what is not there."""
+
+
+@pytest.mark.parametrize(("column", "whose"), [(1, "FastMCP"), (2, "official SDK")])
+def test_each_topic_of_another_documentation_is_compared(column: int, whose: str) -> None:
+    cells = [row[column] for row in SITES if len(row) == 4]
+    elsewhere = [
+        part.removeprefix(f"{whose}: ")
+        for row in SITES
+        if len(row) == 3
+        for part in row[1].split("; ")
+        if part.startswith(f"{whose}: ")
+    ]
+    there = ", ".join(cells + elsewhere)
+    assert [
+        name for name in TOPICS[whose].values() if not re.search(rf"\b{re.escape(name)}(?!\w)", there)
+    ] == []
+
+
+def test_each_topic_says_where_ours_is() -> None:
+    assert len(SITES) > 80
+    assert [row[0] for row in SITES if row[-1].strip() in {"", "–"}] == []
+    assert [row for row in SITES if len(row) not in {3, 4}] == []
