@@ -208,7 +208,8 @@ async def kill(app: AsgiApp) -> None:
         tasks |= set(session._tasks)
     for task in tasks:
         task.cancel()
-    await asyncio.wait(tasks)
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 @asynccontextmanager

@@ -207,10 +207,6 @@ def test_metrics_and_a_cache_of_the_command(tmp_path: Path) -> None:
             ["--http", "0", "--workers", "2", "--record", "x", "http://127.0.0.1:1/mcp"],
             "pass it with --workers 1",
         ),
-        (
-            ["--http", "0", "--workers", "2", "--config", "mcp.json"],
-            "or serve a bridge of its own with --workers for each server",
-        ),
         (["--header", "A: b", "--", "true"], "headers require a server at a URL"),
         (["--revision", "nonsense", "http://127.0.0.1:1/mcp"], "unknown revision"),
         (["nothing.py"], "there is no file"),

@@ -34,7 +34,7 @@ from mcprev.convert.rules import JsonObject
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
-from mcprev.errors import ConversionError, Json, McpError
+from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -184,7 +184,7 @@ class Bridge(Server):
         if self._specs is not None:
             from mcprev.bridge.several.handler import SeveralClients
 
-            self.request_handler = SeveralClients(self.shared_store, self._around)
+            self.request_handler = SeveralClients(self._around)
         self._hub: Hub | None = None
 
     def begin(self, files: ExitStack) -> Relay | Hub:
@@ -217,6 +217,7 @@ class Bridge(Server):
                 prefixes=self._prefixes,
                 server_revisions=self._server_revisions,
                 new_protocol=new_protocol,
+                store=self.shared_store(),
                 **shared,
             )
             hub.configure(self._specs)
@@ -299,9 +300,15 @@ class Bridge(Server):
         """Return the store that the workers of the bridge share; None if they share no complete store."""
         if self.records is None or not hasattr(self.records, "append"):
             return None
+        from mcprev.stores.memory import MemoryStore
         from mcprev.stores.prefixed import of_service
 
-        return cast("Store", of_service(self.records, f"{self.identity.info['name']}/bridge"))
+        found = of_service(self.records, f"{self.identity.info['name']}/bridge")
+        if isinstance(self.records, MemoryStore):
+            found.release = (
+                None  # processes that are tasks of one event loop need no thread to renew their lease
+            )
+        return cast("Store", found)
 
     def finish(self) -> None:
         """Mark the bridge as stopped."""
@@ -337,24 +344,23 @@ class _Clients:
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
-        self._shared: BridgedSessions | None = None
+        self._shared: BridgedSessions[SessionPeer] | None = None
         self._names = 0
 
     def begin(self, relay: Relay) -> None:
         """Serve from now on."""
         self._relay = relay
         store = self._bridge.shared_store()
-        self._stateless = StatelessClients(relay, self._tasks, store)
-        peers = self._stateless.peers
-        if store is not None and peers is not None:
+        peers = None
+        if store is not None:
+            from mcprev.bridge.peers import Peers
             from mcprev.bridge.shared_sessions import BridgedSessions
 
-            self._shared = shared = BridgedSessions(store, peers, self._make_peer)
-
-            async def ask(exchange: Exchange, method: str, params: Json) -> dict[str, Json]:
-                return await shared.asker(exchange).ask(method, params, exchange.request)
-
-            peers.ask_client = ask
+            peers = Peers(store, relay)
+            self._shared = BridgedSessions(store, peers, relay, SessionPeer, self._make_peer)
+        self._stateless = stateless = StatelessClients(relay, self._tasks, peers)
+        if peers is not None:
+            peers.continue_held = stateless.continue_for_peer
 
     async def end(self) -> None:
         """Serve nothing any more."""

@@ -11,16 +11,28 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from typing_extensions import override
 
-from mcprev.bridge.relay import Exchange, Relay, wire_error
+from mcprev.bridge.introduction import sender_of
+from mcprev.bridge.questions import ask_client
+from mcprev.bridge.relay import BridgeState, Exchange, logger, wire_error
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.error_text import internal_error
-from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, StoreError
+from mcprev.errors import (
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    RpcError,
+    StoreError,
+    one_line,
+)
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, NotificationReceived, Responder
 from mcprev.revisions import revision_named
+from mcprev.stores.leases import workers
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev.workers.worker import Worker
@@ -30,24 +42,34 @@ if TYPE_CHECKING:
     from mcprev.core.store import Store
 
 GONE: Final = "the call that this request continues is over; send the request again without it"
+UNASKABLE: Final = "the client cannot be asked: the process that has its request has ended"
 LOOK: Final = 1.0
 """Seconds between two looks whether the worker that holds a call is alive."""
+LATE: Final = 5.0
+"""Seconds for which the answer of another worker is awaited beyond the time that it has itself."""
 Continue: TypeAlias = Callable[["ForwardedExchange", str], Awaitable[None]]
 """Answers a request of a client of another worker with the call that is held here under an id."""
 
-Ask: TypeAlias = Callable[[str, Json], Awaitable[dict[str, Json]]]
-"""Asks a client of another worker on behalf of its request. Raises `McpError`."""
+Ask: TypeAlias = Callable[[str, Json, Callable[[], "str | None"]], Awaitable[dict[str, Json]]]
+"""Asks a client of another worker on behalf of its request; the function says why that was cancelled. Raises `McpError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class ForwardedAccess:
+    """What is told of the token of a request of another worker."""
+
+    client_id: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedOrigin:
     """Who has sent a request to another worker, as that one has authenticated it."""
 
     principal: object
+    access: ForwardedAccess
     share: None = None
     headers: Headers = field(default_factory=lambda: Headers({}))
     checking: bool = False
-    access: None = None
 
 
 class Gone(InvalidParams):
@@ -68,7 +90,7 @@ class ForwardedRequest(IncomingRequest):
             told["id"],
             str(told["method"]),
             None if params is None else as_object(params),
-            Sender(told.get("principal")),
+            ForwardedOrigin(told.get("principal"), ForwardedAccess(told.get("client"))),
         )
         responder = Responder(ConnectionState())
         revision = revision_named(str(told["revision"]))
@@ -91,9 +113,9 @@ class ForwardedExchange(Exchange):
     """The exchange of a request of a client of another worker, where also its messages are recorded."""
 
     def __init__(
-        self, relay: Relay, incoming: ForwardedRequest, tell: Callable[[JsonObject], Awaitable[None]]
+        self, state: BridgeState, incoming: ForwardedRequest, tell: Callable[[JsonObject], Awaitable[None]]
     ) -> None:
-        self.relay = relay
+        self.relay = state
         self.incoming: IncomingRequest = incoming
         self.session = ""
         self._outlet = None
@@ -127,24 +149,45 @@ class ForwardedExchange(Exchange):
         self.incoming.fail(wire_error(error, self.incoming.method, pair))
 
 
+class Serving:
+    """What one worker does for another one, in the current task."""
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self.reason: str | None = None
+        """Why it was cancelled."""
+        self.cancelled: Callable[[], None] = lambda: None
+        """Called when it is cancelled, with the reason known."""
+
+    def cancel(self, reason: Json) -> None:
+        """Cancel it, with the reason of whoever has."""
+        self.reason = reason if isinstance(reason, str) else None
+        self.cancelled()
+        if self._task is not None:
+            self._task.cancel()
+
+
 class Peers:
     """The workers of one bridge, as one of them sees them."""
 
-    def __init__(self, store: Store, relay: Relay, continue_: Continue) -> None:
-        self._relay = relay
-        self._continue = continue_
+    def __init__(self, store: Store, state: BridgeState) -> None:
+        self._state = state
+        self._store = store
         self._worker = Worker(store, self._take, self._lapse, getattr(store, "release", None))
         self._forwarded: dict[str, Exchange] = {}
         """The requests that others answer, by key."""
-        self._serving: dict[str, asyncio.Task[object]] = {}
+        self._serving: dict[str, Serving] = {}
+        """What is done here for others, by key: requests are served, clients are asked."""
+        self.continue_held: Continue | None = None
+        """Answers a request with a call that is held here, by the id of the call."""
         self.sessions: Callable[[ForwardedExchange, str], Awaitable[bool]] | None = None
         """Serves a request of a session that is held here, by the key of the session; returns False if it is not."""
         self.take_notification: Callable[[str, NotificationReceived], None] = lambda _key, _notified: None
         """Takes a notification of the client of a session that is held here."""
         self.lapsed: Callable[[], None] = lambda: None
         """Called when other workers take this one for dead."""
-        self.ask_client: Callable[[Exchange, str, Json], Awaitable[dict[str, Json]]] | None = None
-        """Asks the client of a request that another worker serves."""
+        self.login_ended: Callable[[str], None] = lambda _server: None
+        """Called with the name of a server at which a login of a user has ended at another worker."""
 
     @property
     def number(self) -> int:
@@ -173,9 +216,20 @@ class Peers:
         }
         await self._worker.send(to, message)
 
-    async def forward(self, to: int, target: JsonObject, exchange: Exchange, principal: str | None) -> None:
+    async def tell_login(self, server: str) -> None:
+        """Tell the other workers that a login of a user at a server has ended."""
+        try:
+            others = await workers(self._store)
+        except StoreError as error:
+            logger.warning("the other processes of the bridge cannot be told of a login: %s", one_line(error))
+            return
+        for other in others.keys() - {self.number}:
+            await self._worker.tell(other, {"kind": "login", "server": server})
+
+    async def forward(self, to: int, target: JsonObject, exchange: Exchange) -> None:
         """Answer a request by another worker; `target` says what it is for there. Raises `Gone` if that has ended."""
         incoming, key = exchange.incoming, token_urlsafe(12)
+        principal, client = sender_of(incoming) or (None, None)
         request: JsonObject = {
             "id": incoming.id,
             "method": incoming.method,
@@ -184,24 +238,18 @@ class Peers:
             "capabilities": incoming.capabilities,
             "level": incoming.level,
             "principal": principal,
+            "client": client,
         }
         message: JsonObject = {**target, "key": key, "request": request}
-        worker, total = self._worker, self._relay.bounds.call
         self._forwarded[key] = exchange
-        asking = asyncio.ensure_future(worker.ask([to], message, wait=total))
         try:
-            while not asking.done():
-                await asyncio.wait({asking}, timeout=LOOK)
-                if not asking.done() and not await worker.is_alive(to):
-                    raise Gone(sent=True)
-            answer = asking.result().get(to)
+            answer = await self._answer(to, message, self._state.bounds.call + LATE)
         except StoreError as error:
             raise internal_error(error, may_have_run=True) from error
         except asyncio.CancelledError:
-            self._relay.start(worker.tell(to, {"kind": "cancel", "key": key}))
+            self._state.start(self._cancel(to, key, (exchange.request or incoming).cancel_reason))
             raise
         finally:
-            asking.cancel()
             del self._forwarded[key]
         found = as_object(answer)
         if isinstance(found.get("error"), dict):
@@ -211,6 +259,23 @@ class Peers:
         else:
             raise Gone(sent=False)
 
+    async def _answer(self, to: int, message: JsonObject, wait: float) -> Json:
+        """Return what another worker answers. Raises `Gone` if it has ended or does not answer in time, and `StoreError`."""
+        worker, clock = self._worker, asyncio.get_running_loop().time
+        began = clock()
+        asking = asyncio.ensure_future(worker.ask([to], message, wait=wait))
+        try:
+            while not asking.done():
+                await asyncio.wait({asking}, timeout=LOOK)
+                if not asking.done() and not await worker.is_alive(to):
+                    raise Gone(sent=True)
+            answers = asking.result()
+        finally:
+            asking.cancel()
+        if to not in answers:
+            raise Gone(sent=clock() - began >= wait)  # else it has closed its inbox
+        return answers[to]
+
     async def _take(self, message: dict[str, Json]) -> Json:
         """Serve a message of another worker."""
         key = str(message.get("key"))
@@ -218,7 +283,7 @@ class Peers:
             case "continue" | "session":
                 return await self._serve(key, message)
             case "question":
-                return await self._ask_here(key, str(message["method"]), message.get("params"))
+                return await self._ask_here(key, message)
             case "notification":
                 params = message.get("params")
                 found = None if params is None else as_object(params)
@@ -234,23 +299,41 @@ class Peers:
             case "cancel":
                 serving = self._serving.get(key)
                 if serving is not None:
-                    serving.cancel()
+                    serving.cancel(message.get("reason"))
+            case "login":
+                self.login_ended(str(message["server"]))
             case _:
                 pass
         return None
+
+    async def _cancel(self, to: int, key: str, reason: str | None) -> None:
+        """Cancel what another worker does under a key, with the reason of whoever has cancelled it."""
+        await self._worker.tell(to, {"kind": "cancel", "key": key, "reason": reason})
 
     async def _serve(self, key: str, message: dict[str, Json]) -> Json:
         answered: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
         sender, held = int(message["from"]), str(message.get("held"))
 
-        async def ask(method: str, params: Json) -> dict[str, Json]:
-            question: JsonObject = {"kind": "question", "key": key, "method": method, "params": params}
-            found = await self._worker.ask([sender], question, wait=self._relay.bounds.user)
-            answer = as_object(found.get(sender))
+        async def ask(method: str, params: Json, cancelled: Callable[[], str | None]) -> dict[str, Json]:
+            about = token_urlsafe(12)
+            question: JsonObject = {
+                "kind": "question",
+                "key": key,
+                "question": about,
+                "method": method,
+                "params": params,
+            }
+            try:
+                answer = as_object(await self._answer(sender, question, self._state.bounds.user + LATE))
+            except (Gone, StoreError) as error:
+                raise InternalError(UNASKABLE) from error
+            except asyncio.CancelledError:
+                self._state.start(self._cancel(sender, about, cancelled()))
+                raise
             if isinstance(answer.get("error"), dict):
                 raise RpcError.from_wire(as_object(answer["error"]))
             if not isinstance(answer.get("result"), dict):
-                raise InternalError("the client cannot be asked: the process that has its request has ended")
+                raise InternalError(UNASKABLE)
             return as_object(answer["result"])
 
         incoming = ForwardedRequest(as_object(message["request"]), answered, ask)
@@ -258,11 +341,18 @@ class Peers:
         async def tell(note: JsonObject) -> None:
             await self._worker.tell(sender, {"kind": "note", "key": key, **note})
 
-        exchange = ForwardedExchange(self._relay, incoming, tell)
-        self._serving[key] = cast("asyncio.Task[object]", asyncio.current_task())
+        exchange = ForwardedExchange(self._state, incoming, tell)
+        serving = self._serving[key] = Serving()
+
+        def why() -> None:
+            incoming.cancel_reason = serving.reason
+
+        serving.cancelled = why
         try:
             if message["kind"] == "continue":
-                await self._continue(exchange, held)
+                if self.continue_held is None:
+                    return None
+                await self.continue_held(exchange, held)
             elif self.sessions is None or not await self.sessions(exchange, str(message["session"])):
                 return None
             found = await answered
@@ -274,17 +364,31 @@ class Peers:
         finally:
             del self._serving[key]
 
-    async def _ask_here(self, key: str, method: str, params: Json) -> Json:
+    async def _ask_here(self, key: str, message: JsonObject) -> Json:
         """Ask the client of a request that another worker serves."""
-        exchange = self._forwarded.get(key)
-        if exchange is None or self.ask_client is None:
+        exchange, method = self._forwarded.get(key), str(message["method"])
+        if exchange is None:
             return None
+        about = str(message["question"])
+        serving = self._serving[about] = Serving()
         try:
-            return {"result": await self.ask_client(exchange, method, params)}
+            result = await ask_client(
+                self._state,
+                exchange.connection,
+                exchange.session,
+                method,
+                message.get("params"),
+                exchange.request,
+                cancelled=lambda: serving.reason,
+            )
         except RpcError as error:
             return {"error": dict(error.raw or error.to_wire())}
         except McpError as error:
             return {"error": wire_error(error, method, None)}
+        else:
+            return {"result": result}
+        finally:
+            del self._serving[about]
 
     def _lapse(self, _lost: bool) -> None:  # noqa: FBT001 - as the worker calls it
         """Let go of sessions; calls that are held here are found again by no one, and end at their deadline."""

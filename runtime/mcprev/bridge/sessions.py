@@ -18,6 +18,7 @@ from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import ForwardedRequest
 from mcprev.bridge.progress import progress_back
+from mcprev.bridge.questions import ask_client
 from mcprev.bridge.relay import (
     LATER,
     Exchange,
@@ -185,10 +186,15 @@ class SessionPeer:
         found: JsonObject = {"params": client.params, "level": self._level, "subscribed": [*self._subscribed]}
         return {**found, "tasks": runs and offers}
 
-    def continue_as(self, level: Json, subscribed: Json) -> None:
+    async def prepare(self) -> None:
+        """Connect to the server. Raises `McpError`."""
+        await self.upstream()
+
+    def continue_as(self, remembered: JsonObject) -> None:
         """Continue the session of a process that has ended: the server is told this, and the client that all may have changed."""
+        level = remembered.get("level")
         self._level = level if isinstance(level, str) else None
-        self._subscribed = dict.fromkeys(str(uri) for uri in as_list(subscribed) or ())
+        self._subscribed = dict.fromkeys(str(uri) for uri in as_list(remembered.get("subscribed")) or ())
         self._asked_before = True
 
     # -- requests of the client ----------------------------------------------------------------------------
@@ -349,37 +355,25 @@ class SessionPeer:
 
         `about` is the client's request that it belongs to, `asked` that of a server with sessions.
         """
+
+        def cancelled() -> str | None:
+            return None if asked is None else asked.cancel_reason
+
         if isinstance(about, ForwardedRequest) and about.open:
-            return await about.ask(method, params)
-        connection, engine, seconds = self.connection, self._engine, self._relay.bounds.user
-        channel = about if about is not None and about.open else None
-        refusal = None if channel is None else connection.refuses(channel)
-        if refusal is None and channel is None and not connection.can_reach():
-            refusal = InternalError("the client cannot be asked for input: it has no open stream")
-        if refusal is not None:
-            raise refusal
+            return await about.ask(method, params, cancelled)
         upstream, report = self._upstream, None
         if asked is not None and asked.token is not None and upstream is not None:
             report = progress_back(asked, self.pair(upstream), upstream.connection)
-        call = engine.call(
-            method, params, connection.now(), idle=None, total=seconds, progress=report is not None, channel=channel,
-            unchecked=True,
-        )  # fmt: skip
-        message: JsonObject = {"id": call.id, "method": method}
-        if call.params is not None:
-            message["params"] = call.params
-        self._relay.recorded(self.name, Direction.SERVER_TO_CLIENT, message)
-
-        try:
-            result = await connection.wait(
-                call, report, lambda: None if asked is None else asked.cancel_reason
-            )
-        except RpcError as error:
-            answer: JsonObject = {"id": call.id, "error": dict(error.raw or error.to_wire())}
-            self._relay.recorded(self.name, Direction.CLIENT_TO_SERVER, answer)
-            raise
-        self._relay.recorded(self.name, Direction.CLIENT_TO_SERVER, {"id": call.id, "result": result})
-        return result
+        return await ask_client(
+            self._relay,
+            self.connection,
+            self.name,
+            method,
+            params,
+            about,
+            progress=report,
+            cancelled=cancelled,
+        )
 
     # -- a stateless server --------------------------------------------------------------------------------
 

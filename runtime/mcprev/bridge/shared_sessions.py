@@ -6,51 +6,103 @@ the session over if the holder has ended: the server is then told what it was to
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from mcprev.bridge.introduction import INITIALIZE
 from mcprev.bridge.peers import ForwardedExchange, Gone, Peers
-from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPeer
+from mcprev.bridge.relay import logger
+from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE
 from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
-from mcprev.core.interfaces import principal_of
 from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
 from mcprev.revisions import REPEATABLE
-from mcprev.workers.record import key_of
+from mcprev.workers.copied import SharedCopy
+from mcprev.workers.record import key_of, log_ttl
 from mcprev.workers.streams import LOST
 
 if TYPE_CHECKING:
-    from mcprev.bridge.relay import Exchange
+    from mcprev.bridge.relay import BridgeState, Exchange
     from mcprev.core.connection import Connection
     from mcprev.core.store import Store
     from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 
-TTL: Final = 7 * 86_400.0
-"""Seconds for which it is known who holds a session; without that, it is taken over."""
+TTL: Final = 86_400.0
+"""Seconds for which it is known who holds a session, if its holder has ended before it; longer for one that may be idle for longer."""
 RENEW: Final = 3_600.0
-"""Seconds after which the holder writes it again, if the session is in use."""
+"""Seconds after which the holder writes it again."""
+LOOKS: Final = 3
+"""How often it is looked at a session in the time for which it may be idle, whether it is in use elsewhere."""
+LOOK: Final = 1.0
+"""Seconds between two rounds of such looks."""
 TRIES: Final = 5
 """How often a request looks for the process that holds its session, while that changes."""
 _REMEMBERED: Final = (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE)
-MakePeer: TypeAlias = "Callable[[Connection, IncomingRequest, JsonObject | None], SessionPeer]"
+
+
+class HeldSession(Protocol):
+    """The client of a session, with what is connected to servers for it."""
+
+    watches: bool
+    """Whether this process tells the client of changes at a server."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the client."""
+        ...
+
+    async def prepare(self) -> None:
+        """Connect to servers for a session that begins. Raises `McpError`."""
+        ...
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer a request. Raises `McpError`."""
+        ...
+
+    def notified_by_client(self, notified: NotificationReceived) -> None:
+        """Take a notification of the client."""
+        ...
+
+    def remembered(self) -> JsonObject:
+        """Return what another process has to know to continue the session."""
+        ...
+
+    def continue_as(self, remembered: JsonObject) -> None:
+        """Continue the session of a process that has ended."""
+        ...
+
+    def end(self) -> None:
+        """Give the connections to servers back."""
+        ...
+
+
+S = TypeVar("S", bound=HeldSession)
+MakeSession: TypeAlias = "Callable[[Connection, IncomingRequest, JsonObject | None], S]"
 """Makes the client of a session, which has sent these params with `initialize`."""
 
 
-class BridgedSessions:
+class BridgedSessions(Generic[S]):
     """The sessions that the workers of one bridge share, as one of them sees them."""
 
-    def __init__(self, store: Store, peers: Peers, make_peer: MakePeer) -> None:
+    def __init__(
+        self, store: Store, peers: Peers, state: BridgeState, kind: type[S], make: MakeSession[S]
+    ) -> None:
+        """`make` makes the client of a session, which is of a `kind`."""
         self._store = store
         self._peers = peers
-        self._make = make_peer
-        self._held: dict[str, SessionPeer] = {}
-        """The clients whose connection to the server is here, by key."""
+        self._state = state
+        self._kind = kind
+        self._make = make
+        self._held: dict[str, S] = {}
+        """The clients whose connections to servers are here, by key."""
         self._written: dict[str, float] = {}
+        self._looked: dict[str, tuple[float, float]] = {}
+        """When it was last looked at a session that is held here, and when it had been used here last."""
+        self._keeping: asyncio.Task[None] | None = None
         peers.sessions = self._serve_forwarded
         peers.take_notification = self._take_notification
         peers.lapsed = self._drop
@@ -63,9 +115,9 @@ class BridgedSessions:
         try:
             if incoming.method == INITIALIZE:
                 peer = self._peer(connection, incoming, incoming.params)
-                await peer.upstream()
+                await peer.prepare()
                 # Written before the answer, after which the client may send to any process.
-                await self._store.write(_name(key), self._record(peer), ttl=TTL)
+                await self._write(key, peer)
                 self._hold(key, peer)
                 await peer.serve(exchange)
                 return
@@ -92,30 +144,37 @@ class BridgedSessions:
         if holder not in (0, self._peers.number) and await self._peers.is_alive(holder):
             try:
                 target: JsonObject = {"kind": "session", "session": key}
-                await self._peers.forward(holder, target, exchange, principal_of(incoming))
+                await self._peers.forward(holder, target, exchange)
             except Gone as gone:
                 if gone.sent:
-                    raise RpcError.from_wire(LOST) from gone
+                    raise RpcError.from_wire(LOST.to_wire()) from gone
             else:
                 return True
-        peer = self._peer(connection, incoming, record.get("params"))
-        peer.continue_as(record.get("level"), record.get("subscribed") or [])
-        seen = 0 if found is None else found.version
-        if await self._store.write(_name(key), self._record(peer), seen=seen, ttl=TTL) is None:
-            connection.peer_context = None
+        seen, taken = 0 if found is None else found.version, json.dumps(
+            {**record, "worker": self._peers.number}
+        )
+        if await self._store.write(_name(key), taken.encode(), seen=seen, ttl=_ttl(connection)) is None:
             return False
-        self._hold(key, peer)
+        peer = self._held.get(key)
+        if peer is None:  # else another request of the session was faster
+            peer = self._peer(connection, incoming, record.get("params"))
+            peer.continue_as(record)
+            self._hold(key, peer)
         await self._serve_here(key, peer, exchange)
         return True
 
-    async def _serve_here(self, key: str, peer: SessionPeer, exchange: Exchange) -> None:
+    async def _serve_here(self, key: str, peer: S, exchange: Exchange) -> None:
         await peer.serve(exchange)
         if self._held.get(key) is not peer:
             return  # the client has gone, or another process has the session
-        changed = exchange.incoming.method in _REMEMBERED
-        if changed or time.monotonic() - self._written[key] > RENEW:
-            self._written[key] = time.monotonic()
-            await self._store.write(_name(key), self._record(peer), ttl=TTL)
+        if exchange.incoming.method in _REMEMBERED:
+            await self._write(key, peer)
+
+    async def _write(self, key: str, peer: S) -> None:
+        if key in self._written:
+            self._written[key] = _now()
+        record: JsonObject = {**peer.remembered(), "worker": self._peers.number}
+        await self._store.write(_name(key), json.dumps(record).encode(), ttl=_ttl(peer.connection))
 
     def _peer(
         self,
@@ -124,27 +183,68 @@ class BridgedSessions:
         params: JsonObject | None,
         *,
         held: bool = True,
-    ) -> SessionPeer:
+    ) -> S:
         """Return the client of a connection, which has sent these params with `initialize`."""
         known = connection.peer_context
-        if isinstance(known, SessionPeer) and incoming.method != INITIALIZE:
+        if isinstance(known, self._kind) and incoming.method != INITIALIZE:
             known.watches = held
             return known
         peer = connection.peer_context = self._make(connection, incoming, params)
         peer.watches = held
         return peer
 
-    def _hold(self, key: str, peer: SessionPeer) -> None:
-        self._held[key], self._written[key] = peer, time.monotonic()
+    def _hold(self, key: str, peer: S) -> None:
+        self._held[key], self._written[key] = peer, _now()
+        if self._keeping is None:
+            self._keeping = self._state.start(self._keep())
 
         def ended(_: object) -> None:
             if self._held.get(key) is peer:
-                del self._held[key], self._written[key]
+                for known in (self._held, self._written, self._looked):
+                    known.pop(key, None)
+                if isinstance(peer.connection, SharedCopy) and not peer.connection.lives_on:
+                    self._state.start(self._forget(key))
 
         peer.connection.closed.add_done_callback(ended)
 
-    def _record(self, peer: SessionPeer) -> bytes:
-        return json.dumps({"worker": self._peers.number, **peer.remembered()}).encode()
+    async def _forget(self, key: str) -> None:
+        """Remove the record of a session that is over."""
+        try:
+            await self._store.remove(_name(key))
+        except StoreError as error:
+            logger.warning("the record of a session that is over stays in the store: %s", one_line(error))
+
+    # -- while a session lasts -------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        """Hold sessions as long as they last, wherever their clients send requests and listen."""
+        while True:
+            await asyncio.sleep(LOOK)
+            for key, peer in tuple(self._held.items()):
+                try:
+                    if isinstance(peer.connection, SharedCopy):
+                        await self._look(key, peer.connection)
+                    written = self._written.get(key)
+                    if written is not None and _now() - written > RENEW:
+                        await self._write(key, peer)
+                except StoreError as error:
+                    logger.warning("a session cannot be kept: %s", one_line(error))
+                    break
+
+    async def _look(self, key: str, copy: SharedCopy) -> None:
+        """End a session that is over everywhere; one that is used elsewhere does not count as idle here."""
+        now = _now()
+        at, seen = self._looked.get(key, (now, copy.seen))
+        if key in self._looked and now - at < copy.record.ttl / LOOKS:
+            return
+        if key in self._looked and not copy.in_use and copy.seen == seen:
+            if not await copy.record.refresh():
+                copy.conclude("the session is over")
+                return
+            copy.touch()
+            copy.renewed = copy.seen  # what happens elsewhere is renewed there
+        if key in self._held:
+            self._looked[key] = now, copy.seen
 
     async def _serve_forwarded(self, exchange: ForwardedExchange, key: str) -> bool:
         """Serve a request that another worker has passed on; return False if its session is not held here."""
@@ -154,10 +254,6 @@ class BridgedSessions:
         exchange.connection = peer.connection
         await self._serve_here(key, peer, exchange)
         return True
-
-    def asker(self, exchange: Exchange) -> SessionPeer:
-        """Return what asks the client of a request that another worker serves."""
-        return self._peer(exchange.connection, exchange.incoming, None, held=False)
 
     # -- notifications of clients ----------------------------------------------------------------------------
 
@@ -186,6 +282,7 @@ class BridgedSessions:
         """Hold nothing any more: others may have taken the sessions over."""
         held, self._held = self._held, {}
         self._written.clear()
+        self._looked.clear()
         for peer in held.values():
             peer.connection.peer_context = None
             peer.end()
@@ -193,6 +290,15 @@ class BridgedSessions:
 
 def _name(key: str) -> str:
     return f"bridged/{key}"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _ttl(connection: Connection) -> float:
+    """Return the time to live of the record of a session, which ends with the session unless its holder has ended before."""
+    return max(TTL, log_ttl(connection.record.ttl)) if isinstance(connection, SharedCopy) else TTL
 
 
 def _is_about_tasks(incoming: IncomingRequest) -> bool:

@@ -31,7 +31,6 @@ from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
-from mcprev.core.store import Store
 from mcprev.errors import (
     INTERNAL_ERROR,
     URL_ELICITATION_REQUIRED,
@@ -75,10 +74,10 @@ def _is_for_one_call(key: Hashable) -> bool:
 class StatelessClients:
     """Serves the requests of stateless clients."""
 
-    def __init__(self, relay: Relay, tasks: BridgedTasks, store: Store | None = None) -> None:
-        """`store` is what the processes share that serve the same clients; None if there is only this one."""
+    def __init__(self, relay: Relay, tasks: BridgedTasks, peers: Peers | None = None) -> None:
+        """`peers` are the processes that serve the same clients; None if there is only this one."""
         self.relay = relay
-        self.peers: Peers | None = None if store is None else Peers(store, relay, self._continue_for_peer)
+        self.peers: Peers | None = peers
         """The processes that serve the same clients."""
         self._tasks = tasks
         self.held: dict[str, HeldCall] = {}
@@ -226,7 +225,7 @@ class StatelessClients:
         worker, peers = named.get(WORKER), self.peers
         if peers is not None and worker and worker != peers.number:
             target: JsonObject = {"kind": "continue", "held": str(named.get(HELD))}
-            await peers.forward(int(worker), target, exchange, principal_of(incoming))
+            await peers.forward(int(worker), target, exchange)
         else:
             await self.continue_held(exchange, str(named.get(HELD)), self.owner_of(exchange))
         return True
@@ -238,9 +237,10 @@ class StatelessClients:
             raise InvalidParams(GONE)
         await held.serve(exchange, as_object((exchange.incoming.params or {}).get(RESPONSES)))
 
-    async def _continue_for_peer(self, exchange: ForwardedExchange, id_: str) -> None:
-        principal = principal_of(exchange.incoming)
-        await self.continue_held(exchange, id_, None if principal is None else ("principal", principal))
+    async def continue_for_peer(self, exchange: ForwardedExchange, id_: str) -> None:
+        """Answer a request of a client of another process with a call that is held here. Raises `InvalidParams`."""
+        owner = None if principal_of(exchange.incoming) is None else self.owner_of(exchange)
+        await self.continue_held(exchange, id_, owner)
 
     async def _read_tools(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Read the list of tools. Raises `McpError`."""

@@ -151,8 +151,8 @@ def bridge_command(
     command to start. Each client speaks its own revision, the server another one or the same. The command inherits few
     environment variables; `-- env NAME=VALUE COMMAND` adds more. Several servers are those of a file, with --config.
 
-    With --workers, several processes serve clients of one server, each with its own connections to it; --store says where they
-    find what they share.
+    With --workers, several processes serve clients, each with its own connections to the servers; --store says where they find
+    what they share.
     """
     from mcprev.bridge.bridge import Bridge
     from mcprev.middleware.metrics import Metrics
@@ -177,11 +177,6 @@ def bridge_command(
         raise click.UsageError("--header is for one server; write `headers` in the file of --config")
     if record is not None and workers is not None and workers > 1:
         raise click.UsageError("--record writes what one process passes on; pass it with --workers 1")
-    if config is not None and workers is not None and workers > 1:
-        raise click.UsageError(
-            "--config joins servers in one process, which has the sessions and held calls of its clients; pass --workers 1, or "
-            "serve a bridge of its own with --workers for each server"
-        )
     if cache and (store is not None or (workers is not None and workers > 1)):
         raise click.UsageError(
             "--cache is for one process, which does not hear of the changes that others are told of; pass neither --store nor --workers"

@@ -239,7 +239,8 @@ def register(
 # -- authorization code -------------------------------------------------------------------------------------
 
 
-def _secret() -> str:
+def random_secret() -> str:
+    """Return a new state or code verifier."""
     return secrets.token_urlsafe(32)
 
 
@@ -249,7 +250,7 @@ def authorize(
     scopes: Sequence[str] | None,
     redirect_uri: str,
     *,
-    secret: Callable[[], str] = _secret,
+    secret: Callable[[], str] = random_secret,
     client_keys: ClientKeys = NO_KEYS,
 ) -> Flow[TokenResponse]:
     """Run the authorization code flow in the user's browser and redeem the code.

@@ -103,6 +103,8 @@ class OAuth(TokenAuthorization):
             self._given = redirect_uri, partial(_visit, open)
         self._login_timeout = login_timeout
         self._locks = LoopLocks()
+        self.secret: Callable[[], str] = flow.random_secret
+        """Makes the state of a login, then its code verifier."""
 
     @override
     async def client(self, place: ProtectedServer) -> Registration | None:
@@ -128,9 +130,10 @@ class OAuth(TokenAuthorization):
             if client is None or not _redirects(client, redirect_uri):
                 client = await self._register(runner, place, redirect_uri, wanted)
             try:
-                granted = await runner.run(
-                    flow.authorize(place, client, wanted, redirect_uri, client_keys=self.client_keys)
+                asked = flow.authorize(
+                    place, client, wanted, redirect_uri, secret=self.secret, client_keys=self.client_keys
                 )
+                granted = await runner.run(asked)
             except TokenRejected as error:
                 if error.error in tokens.FORGET:
                     async with self.records.lock_if_free(place.server.issuer):

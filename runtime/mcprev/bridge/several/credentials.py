@@ -15,6 +15,7 @@ from mcprev.errors import Json
 from mcprev.extras.host_config import filled
 
 if TYPE_CHECKING:
+    from mcprev.bridge.several.login_state import LoginStep
     from mcprev.bridge.several.logins import Logins
     from mcprev.transports.http.client.authorization import Authorization
 
@@ -74,8 +75,8 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
 
 def targets_for(
     server: str, new_target: Callable[[Authorization | None], Target], login: UserLogin, logins: Logins | None
-) -> Callable[[Sender | None], Target]:
-    """Return the function that returns a server as a user who logs in there reaches it."""
+) -> tuple[Callable[[Sender | None], Target], Callable[[Sender, LoginStep], Target] | None]:
+    """Return the functions that return a server as a user who logs in there reaches it: in calls, and in steps of the login."""
     from mcprev.oauth.grants import OAuth
 
     shared: dict[str, Any] = {
@@ -87,23 +88,24 @@ def targets_for(
         "scopes": login.scopes,
         "private": login.private,
     }
+    if logins is None:  # the user of a pipe, in a browser of this machine
+        return lambda _: new_target(OAuth(store=login.store, **shared)), None
+    known = logins
 
-    def target(sender: Sender | None) -> Target:
-        if sender is None or logins is None:
-            return new_target(
-                OAuth(store=login.store, **shared)
-            )  # the user of a pipe, in a browser of this machine
+    def of_sender(sender: Sender) -> dict[str, Any]:
         from mcprev.bridge.several.logins import PrincipalTokens
 
-        made: list[Target] = []
-        auth = OAuth(
-            redirect_uri=logins.redirect_uri,
-            open=logins.opener(server, sender, lambda: made[0]),
-            store=PrincipalTokens(logins.store, sender, server),
-            **shared,
-        )
-        made.append(new_target(auth))
-        return made[0]
+        store = PrincipalTokens(known.store, sender, server)
+        return {"redirect_uri": known.redirect_uri, "store": store, **shared}
 
-    target(None)  # a mistake in the options shows now
-    return target
+    def target(sender: Sender | None) -> Target:
+        if sender is None:
+            return new_target(OAuth(store=login.store, **shared))
+        return new_target(OAuth(open=known.opener(server, sender), **of_sender(sender)))
+
+    def login_target(sender: Sender, step: LoginStep) -> Target:
+        from mcprev.bridge.several.login_flow import LoginOAuth
+
+        return new_target(LoginOAuth(step, **of_sender(sender)))
+
+    return target, login_target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,17 +17,17 @@ from mcprev.bridge.introduction import (
 from mcprev.bridge.opening import process_behind
 from mcprev.bridge.relay import Exchange, Outlet, Serve, Within, wire_error
 from mcprev.bridge.several.hub import Hub
-from mcprev.bridge.several.one_process import OneProcess
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.several.view import StatelessView
 from mcprev.bridge.upstreams import Busy
+from mcprev.convert.rules import JsonObject
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
-    from mcprev.core.store import Store
+    from mcprev.bridge.shared_sessions import BridgedSessions
 
 VIEWS: Final = 256
 """The senders among stateless clients whose lists are remembered."""
@@ -37,27 +36,27 @@ VIEWS: Final = 256
 class SeveralClients:
     """Serves the requests of every client."""
 
-    def __init__(self, shared_store: Callable[[], Store | None], around: Within | None) -> None:
-        """`shared_store` returns the store that processes of the bridge share, if there is one."""
-        self._shared_store = shared_store
+    def __init__(self, around: Within | None) -> None:
         self._around = around
         self._hub: Hub | None = None
-        self._process: OneProcess | None = None
+        self._shared: BridgedSessions[SeveralSession] | None = None
         self._views: OrderedDict[tuple[Sender | None, str], StatelessView] = OrderedDict()
         self._names = 0
 
     def begin(self, hub: Hub) -> None:
         """Serve from now on."""
         self._hub = hub
-        store = self._shared_store()
-        self._process = None if store is None else OneProcess(store)
+        if hub.store is not None and hub.peers is not None:
+            from mcprev.bridge.shared_sessions import BridgedSessions
+
+            self._shared = BridgedSessions(hub.store, hub.peers, hub, SeveralSession, self._make_session)
 
     async def end(self) -> None:
         """Serve nothing any more."""
-        process, self._hub, self._process = self._process, None, None
+        hub, self._hub, self._shared = self._hub, None, None
         self._views.clear()
-        if process is not None:
-            await process.aclose()
+        if hub is not None and hub.peers is not None:
+            await hub.peers.aclose()
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of a client."""
@@ -70,12 +69,15 @@ class SeveralClients:
         try:
             if hub.prepare is not None:
                 await hub.prepare()
-            if incoming.revision.handshake:
-                if self._process is not None and connection.session_id is not None:
-                    await self._process.claim(incoming, connection)
-                session = self._session(hub, incoming, connection)
+            if incoming.revision.handshake and self._shared is not None and connection.session_id is not None:
+                name = self._name()
+                outlet = Outlet(hub, connection, incoming.engine, name)
+                exchange = Exchange(hub, incoming, connection, name, outlet)
+                serve: Serve = self._shared.serve
+            elif incoming.revision.handshake:
+                session = self._session(incoming, connection)
                 exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
-                serve: Serve = session.introduce if incoming.method == INITIALIZE else session.serve
+                serve = session.serve
             else:
                 name = self._name()
                 outlet = Outlet(hub, connection, incoming.engine, name)
@@ -97,16 +99,23 @@ class SeveralClients:
             if incoming.method == INITIALIZE:
                 await process_behind(connection)
 
-    def _session(self, hub: Hub, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
+    def _session(self, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
         """Return the client of a session's connection; it is known from its first request on."""
         session = connection.peer_context
         if not isinstance(session, SeveralSession) or incoming.method == INITIALIZE:
             params = incoming.params if incoming.method == INITIALIZE else None
-            client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
-            name = self._name()
-            outlet = Outlet(hub, connection, incoming.engine, name)
-            session = connection.peer_context = SeveralSession(hub, connection, client, name, outlet)
+            session = connection.peer_context = self._make_session(connection, incoming, params)
         return session
+
+    def _make_session(
+        self, connection: Connection, incoming: IncomingRequest, params: JsonObject | None
+    ) -> SeveralSession:
+        """Return the client of a session, which has sent these params with `initialize`."""
+        assert self._hub is not None
+        client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
+        name = self._name()
+        outlet = Outlet(self._hub, connection, incoming.engine, name)
+        return SeveralSession(self._hub, connection, client, name, outlet)
 
     def _view(self, hub: Hub, sender: Sender | None, revision: Revision) -> StatelessView:
         """Return what the stateless clients of a sender see."""
@@ -125,11 +134,15 @@ class SeveralClients:
         return f"client-{self._names}"
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
-        """Pass a notification of a client with a session to the servers."""
-        session = connection.peer_context
+        """Pass a notification of a client with a session to the servers; return whether another process has to."""
+        session, shared = connection.peer_context, self._shared
+        if shared is not None and connection.session_id is not None and not shared.holds(connection):
+            return True
         if isinstance(session, SeveralSession):
             session.notified_by_client(notified)
         return False
 
-    async def handle_notification(self, _notified: NotificationReceived, _connection: Connection, /) -> None:
-        """Do nothing: `notified` has taken it."""
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
+        """Pass a notification to the process that holds its session."""
+        if self._shared is not None:
+            await self._shared.notify(notified, connection)

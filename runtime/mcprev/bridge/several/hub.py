@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from typing_extensions import override
 
+from mcprev.bridge.peers import GONE
 from mcprev.bridge.relay import BridgeState
 from mcprev.bridge.several.health import AGAIN, Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
@@ -17,11 +18,16 @@ from mcprev.bridge.several.names import Namings, Prefixes
 from mcprev.bridge.several.seals import Seals
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.upstreams import NewProtocol
-from mcprev.errors import McpError, one_line
+from mcprev.errors import InvalidParams, McpError, one_line
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
+    from mcprev.bridge.introduction import Sender
+    from mcprev.bridge.peers import ForwardedExchange, Peers
+    from mcprev.bridge.several.login_state import LoginStep
     from mcprev.bridge.several.logins import Logins
+    from mcprev.client.targets import Target
+    from mcprev.core.store import Store
 
 
 class LiveClient(Protocol):
@@ -71,6 +77,8 @@ class Hub(BridgeState):
     retired: dict[str, Member] = field(default_factory=dict[str, Member])
     """Servers that are not used for new requests any more, by generation."""
     namings: Namings = field(default_factory=lambda: Namings(()))
+    store: Store | None = None
+    """What the processes of the bridge share; None if there is only this one."""
     _clients: dict[LiveClient, None] = field(default_factory=dict[LiveClient, None])
     _logins: Logins | None = None
     _recovering: dict[Member, asyncio.Task[None]] = field(default_factory=dict[Member, "asyncio.Task[None]"])
@@ -78,6 +86,13 @@ class Hub(BridgeState):
     def __post_init__(self) -> None:
         self.seals: Seals = Seals(self.states)
         """Seals what leads to a server."""
+        self.peers: Peers | None = None
+        """The processes of the bridge."""
+        if self.store is not None:
+            from mcprev.bridge.peers import Peers
+
+            self.peers = Peers(self.store, self)
+            self.peers.continue_held = self._continue_held
 
     # -- servers -------------------------------------------------------------------------------------------------
 
@@ -124,9 +139,18 @@ class Hub(BridgeState):
             cache=self.cache,
             forget=self.forget,
         )
-        member = Member(spec, relay, upstreams, health)
+        member = Member(spec, relay, upstreams, health, self.peers)
         health.turned, upstreams.lost = partial(self._turned, member), partial(self._lost, member)
         return member
+
+    async def _continue_held(self, exchange: ForwardedExchange, id_: str) -> None:
+        """Answer a request of a client of another process with a call that a server has here. Raises `InvalidParams`."""
+        for member in (*self.members.values(), *self.retired.values()):
+            if id_ in member.stateless.held:
+                with member.serving():
+                    await member.stateless.continue_for_peer(exchange, id_)
+                return
+        raise InvalidParams(GONE)
 
     async def _retire(self, member: Member) -> None:
         try:
@@ -146,15 +170,28 @@ class Hub(BridgeState):
         )
 
     def use(self, logins: Logins) -> None:
-        """Tell clients when the login of a user at a server has ended."""
+        """Let users log in at the servers, and tell clients of all processes when a login has ended."""
 
-        def ended(server: str) -> None:
-            member = self.members.get(server)
-            if member is not None:
-                member.upstreams.forget_refusals()
-                self.tell_changed(member)
+        def ended_here(server: str) -> None:
+            self._login_ended(server)
+            if self.peers is not None:
+                self.start(self.peers.tell_login(server))
 
-        logins.ended, self._logins = ended, logins
+        logins.ended, logins.target_of, self._logins = ended_here, self._login_target, logins
+        if self.peers is not None:
+            self.peers.login_ended = self._login_ended
+
+    def _login_ended(self, server: str) -> None:
+        member = self.members.get(server)
+        if member is not None:
+            member.upstreams.forget_refusals()
+            self.tell_changed(member)
+
+    def _login_target(self, server: str, sender: Sender, step: LoginStep) -> Target | None:
+        """Return a server as a step of a login reaches it, or None."""
+        member = self.members.get(server)
+        found = None if member is None else member.spec.login_target
+        return None if found is None else found(sender, step)
 
     # -- clients -------------------------------------------------------------------------------------------------
 

@@ -9,25 +9,25 @@ another user log in for him.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from urllib.parse import urlencode, urlsplit
 
 from mcprev.authorization_server.pages import PAGE_FIELDS
 from mcprev.authorization_server.web import WebRequest, WebResponse, endpoint
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.login_required import LoginRequired
+from mcprev.bridge.several.login_state import HasLoginRecords, LoginRecords, LoginStep, MemoryLogins
 from mcprev.callbacks import finished
 from mcprev.client.connect import connect
 from mcprev.client.targets import Target
+from mcprev.convert.rules import JsonObject, as_object
 from mcprev.error_text import raised_at
 from mcprev.errors import McpError, one_line
 from mcprev.transports.http.security import is_loopback
@@ -35,40 +35,19 @@ from mcprev.transports.http.server.request import Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
 
 if TYPE_CHECKING:
-    from mcprev.client.client import Client
     from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 
 Identify: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
 """Returns the principal of a browser's request from its ASGI scope, such as by the cookie of its session; None: nobody."""
 PATH: Final = "/upstream-logins/"
 LIFETIME: Final = 600.0
-"""Seconds from the offer of a login to its end."""
-MOST: Final = 1_000
-"""The logins that are offered at a time; beyond it the oldest end."""
+"""Seconds from the offer of a login until the user has to allow it, and from there until the browser has to be back."""
 _COOKIE: Final = "mcprev-upstream-login"
 _FINISH: Final = 60.0
-"""Seconds that a login has after the browser is back."""
-_TRIES: Final = 3
-_BROWSER: ContextVar[LoginAttempt | None] = ContextVar("browser of a login", default=None)
+"""Seconds that each of the two steps of a login has."""
+_OFFERED, _OFFER_OF, _BEGUN = "login offered", "login offered to", "login begun"
+"""The kinds of records: an offer by its ticket, the ticket by whom it is offered to, and a login by its state."""
 _log: Final = logging.getLogger("mcprev.auth")
-
-
-@dataclass(eq=False)
-class LoginAttempt:
-    """One login, from its offer to its end."""
-
-    server: str
-    principal: str
-    client: str | None
-    target: Target
-    began: float = field(default_factory=time.monotonic)
-    browser: str = ""
-    """The value of the cookie of the browser that has allowed it."""
-    page: asyncio.Future[str] | None = None
-    """The login page of the authorization server."""
-    back: asyncio.Future[str] | None = None
-    """The URL with which the browser comes back."""
-    task: asyncio.Task[None] | None = None
 
 
 class PrincipalTokens:
@@ -116,7 +95,8 @@ class Logins:
         - `url` is the public URL of the bridge's host, such as `https://bridge.example`; the pages are below `path`.
         - `identify` returns the principal of a browser's request from its ASGI scope, or None. It has to be the one that
           `auth` finds for the same user; otherwise one user could have another one log in for him.
-        - `store` stores the tokens, such as a `mcprev.bridge.several.sealed.SealedTokens`. None: the memory of this process.
+        - `store` stores the tokens, such as a `mcprev.bridge.several.sealed.SealedTokens`, which keeps logins in progress too:
+          processes whose stores share records and secrets continue each other's. None: the memory of this process.
 
         Raises `ValueError` for a URL without https, except of this machine.
         """
@@ -137,61 +117,44 @@ class Logins:
         """Where authorization servers send browsers back to."""
         self.ended: Callable[[str], None] = lambda _server: None
         """Called with the name of a server at which the login of a user has ended, well or not."""
-        self._offered: dict[str, LoginAttempt] = {}
-        self._by_state: dict[str, LoginAttempt] = {}
+        self.target_of: Callable[[str, Sender, LoginStep], Target | None] = _no_target
+        """Returns a server as a step of the login of a sender reaches it; None for one that has none."""
+        self._records: LoginRecords = (
+            self.store.logins if isinstance(self.store, HasLoginRecords) else MemoryLogins()
+        )
+        self._steps: set[asyncio.Task[None]] = set()
 
     @property
     def routes(self) -> Mapping[str, Route]:
         """The pages, for the HTTP server of the bridge."""
         return {self._path: Route(self._app)}
 
-    def opener(
-        self, server: str, sender: Sender, target: Callable[[], Target]
-    ) -> Callable[[str], Awaitable[str]]:
-        """Return the function that an `OAuth` calls with a login page: it raises `LoginRequired` outside of a browser."""
+    def opener(self, server: str, sender: Sender) -> Callable[[str], Awaitable[str]]:
+        """Return the function that an `OAuth` calls with a login page during a call: it raises `LoginRequired`."""
 
-        async def open_(url: str) -> str:
-            attempt = _BROWSER.get()
-            if attempt is None or attempt.page is None or attempt.back is None:
-                raise LoginRequired(server, self._offer(server, sender, target()))
-            state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
-            self._by_state[state] = attempt
-            try:
-                attempt.page.set_result(url)
-                return await attempt.back
-            finally:
-                self._by_state.pop(state, None)
+        async def open_(_url: str) -> str:
+            raise LoginRequired(server, await self._offer(server, sender))
 
         return open_
 
-    def _offer(self, server: str, sender: Sender, target: Target) -> str:
+    async def _offer(self, server: str, sender: Sender) -> str:
         """Return the URL at which a login begins; an offer for the same is used again."""
-        now = time.monotonic()
-        for ticket, attempt in list(self._offered.items()):
-            if now - attempt.began > LIFETIME or len(self._offered) >= MOST:
-                self._forget(ticket)
-            elif (attempt.server, attempt.principal, attempt.client) == (
-                server,
-                *sender,
-            ) and attempt.task is None:
-                return f"{self._base}start?{urlencode({'login': ticket})}"
-        ticket = secrets.token_urlsafe(24)
-        self._offered[ticket] = LoginAttempt(server, sender[0], sender[1], target)
+        records, whose = self._records, json.dumps([server, *sender])
+        known = await records.read(_OFFER_OF, whose)
+        ticket = "" if known is None else str(known[0])
+        if not ticket or await records.read(_OFFERED, ticket) is None:
+            ticket = secrets.token_urlsafe(24)
+            offer: JsonObject = {"server": server, "principal": sender[0], "client": sender[1]}
+            await records.write(_OFFERED, ticket, offer, ttl=LIFETIME)
+            await records.write(_OFFER_OF, whose, ticket, ttl=LIFETIME)
         return f"{self._base}start?{urlencode({'login': ticket})}"
 
-    def _forget(self, ticket: str) -> None:
-        attempt = self._offered.pop(ticket, None)
-        if attempt is not None:
-            if attempt.task is not None:
-                attempt.task.cancel()
-            self.ended(attempt.server)
-
     async def aclose(self) -> None:
-        """End every login."""
-        tasks = [attempt.task for attempt in self._offered.values() if attempt.task is not None]
-        for ticket in tuple(self._offered):
-            self._forget(ticket)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """End the steps of logins that run here."""
+        steps = set(self._steps)
+        for step in steps:
+            step.cancel()
+        await asyncio.gather(*steps, return_exceptions=True)
 
     # -- pages ---------------------------------------------------------------------------------------------------
 
@@ -210,31 +173,32 @@ class Logins:
             )
         step = str(scope["path"]).rpartition("/")[2]
         if step == "start" and request.verb == "GET":
-            return self._start(request, principal)
+            return await self._start(request, principal)
         if step == "allow" and request.verb == "POST":
             return await self._allow(request, principal)
         if step == "callback" and request.verb == "GET":
             return await self._callback(request, principal)
         return login_page(404, "Not found", "There is nothing here.")
 
-    def _find(self, ticket: str | None, principal: str) -> LoginAttempt | None:
-        attempt = self._offered.get(ticket or "")
-        if attempt is None or attempt.principal != principal or time.monotonic() - attempt.began > LIFETIME:
-            return None
-        return attempt
+    async def _find(self, ticket: str, principal: str) -> tuple[JsonObject, int] | None:
+        """Return an offer that was made to a principal, and its version."""
+        found = await self._records.read(_OFFERED, ticket)
+        offer = {} if found is None else as_object(found[0])
+        return (offer, found[1]) if found is not None and offer["principal"] == principal else None
 
-    def _start(self, request: WebRequest, principal: str) -> WebResponse:
+    async def _start(self, request: WebRequest, principal: str) -> WebResponse:
         """Ask the user whether a client may have access to a server."""
         ticket = request.query.get("login", "")
-        attempt = self._find(ticket, principal)
-        if attempt is None:
+        found_offer = await self._find(ticket, principal)
+        if found_offer is None:
             return _over()
+        offer = found_offer[0]
         browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(24)
-        client = attempt.client or "an app without a name"
+        client = str(offer["client"] or "an app without a name")
         found = login_page(
             200,
             "Allow access?",
-            f"The app {client!r} asks to use the server {attempt.server!r} in your name. Go on only if you have just "
+            f"The app {client!r} asks to use the server {str(offer['server'])!r} in your name. Go on only if you have just "
             "started that yourself.",
             f'<form method="post" action="allow"><input type="hidden" name="login" value="{escape(ticket)}">'
             f'<input type="hidden" name="check" value="{escape(self._check(ticket, browser))}">'
@@ -252,88 +216,104 @@ class Logins:
 
     def _check(self, ticket: str, browser: str) -> str:
         """Return what the form repeats: it was made for the browser that sends it."""
-        import hashlib
-
-        return hashlib.sha256(f"{ticket} {browser}".encode()).hexdigest()
+        return _digest(f"{ticket} {browser}")
 
     async def _allow(self, request: WebRequest, principal: str) -> WebResponse:
         """Begin the login at the authorization server, once the user has allowed it."""
         form = request.form
         ticket, browser = form.get("login", ""), request.cookies.get(self._cookie, "")
-        attempt = self._find(ticket, principal)
-        if attempt is None or not secrets.compare_digest(
+        found = await self._find(ticket, principal)
+        if found is None or not secrets.compare_digest(
             form.get("check", "").encode(), self._check(ticket, browser).encode()
         ):
             return _over()
-        if form.get("decision") != "allow":
-            self._forget(ticket)
-            return login_page(200, "Denied", "The app gets no access. You can close this page.")
-        if attempt.task is not None:
+        offer, version = found
+        if not await self._records.remove(_OFFERED, ticket, seen=version):
             return _over()
-        loop = asyncio.get_running_loop()
-        attempt.browser, attempt.page, attempt.back = browser, loop.create_future(), loop.create_future()
-        token = _BROWSER.set(attempt)
-        try:
-            attempt.task = loop.create_task(self._log_in(attempt))
-        finally:
-            _BROWSER.reset(token)
-        either: set[asyncio.Future[Any]] = {attempt.page, attempt.task}
-        await asyncio.wait(either, timeout=_FINISH, return_when=asyncio.FIRST_COMPLETED)
-        if attempt.page.done():
-            return WebResponse(
-                303, ((b"location", attempt.page.result().encode()), (b"cache-control", b"no-store"))
-            )
-        return self._ended(ticket, attempt)
+        if form.get("decision") != "allow":
+            self.ended(str(offer["server"]))
+            return login_page(200, "Denied", "The app gets no access. You can close this page.")
+        step = LoginStep(state=secrets.token_urlsafe(32), verifier=secrets.token_urlsafe(32))
+        error = await self._run(offer, step)
+        if step.page is None:
+            return self._ended(offer, error)
+        begun: JsonObject = {
+            **offer,
+            "browser": _digest(browser),
+            "verifier": step.verifier,
+            "page": step.page,
+            "place": step.place,
+        }
+        await self._records.write(_BEGUN, step.state, begun, ttl=LIFETIME)
+        return WebResponse(303, ((b"location", step.page.encode()), (b"cache-control", b"no-store")))
 
     async def _callback(self, request: WebRequest, principal: str) -> WebResponse:
         """End the login in the browser and for the principal that it began with."""
-        attempt = self._by_state.get(request.query.get("state", ""))
+        state = request.query.get("state", "")
+        found = await self._records.read(_BEGUN, state)
+        begun = {} if found is None else as_object(found[0])
         browser = request.cookies.get(self._cookie, "")
         if (
-            attempt is None
-            or attempt.back is None
-            or attempt.back.done()
-            or attempt.task is None
-            or attempt.principal != principal
-            or not secrets.compare_digest(browser.encode(), attempt.browser.encode())
+            found is None
+            or begun["principal"] != principal
+            or not secrets.compare_digest(_digest(browser), str(begun["browser"]))
+            or not await self._records.remove(_BEGUN, state, seen=found[1])
         ):
             return _over()
-        attempt.back.set_result(f"{self.redirect_uri}?{urlencode(dict(request.query))}")
-        await asyncio.wait({attempt.task}, timeout=_FINISH)
-        ticket = next((each for each, known in self._offered.items() if known is attempt), "")
-        return self._ended(ticket, attempt)
+        step = LoginStep(
+            state=state,
+            verifier=str(begun["verifier"]),
+            page=str(begun["page"]),
+            place=str(begun["place"]),
+            back=f"{self.redirect_uri}?{urlencode(dict(request.query))}",
+        )
+        return self._ended(begun, await self._run(begun, step))
 
-    def _ended(self, ticket: str, attempt: LoginAttempt) -> WebResponse:
+    def _ended(self, offer: JsonObject, error: str) -> WebResponse:
         """Return the page that says how a login has ended."""
-        task, error = attempt.task, "it was not completed in time"
-        if task is not None and task.done():
-            error = "it was cancelled" if task.cancelled() else str(task.exception() or "")
-        self._forget(ticket)
+        server = str(offer["server"])
+        self.ended(server)
         if not error:
+            _log.info("a user has logged in at the server '%s'", one_line(server))
             return login_page(
                 200, "Logged in", "You can close this page now and go back to where you came from."
             )
-        _log.warning("a login at '%s' failed: %s", one_line(attempt.server), one_line(error))
+        _log.warning("a login at '%s' failed: %s", one_line(server), one_line(error))
         return login_page(
             400, "This did not work", "The login has failed. Start it again from where you came from."
         )
 
-    async def _log_in(self, attempt: LoginAttempt) -> None:
-        """Connect to the server as the user; that obtains and stores the tokens."""
-        async with asyncio.timeout(LIFETIME):
-            client = await self._connected(attempt.target)
-        try:
-            await client.aclose()
-        except McpError as error:
-            _log.debug("the connection of a login was not closed: %s", error)
-        _log.info("a user has logged in at the server '%s'", one_line(attempt.server))
+    async def _run(self, offer: JsonObject, step: LoginStep) -> str:
+        """Make a step of a login, also if the browser does not wait for it; return why it has failed, or nothing."""
+        sender = str(offer["principal"]), cast("str | None", offer["client"])
+        target = self.target_of(str(offer["server"]), sender, step)
+        if target is None:
+            return "users do not log in at the server any more"
+        task = asyncio.get_running_loop().create_task(_connect(target))
+        self._steps.add(task)
+        task.add_done_callback(self._steps.discard)
+        await asyncio.wait({task}, timeout=_FINISH)
+        if not task.done():
+            task.cancel()
+            return "it was not completed in time"
+        return "it was cancelled" if task.cancelled() else str(task.exception() or "")
 
-    async def _connected(self, target: Target) -> Client:
-        """Connect; a call that has asked for a token at the same time may have got in the way."""
-        for _ in range(_TRIES):
-            with suppress(LoginRequired):
-                return await connect(target, restart=False, cache=False)
-        return await connect(target, restart=False, cache=False)
+
+def _no_target(_server: str, _sender: Sender, _step: LoginStep) -> None:
+    """Return nothing, as long as no bridge runs."""
+
+
+async def _connect(target: Target) -> None:
+    """Connect to a server as its user; that obtains and stores the tokens."""
+    client = await connect(target, restart=False, cache=False)
+    try:
+        await client.aclose()
+    except McpError as error:
+        _log.debug("the connection of a login was not closed: %s", error)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def login_page(status: int, title: str, text: str, rest: str = "") -> WebResponse:

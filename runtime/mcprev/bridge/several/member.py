@@ -14,9 +14,11 @@ from typing_extensions import override
 
 from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
 from mcprev.bridge.own_tasks import BridgedTasks
+from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import BridgeState, Exchange, Relay
 from mcprev.bridge.several.health import Health
 from mcprev.bridge.several.login_required import LoginRequired
+from mcprev.bridge.several.login_state import LoginStep
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstream import Upstream, logger
@@ -47,6 +49,8 @@ class ServerSpec:
     """What it was made from, without its names: equal sources are one server."""
     logs_in: bool = False
     """Whether users log in at it themselves."""
+    login_target: Callable[[Sender, LoginStep], Target] | None = field(default=None, compare=False)
+    """Returns the server as a step of a login reaches it; None where users do not log in with a browser of their own."""
 
 
 class MemberRelay(Relay):
@@ -148,6 +152,8 @@ class Member:
     relay: MemberRelay
     upstreams: MemberUpstreams
     health: Health
+    peers: Peers | None = None
+    """The processes of the bridge; None if there is only this one."""
     generation: str = field(default_factory=lambda: token_urlsafe(6))
     """Tells this server from one that had its name before or gets it later."""
     retired: bool = False
@@ -160,7 +166,7 @@ class Member:
     def __post_init__(self) -> None:
         self.tasks: BridgedTasks = BridgedTasks()
         """What is known of its tools."""
-        self.stateless: StatelessClients = MemberClients(self.relay, self.tasks)
+        self.stateless: StatelessClients = MemberClients(self.relay, self.tasks, self.peers)
         """Serves the stateless clients."""
         self._idle.set()
 

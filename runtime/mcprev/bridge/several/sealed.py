@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from mcprev.authorization_server.keys import ServerKeys
 from mcprev.authorization_server.vault import Vault
+from mcprev.bridge.several.login_state import LoginRecords
 from mcprev.core.store import Records
 from mcprev.oauth.store import Registration, TokenKey, Tokens
 
@@ -40,6 +41,8 @@ class SealedTokens:
         not installed.
         """
         self._vault = Vault(records, ServerKeys(secrets), owner, clock)
+        self.logins: LoginRecords = self._vault
+        """Logins in progress, which are encrypted in the same records."""
 
     @asynccontextmanager
     async def lock(self, issuer: str, /) -> AsyncGenerator[None, None]:

@@ -22,6 +22,7 @@ from mcprev.extras.host_config import config_entries, naming, target_of_entry
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
+    from mcprev.transports.http.client.authorization import Authorization
     from mcprev.transports.memory import PipeServer
 
 Servers: TypeAlias = "Mapping[str, BridgedServer | Target | PipeServer | HasServer | str]"
@@ -51,11 +52,30 @@ def _spec(
         )
     if not isinstance(url, str):
         raise TypeError(f"the server '{name}' requires a URL as `target`, because users log in at it")
-    from mcprev.bridge.several.credentials import targets_for
     from mcprev.transports.http.client.target import http
 
-    targets = targets_for(name, lambda auth: http(url, auth=auth), login, logins)
-    return ServerSpec(naming=naming_, target=targets, per_principal=True, source=source, logs_in=True)
+    return _spec_with_logins(naming_, source, lambda auth: http(url, auth=auth), login, logins)
+
+
+def _spec_with_logins(
+    naming_: Naming,
+    source: object,
+    new_target: Callable[[Authorization | None], Target],
+    login: UserLogin,
+    logins: Logins | None,
+) -> ServerSpec:
+    from mcprev.bridge.several.credentials import targets_for
+
+    target, of_logins = targets_for(naming_.server, new_target, login, logins)
+    target(None)  # a mistake in the options shows now
+    return ServerSpec(
+        naming=naming_,
+        target=target,
+        per_principal=True,
+        source=source,
+        logs_in=True,
+        login_target=of_logins,
+    )
 
 
 def specs_of_entries(entries: Mapping[str, Json], logins: Logins | None = None) -> dict[str, ServerSpec]:
@@ -85,14 +105,13 @@ def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     if options.get("auth") is None:
         target = target_of_entry(plain)
         return ServerSpec(naming=naming_, target=lambda _: target, per_principal=per_principal, source=source)
-    from mcprev.bridge.several.credentials import auth_of, targets_for
+    from mcprev.bridge.several.credentials import auth_of
 
     auth = auth_of(options)
     if "url" not in members:
         raise ValueError(f"`{KEY}.auth` is for a server with a `url`; pass credentials of a command in `env`")
     if isinstance(auth, UserLogin):
-        targets = targets_for(name, partial(target_of_entry, plain), auth, logins)
-        return ServerSpec(naming=naming_, target=targets, per_principal=True, source=source, logs_in=True)
+        return _spec_with_logins(naming_, source, partial(target_of_entry, plain), auth, logins)
     target = target_of_entry(plain, auth)
     return ServerSpec(naming=naming_, target=lambda _: target, per_principal=per_principal, source=source)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
 from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient
@@ -18,7 +18,7 @@ from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
 from mcprev.bridge.several.parts import PartExchange
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.convert.rules import JsonObject
+from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import InternalError, InvalidParams, Json, McpError, one_line
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -46,6 +46,7 @@ class MemberSession(SessionPeer):
         super().__init__(member.relay, member.tasks, connection, session.introduction, session.name)
         self.member = member
         self._session = session
+        self._over = False
 
     @property
     def open_upstream(self) -> Upstream | None:
@@ -55,16 +56,26 @@ class MemberSession(SessionPeer):
 
     @property
     def gone(self) -> bool:
-        """Whether the client has gone."""
-        return self.connection.error is not None
+        """Whether the client has gone, or another process has its session."""
+        return self._over or self.connection.error is not None
+
+    @override
+    def end(self) -> None:
+        self._over = True
+        super().end()
 
     def absent(self) -> None:
         """Take note that the session begins without this server: when it is there, it is told all, and the client of it."""
         self._asked_before = True
 
-    def set_level(self, level: str) -> None:
+    def set_level(self, level: str | None) -> None:
         """Keep the log level for when there is a connection."""
         self._level = level
+
+    @property
+    def subscribed(self) -> list[Json]:
+        """The resources that the client has subscribed to, as the server calls them."""
+        return [*self._subscribed]
 
     def take_over(self, before: MemberSession) -> None:
         """Continue in place of a connection to a server that had the same name."""
@@ -113,7 +124,10 @@ class SeveralSession(SeveralClient):
         self, hub: Hub, connection: Connection, introduction: ClientIntroduction, name: str, outlet: Outlet
     ) -> None:
         super().__init__(hub, introduction.revision)
-        self._connection = connection
+        self.connection: Connection = connection
+        """The connection of the client."""
+        self.watches: bool = True
+        """Whether this process tells the client of changes; true, because only what holds a session is one of these."""
         protocol = connection.protocol
         assert isinstance(protocol, ServerProtocol)
         self._engine: HandshakeServer = protocol.session
@@ -124,18 +138,22 @@ class SeveralSession(SeveralClient):
         """Sends notifications to the client."""
         self.principal: str | None = None if introduction.sender is None else introduction.sender[0]
         self._peers: dict[Member, MemberSession] = {}
+        self._level: str | None = None
+        self._said: list[tuple[Naming, JsonObject | None]] | None = None
+        """What the servers said when their connections were opened, until the client is told."""
 
     def peer(self, member: Member) -> MemberSession:
         """Return the connection to a server, which need not be open."""
         found = self._peers.get(member)
         if found is None:
-            found = self._peers[member] = MemberSession(self, member, self._connection)
+            found = self._peers[member] = MemberSession(self, member, self.connection)
+            found.set_level(self._level)
         return found
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def introduce(self, exchange: Exchange) -> None:
-        """Answer `initialize`, with what the servers say that can be reached in time. Raises `McpError` if none can."""
+    async def prepare(self) -> None:
+        """Connect to the servers that can be reached in time. Raises `McpError` if none can."""
         hub = self.hub
         members = list(hub.members.values())
         opening = {member: asyncio.create_task(self.peer(member).reopen()) for member in members}
@@ -166,15 +184,28 @@ class SeveralSession(SeveralClient):
             said.append((member.naming, result))
         if reasons and len(reasons) == len(members):
             raise InternalError(f"no server behind the bridge can be reached: {'; '.join(reasons)}")
+        self._said = said
+
+    async def _introduce(self, exchange: Exchange) -> None:
+        """Answer `initialize`, with what the servers say. Raises `McpError`."""
+        if self._said is None:
+            await self.prepare()
+        hub, said, self._said = self.hub, self._said or [], None
         result = joined_initialization(said, hub.own, self.revision)
         hub.recorded(self.name, Direction.SERVER_TO_CLIENT, {"id": exchange.incoming.id, "result": result})
         self._engine.open_with(exchange.incoming, result)
-        hub.add(self)
-        self._connection.closed.add_done_callback(lambda _: hub.discard(self))
+        self._live()
+
+    def _live(self) -> None:
+        """Be told from now on what happens to the servers."""
+        self.hub.add(self)
+        self.connection.closed.add_done_callback(lambda _: self.hub.discard(self))
 
     @override
     async def serve(self, exchange: Exchange) -> None:
-        if exchange.incoming.method == SET_LEVEL:
+        if exchange.incoming.method == INITIALIZE:
+            await self._introduce(exchange)
+        elif exchange.incoming.method == SET_LEVEL:
             await self._set_level(exchange)
         else:
             await super().serve(exchange)
@@ -183,6 +214,7 @@ class SeveralSession(SeveralClient):
         level = (exchange.incoming.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
             raise InvalidParams(f"Invalid params: not a log level: {level!r:.40}")
+        self._level = level
         told: list[Member] = []
         for member in self.hub.members.values():
             peer = self.peer(member)
@@ -198,6 +230,9 @@ class SeveralSession(SeveralClient):
 
     @override
     def send(self, member: Member, exchange: Exchange, method: str, params: JsonObject | None) -> None:
+        if exchange.outlet is None:
+            exchange.send(method, params)  # its client is that of another process
+            return
         # What one server sends waits for itself, so that a flood of it holds up no other.
         self.peer(member).outlet.send(method, params, exchange.incoming if exchange.incoming.open else None)
 
@@ -244,6 +279,30 @@ class SeveralSession(SeveralClient):
                 peer.absent()
                 self.hub.start(self._try(peer))
         self.changed(None)
+
+    # -- other processes of the bridge ---------------------------------------------------------------------------
+
+    def remembered(self) -> JsonObject:
+        """Return what another process has to know to continue the session."""
+        subscribed: JsonObject = {member.name: peer.subscribed for member, peer in self._peers.items()}
+        return {"params": self.introduction.params, "level": self._level, "subscribed": subscribed}
+
+    def continue_as(self, remembered: JsonObject) -> None:
+        """Continue the session of a process that has ended: servers are told what it told them, the client that all may have changed."""
+        level, subscribed = remembered.get("level"), as_object(remembered.get("subscribed"))
+        self._level = level if isinstance(level, str) else None
+        for member in self.hub.members.values():
+            peer = self.peer(member)
+            peer.continue_as({"level": self._level, "subscribed": subscribed.get(member.name)})
+            self.hub.start(self._try(peer))
+        self._live()
+        self.changed(None)
+
+    def end(self) -> None:
+        """Give the connections to the servers back."""
+        self.hub.discard(self)
+        for peer in self._peers.values():
+            peer.end()
 
     async def _try(self, peer: MemberSession) -> None:
         try:

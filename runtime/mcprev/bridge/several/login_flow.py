@@ -1,0 +1,34 @@
+"""The OAuth client of one step of a login (AUTH-10, AUTH-11)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from mcprev.oauth.grants import OAuth
+
+if TYPE_CHECKING:
+    from mcprev.bridge.several.login_state import LoginStep
+    from mcprev.oauth.credentials import Obtained, Scopes
+    from mcprev.oauth.discovery import ProtectedServer
+    from mcprev.oauth.runner import FlowRunner
+    from mcprev.oauth.store import Registration
+
+
+class LoginOAuth(OAuth):
+    """Sends a browser to an authorization server in one step, and gets the tokens in another one, perhaps of another process."""
+
+    def __init__(self, step: LoginStep, **options: Any) -> None:  # noqa: ANN401 - those of `OAuth`
+        super().__init__(open=step.open, **options)
+        self._step = step
+        self.secret = step.secret
+
+    @override
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
+        server = place.server
+        self._step.begin_at(json.dumps([server.issuer, server.token_endpoint, place.resource]))
+        return await super().obtain(runner, place, client, scopes)
