@@ -16,7 +16,7 @@ from bridge.joining import each_cell, ends, joined
 from bridge.test_matrix import outcomes
 from mcprev.bridge.around import BridgedContext
 from mcprev.middleware import Audit, Caching, ErrorMapping, Hooks, Logging, Metrics, Retries, SizeLimit
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from requirements import req
 from running import run
 
@@ -117,12 +117,13 @@ class Changing(Hooks):
 
     async def on_read_resource(self, call: Any, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
         del call_next
-        models: Any = mcprev.revisions.revision_named(call.ctx.revision).models
-        contents = [models.TextResourceContents(uri=call.params.uri, text="its own")]
+        models: Any = revision_named(call.ctx.revision).models
+        contents: list[Any] = [models.TextResourceContents(uri=call.params.uri, text="its own")]
         if call.ctx.request.revision.handshake:
-            result: mcprev.HandlerResult = models.ReadResourceResult(contents=contents)
+            hints: dict[str, Any] = {}
         else:
-            result = models.ReadResourceResult(contents=contents, ttl_ms=0, cache_scope="private")
+            hints = {"ttl_ms": 0, "cache_scope": "private"}
+        result: mcprev.HandlerResult = models.ReadResourceResult(contents=contents, **hints)
         return result
 
 
@@ -242,7 +243,11 @@ def test_names_that_a_server_gives_itself_are_counted_up_to_a_bound() -> None:
 
             def named(number: int = number) -> Upstream:
                 info = {"name": f"server {number}", "version": "1"}
-                said = {"protocolVersion": SESSION.version, "capabilities": {"tools": {}}, "serverInfo": info}
+                said: Message = {
+                    "protocolVersion": SESSION.version,
+                    "capabilities": {"tools": {}},
+                    "serverInfo": info,
+                }
                 return Upstream(SESSION, {"echo": echo}, {"initialize": said})
 
             client = Downstream(SESSION)

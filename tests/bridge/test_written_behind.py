@@ -55,7 +55,9 @@ INITIALIZED: Final[Message] = {"jsonrpc": "2.0", "method": "notifications/initia
 
 def write_together(client: Downstream, *messages: Any) -> None:
     """Put messages on the wire with one write."""
-    each = [one for message in messages for one in (message if isinstance(message, list) else [message])]
+    each: list[Message] = []
+    for message in messages:
+        each += message if isinstance(message, list) else [message]
     client._asked |= {message["id"]: message["method"] for message in each if "id" in message}
     client.send(b"\n".join(json.dumps(message).encode() for message in messages))
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import Unpack, override
@@ -137,6 +138,10 @@ class Bridge(Server):
 
             self._keys = SharedKeys(self.store, LIFETIME)
             self._states = RequestStateSealer(self._keys, audience=name)
+        elif (
+            states is None
+        ):  # all servers of a process have the key, and no bridge continues calls of another
+            self._states = RequestStateSealer(audience=token_urlsafe(16))
         known = self.identity
         self.identity: ServerCapabilities = RelayCapabilities(
             handler=known.handler,
