@@ -152,7 +152,7 @@ class InternalError(RpcError):
 
 
 class WorkerLost(InternalError):
-    """The server process that served the request ended before its response; other processes continue the session."""
+    """The server process that served the request ended before its response; others, if any, go on with its session."""
 
     @property
     def may_have_run(self) -> bool:

@@ -181,7 +181,7 @@ def test_an_initialize_that_fails_takes_nobody_s_room(row: Revision, address: st
     work(test, memory)
 
 
-@req("HTTP-27", "SEC-6")
+@req("HTTP-27", "SEC-6", at=D)
 def test_a_session_makes_room_although_many_that_are_in_use_were_opened_before_it() -> None:
     async def test(handler: Served, make: Make) -> None:
         most = CANDIDATES + 4
@@ -201,7 +201,7 @@ def test_a_session_makes_room_although_many_that_are_in_use_were_opened_before_i
     work(test, memory)
 
 
-@req("HTTP-27", "SEC-6")
+@req("HTTP-27", "SEC-6", at=D)
 def test_while_all_sessions_are_in_use_it_is_cheap_to_say_so() -> None:
     """A flood of newcomers does not make the workers ask each other for each."""
 
@@ -234,7 +234,7 @@ def test_while_all_sessions_are_in_use_it_is_cheap_to_say_so() -> None:
     work(test, memory)
 
 
-@req("HTTP-27")
+@req("HTTP-27", at=D)
 @pytest.mark.parametrize("value", [b"", b"[]", b'"x"', b"{}", b"null", b"\xff"])
 def test_a_count_that_is_none_is_an_error_of_the_store(value: bytes) -> None:
     async def test(handler: Served, make: Make) -> None:

@@ -58,9 +58,9 @@ MAX_LISTED: Final = 1_000
 TOO_MANY: Final = "too many tasks of this client are running"
 TIDY: Final = 100
 """The number of tasks that are gone beyond which a list is written without them."""
-LOST: Final = worker_lost(
+WORKER_LOST: Final = worker_lost(
     "the process that ran the task has ended; the task may have run in part", may_have_run=True
-)
+).to_wire()
 """The error of a task whose worker is dead."""
 _logger: Final = logging.getLogger("mcprev.server")
 
@@ -113,7 +113,7 @@ class SharedTasks:
             task = await self._read(task_id)
             if task is None or task.ended or await self._runs(task):
                 return task
-            failed = tasks.fail_task(task, LOST.to_wire(), time.time())
+            failed = tasks.fail_task(task, WORKER_LOST, time.time())
             if (version := await self.replace(failed, task.version)) is not None:
                 _logger.warning("a task failed because its worker %s has ended", task.worker)
                 return replace(failed, version=version)

@@ -149,7 +149,7 @@ class SharedSseSessions:
                 return None if answer is None else _error(cast("dict[str, Json]", answer))
             if not await self._worker.is_alive(worker):
                 await self._forget(key, index)
-                return HttpError(404, LOST, null_id=True)
+                return HttpError(404, RpcError.from_wire(LOST), null_id=True)
             error = StoreError(f"worker {worker} does not respond")
         except StoreError as found:
             error = found

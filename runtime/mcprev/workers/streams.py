@@ -42,7 +42,7 @@ AHEAD: Final = 1_000
 """How many events a client may have seen that a dead worker has not stored."""
 LOST: Final = worker_lost(
     "the process that served the request has ended; the request may have run in part", may_have_run=True
-)
+).to_wire()
 """The error of a request whose worker is dead."""
 _NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _logger: Final = logging.getLogger("mcprev.workers")
@@ -324,9 +324,7 @@ class StreamReader:
                 answered.append(message["id"])
         for id_ in unanswered(head.get("ids", []), answered):
             after += 1
-            self.response.write(
-                encode_message(encode_error(id_, LOST.to_wire()), f"{self.number}-{after - 1}")
-            )
+            self.response.write(encode_message(encode_error(id_, LOST), f"{self.number}-{after - 1}"))
 
 
 def unanswered(ids: Sequence[Json], answered: Collection[Json]) -> list[Json]:
