@@ -309,6 +309,29 @@ def test_a_loop_that_is_blocked_for_too_long_counts_as_dead(
     assert "has been blocked for" in caplog.text
 
 
+def test_tasks_that_follow_each_other_share_one_thread_which_ends_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To start one takes longer than many a task."""
+    monkeypatch.setattr(module, "RENEW", 0.2)
+
+    async def main() -> set[threading.Thread]:
+        worker = Worker(ServiceRecords(MemoryStore(), "s"))
+        await worker.start()
+        found = set[threading.Thread]()
+        for _ in range(20):
+            attending = await worker.attending()
+            await asyncio.sleep(0)
+            found |= {thread for thread in threading.enumerate() if thread.name == "mcprev lease"}
+            await stop(attending)
+        return found
+
+    for _ in range(2):
+        (thread,) = asyncio.run(main())
+        thread.join(5)
+        assert not thread.is_alive()
+
+
 def test_a_store_that_belongs_to_one_loop_is_used_by_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     records = MemoryRecords()
 

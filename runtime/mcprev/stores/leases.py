@@ -109,18 +109,28 @@ class LeaseThread:
         """
         self._renew, self._release, self._renewed, self._every = renew, release, renewed, every
         self._turned = 0.0
+        self._resting = False
+        self._changing = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def keep(self) -> None:
         """Start the thread unless it runs. The event loop calls this again and again, because it is not blocked."""
         self._turned = time.monotonic()
-        if self._release is not None and (self._thread is None or not self._thread.is_alive()):
-            self._ended = threading.Event()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._ended,), name="mcprev lease", daemon=True
-            )
-            self._thread.start()
+        if self._release is None:
+            return
+        with self._changing:
+            self._resting = False
+            if self._thread is None or not self._thread.is_alive():
+                self._ended = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._ended,), name="mcprev lease", daemon=True
+                )
+                self._thread.start()
+
+    def rest(self) -> None:
+        """Renew nothing until the next `keep`; the thread ends after a while, because to start one takes long."""
+        self._resting = True
 
     def end(self) -> None:
         """Let the thread end."""
@@ -129,6 +139,11 @@ class LeaseThread:
 
     def _run(self, ended: threading.Event) -> None:
         while not ended.wait(self._every):
+            with self._changing:
+                if self._resting:
+                    if not ended.is_set():
+                        self._thread = None
+                    return
             now = time.monotonic()
             if now - self._turned >= STUCK:
                 _logger.error("the event loop has been blocked for %d s; its lease is not renewed", STUCK)

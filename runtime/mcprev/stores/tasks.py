@@ -272,7 +272,7 @@ class SharedTasks:
         finally:
             self._attending -= 1
             if not self._attending:
-                self._thread.end()
+                self._thread.rest()
 
     @asynccontextmanager
     async def claim(self, task: Task, key: str, /) -> AsyncIterator[bool]:
