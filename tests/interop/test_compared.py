@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import runpy
 import socket
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import aiohttp
 import pytest
@@ -19,6 +21,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 import mcprev
 from interop.compared import LIBRARIES, OURS, PAGE, PROGRAMS, TITLES, lines_of_code, page, program
+from interop.tally import Tally
 from mcprev.extensions import ui
 from mcprev_types.latest import models as m
 from requirements import D, req
@@ -286,10 +289,26 @@ def command(line: str, library: str, *arguments: str) -> tuple[str, ...]:
     return str(LIBRARIES[library]), str(program(line, library)), *arguments
 
 
+AS_PROCESSES: Final = {"tool", "proxy", "tools_from_folder", "list_changes"}
+"""The lines whose programs with mcprev also `make test` starts as processes: a server of each kind."""
+
+
+def app_of(line: str) -> mcprev.App:
+    """The app that a program with mcprev runs, in this process."""
+    with mock.patch.object(mcprev.App, "run_stdio", autospec=True) as running:
+        runpy.run_path(str(program(line, OURS)))
+    (app,), _ = running.call_args
+    assert isinstance(app, mcprev.App)
+    return app
+
+
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs(*CHECKS))
 def test_servers_do_what_the_table_says(line: str, library: str, tmp_path: Path) -> None:
-    """In a session, for not every library asks and notifies without one."""
+    """In a session, for not every library asks and notifies without one.
+
+    `make interop` starts every program as a process; here, most of those with mcprev run in this one.
+    """
     logs: list[object] = []
     more: tuple[str, ...] = ()
     if line == "tools_from_folder":
@@ -301,7 +320,11 @@ def test_servers_do_what_the_table_says(line: str, library: str, tmp_path: Path)
     answer = m.CreateMessageResult(role="assistant", model="mini", content=m.TextContent(text="it"))
 
     async def main() -> None:
-        target = mcprev.stdio(*command(line, library, *more), stderr=lambda _: None)
+        target: mcprev.App | mcprev.Target = mcprev.stdio(
+            *command(line, library, *more), stderr=lambda _: None
+        )
+        if library == OURS and line not in AS_PROCESSES and not Tally.wanted():
+            target = app_of(line)
         connecting = mcprev.connect(
             target,
             mode="legacy",
