@@ -52,7 +52,9 @@ house: setup
 generated: setup
 	$(BIN)/mcprev generate --check
 
+# Compiled once, before several processes of pytest would each compile the same.
 test: setup
+	$(BIN)/python -m compileall -q -j 0 $(PYTHON_CODE)
 	$(BIN)/pytest -n auto --dist worksteal
 
 # The part of `make test` that compares with upstream's own files; skipped where they are not.

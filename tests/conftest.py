@@ -12,19 +12,22 @@ import gc
 import json
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 import pytest
 import uvicorn.server
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 import requirements
 import running
 import support
+
+LISTED: Final = 0.005
+"""Seconds from which on `--durations` lists a setup or a teardown."""
 
 gc.set_threshold(10_000)
 gc.disable()
@@ -62,13 +65,6 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
 
 
-@pytest.fixture(autouse=True)
-def _level_of_our_loggers() -> Iterator[None]:
-    """Commands, and programs of the guides, set the level at which this process logs; each test begins without one."""
-    yield
-    logging.getLogger("mcprev").setLevel(logging.NOTSET)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--requirements-to", metavar="FILE", help="write down which test checks which requirement"
@@ -88,10 +84,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("upstream"):
             item.add_marker(support.skip_without_upstream)
-    left_out = [item for item in items if requirements.is_left_out(item)]
+    left_out = {item for item in items if requirements.is_left_out(item)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         requirements.refuse_skipped(item)
     target = config.getoption("--requirements-to")
@@ -106,10 +102,32 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_runtest_logfinish() -> None:
-    """Freeze what outlives a test; not before its log is gone, which holds tasks and all that they refer to."""
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Commands, and programs of the guides, set the level at which this process logs; each test begins without one."""
+    ours = logging.getLogger("mcprev")
+    if ours.level:
+        ours.setLevel(logging.NOTSET)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test as pytest does; a process of several reports no setup and teardown that passed.
+
+    Where tests are short, sending three reports of each takes as long as running them.
+    """
+    is_alone = not hasattr(item.config, "workerinput")
+    if is_alone:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if is_alone or report.when == "call" or not report.passed or report.duration > LISTED:
+            item.ihook.pytest_runtest_logreport(report=report)
+    if is_alone:
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    # Freeze what outlives a test; not before its log is gone, which holds tasks and all that they refer to.
     gc.collect()
     gc.freeze()
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)
