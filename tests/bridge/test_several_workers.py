@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from api.wire import Message
+from api.wire import CLIENT_CAPABILITIES, VERSION, Message
 from bridge.fellows_of_bridges import ChoosingClient, Fellows, each_store, fellows, stores
 from bridge.hands import Upstream, Work, said, text
 from bridge.joining import (
@@ -32,8 +32,10 @@ from bridge.joining import (
     target_of,
 )
 from bridge.task_hands import TASK_METHODS, long_work, marked_tool
+from bridge.test_several_auth import verify
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import GONE
+from mcprev.bridge.several.handler import SeveralClients
 from mcprev.bridge.shared_sessions import TTL
 from mcprev.bridge.upstreams import Bounds
 from mcprev.core.store import Store
@@ -43,6 +45,7 @@ from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
 from mcprev.workers.record import key_of
 from mcprev.workers.streams import LOST
+from mcprev.workers.worker import LEASE
 from requirements import E, req
 from running import run, until
 
@@ -69,8 +72,8 @@ class Waiting:
         return text(name_of(up))
 
 
-def bridge_of(servers: Ends, there: Revision, store: Store, **options: Any) -> Bridge:
-    return joined(servers, there, store=store, bounds=Bounds(user=20), **options)
+def bridge_of(servers: Ends, there: Revision, store: Store, **more: Any) -> Bridge:
+    return joined(servers, there, store=store, bounds=Bounds(user=20), **more)
 
 
 def made_once(servers: Ends) -> bool:
@@ -357,6 +360,133 @@ def test_a_question_to_the_client_of_a_process_that_has_died_is_not_waited_for()
             assert "has ended" in failed[0][0]["message"]
             call.cancel()
             await asyncio.wait({call})
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "LIFE-16", at=SESSION.name)
+def test_a_process_that_stops_ends_what_was_passed_on_to_it() -> None:
+    """New requests of the session are served elsewhere meanwhile."""
+    waiting = Waiting()
+    servers = ends(SESSION, *NAMES, works=works(waiting))
+
+    async def main() -> None:
+        async with fellows(
+            lambda store: bridge_of(servers, SESSION, store), _one(mcprev.MemoryStore())
+        ) as made:
+            client = ChoosingClient(SESSION, made.places)
+            await client.begin(0)
+            call = asyncio.ensure_future(client.call_at(OTHER, "bank__waits"))
+            await waiting.begun.wait()
+            handler = made.bridges[0].request_handler
+            assert isinstance(handler, SeveralClients)
+            stopping = asyncio.ensure_future(handler.end())
+            await asyncio.sleep(0)
+            assert said(await client.call_at(OTHER, "files__who"))[0] == "files"
+            assert len(servers["files"].made) == 2
+            assert not stopping.done()
+            waiting.go_on.set()
+            assert said(await call) == "bank"
+            await stopping
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "HTTP-9", at=SESSION.name)
+def test_a_process_that_was_suspended_does_not_serve_a_session_that_another_one_has() -> None:
+    servers = ends(SESSION, *NAMES)
+
+    async def main() -> None:
+        async with fellows(
+            lambda store: bridge_of(servers, SESSION, store), _one(mcprev.MemoryStore())
+        ) as made:
+            client = ChoosingClient(SESSION, made.places)
+            await client.begin(0)
+            worker = made.peers(0)._worker
+            worker._renewed -= LEASE  # it has not run for so long, and has not noticed yet
+            await client.call_at(0, "files__who")
+            assert made_once(servers), "nobody has taken it over"
+            made.peers(OTHER)._worker._alive[worker.number] = asyncio.get_running_loop().time(), False
+            await client.call_at(OTHER, "files__who")
+            assert made.holders() == [0, OTHER]
+            await client.call_at(0, "files__who")
+            assert made.holders() == [OTHER]
+            assert [len(up.asked("tools/call")) for up in servers["files"].upstreams] == [1, 2]
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "HTTP-9", at=SESSION.name)
+def test_many_requests_at_once_take_a_session_over_once() -> None:
+    """They come to two processes; one of these has the session then, also if it learns that later than the other."""
+    servers = ends(SESSION, *NAMES)
+
+    class Slow(mcprev.MemoryStore):
+        async def write(self, key: str, value: bytes, /, **options: Any) -> int | None:
+            found = await super().write(key, value, **options)
+            if "bridged/" in key:
+                await asyncio.sleep(0.5)
+            return found
+
+    async def main() -> None:
+        async with fellows(lambda store: bridge_of(servers, SESSION, store), _one(Slow()), 3) as made:
+            client = ChoosingClient(SESSION, made.places)
+            await client.begin(0)
+            await made.kill(0)
+            calls = [client.call_at(1 + number % 2, f"{NAMES[number % 2]}__who") for number in range(20)]
+            found = [said(result)[0] for result in await asyncio.gather(*calls)]
+            assert found == [*NAMES] * 10
+            assert len(made.holders()) == 2, made.holders()  # the one that was killed does not know
+            assert all(len(server.made) == 2 for server in servers.values())
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "MRTR-4", "SEC-5", at=E)
+def test_a_held_call_is_continued_by_its_principal_and_client_alone() -> None:
+    servers = ends(SESSION, *NAMES)
+    bearer = mcprev.Bearer(
+        verify, resource="http://127.0.0.1/mcp", authorization_servers=["https://as.example"]
+    )
+
+    async def main() -> None:
+        async with fellows(
+            lambda store: bridge_of(
+                servers, SESSION, store, options={"bank": {"per_principal": True}}, auth=bearer
+            ),
+            _one(mcprev.MemoryStore()),
+        ) as made:
+
+            async def ask(at: int, who_asks: str, more: Message) -> Message:
+                http, url = made.places[at]
+                meta: Message = {VERSION: MODERN.version, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
+                params: Message = {"name": "bank__asks", "arguments": {}, **more, "_meta": meta}
+                headers = {
+                    "Authorization": f"Bearer {who_asks}:of-the-bridge",
+                    "Accept": "application/json, text/event-stream",
+                    "MCP-Protocol-Version": MODERN.version,
+                    "Mcp-Method": "tools/call",
+                    "Mcp-Name": "bank__asks",
+                }
+                message: Message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                async with http.post(url, json=message, headers=headers) as response:
+                    found: Message = json.loads((await response.text()).rpartition("data:")[2])
+                return found
+
+            for at in range(2):
+                asked_for = (await ask(at, "alice:app", {}))["result"]
+                assert asked_for["resultType"] == "input_required"
+                given = {"action": "accept", "content": {"name": "Ada"}}
+                more: Message = {
+                    "inputResponses": dict.fromkeys(asked_for["inputRequests"], given),
+                    "requestState": asked_for["requestState"],
+                }
+                for stranger in ("bob:app", "alice:other"):
+                    for process in range(2):
+                        refused = await ask(process, stranger, more)
+                        assert refused["error"]["code"] == INVALID_PARAMS
+                result = (await ask(1 - at, "alice:app", more))["result"]
+                assert said(result)[1] == [given]
 
     run(main(), limit=LIMIT)
 

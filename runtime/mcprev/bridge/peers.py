@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -45,6 +45,8 @@ GONE: Final = "the call that this request continues is over; send the request ag
 UNASKABLE: Final = "the client cannot be asked: the process that has its request has ended"
 LOOK: Final = 1.0
 """Seconds between two looks whether the worker that holds a call is alive."""
+GRACE: Final = 5.0
+"""Seconds for which a process that stops serves what others have passed on to it."""
 LATE: Final = 5.0
 """Seconds for which the answer of another worker is awaited beyond the time that it has itself."""
 Continue: TypeAlias = Callable[["ForwardedExchange", str], Awaitable[None]]
@@ -153,7 +155,7 @@ class Serving:
     """What one worker does for another one, in the current task."""
 
     def __init__(self) -> None:
-        self._task = asyncio.current_task()
+        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
         self.reason: str | None = None
         """Why it was cancelled."""
         self.cancelled: Callable[[], None] = lambda: None
@@ -163,8 +165,7 @@ class Serving:
         """Cancel it, with the reason of whoever has."""
         self.reason = reason if isinstance(reason, str) else None
         self.cancelled()
-        if self._task is not None:
-            self._task.cancel()
+        self.task.cancel()
 
 
 class Peers:
@@ -178,6 +179,7 @@ class Peers:
         """The requests that others answer, by key."""
         self._serving: dict[str, Serving] = {}
         """What is done here for others, by key: requests are served, clients are asked."""
+        self._closing = False
         self.continue_held: Continue | None = None
         """Answers a request with a call that is held here, by the id of the call."""
         self.sessions: Callable[[ForwardedExchange, str], Awaitable[bool]] | None = None
@@ -193,6 +195,11 @@ class Peers:
     def number(self) -> int:
         """The number of this worker; 0 before it has one."""
         return self._worker.number
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether others believe that this worker is alive."""
+        return self._worker.has_lease
 
     async def start(self) -> None:
         """Take a number, unless that was done. Raises `InternalError` if the store cannot be reached."""
@@ -353,7 +360,11 @@ class Peers:
                 if self.continue_held is None:
                     return None
                 await self.continue_held(exchange, held)
-            elif self.sessions is None or not await self.sessions(exchange, str(message["session"])):
+            elif (
+                self._closing
+                or self.sessions is None
+                or not await self.sessions(exchange, str(message["session"]))
+            ):
                 return None
             found = await answered
             await exchange.sent()
@@ -395,6 +406,10 @@ class Peers:
         self.lapsed()
 
     async def aclose(self) -> None:
-        """End the inbox."""
+        """Answer what others have passed on, within some seconds, then end the inbox; sessions are not served meanwhile."""
+        self._closing = True
+        serving = {each.task for each in self._serving.values()}
+        if serving:
+            await asyncio.wait(serving, timeout=GRACE)
         with suppress(StoreError):
             await self._worker.aclose()

@@ -102,6 +102,8 @@ class BridgedSessions(Generic[S]):
         self._written: dict[str, float] = {}
         self._looked: dict[str, tuple[float, float]] = {}
         """When it was last looked at a session that is held here, and when it had been used here last."""
+        self._taking: dict[str, asyncio.Event] = {}
+        """The sessions that are being taken over, by key."""
         self._keeping: asyncio.Task[None] | None = None
         peers.sessions = self._serve_forwarded
         peers.take_notification = self._take_notification
@@ -131,7 +133,7 @@ class BridgedSessions(Generic[S]):
     async def _try(self, key: str, exchange: Exchange) -> bool:
         """Serve a request by whoever holds its session; return False if another worker has taken that over."""
         incoming, connection = exchange.incoming, exchange.connection
-        peer = self._held.get(key)
+        peer = await self._holding(key)
         if peer is not None:
             await self._serve_here(key, peer, exchange)
             return True
@@ -150,18 +152,36 @@ class BridgedSessions(Generic[S]):
                     raise RpcError.from_wire(LOST.to_wire()) from gone
             else:
                 return True
-        seen, taken = 0 if found is None else found.version, json.dumps(
-            {**record, "worker": self._peers.number}
-        )
-        if await self._store.write(_name(key), taken.encode(), seen=seen, ttl=_ttl(connection)) is None:
+        if key in self._taking:
             return False
-        peer = self._held.get(key)
-        if peer is None:  # else another request of the session was faster
+        self._taking[key] = asyncio.Event()
+        try:
+            seen, taken = 0 if found is None else found.version, {**record, "worker": self._peers.number}
+            value = json.dumps(taken).encode()
+            if await self._store.write(_name(key), value, seen=seen, ttl=_ttl(connection)) is None:
+                return False
             peer = self._peer(connection, incoming, record.get("params"))
             peer.continue_as(record)
             self._hold(key, peer)
+        finally:
+            self._taking.pop(key).set()
         await self._serve_here(key, peer, exchange)
         return True
+
+    async def _holding(self, key: str) -> S | None:
+        """Return the client of a session that is held here, as others believe too; None if there is none."""
+        while (taking := self._taking.get(key)) is not None:
+            await taking.wait()
+        peer = self._held.get(key)
+        if peer is None or self._peers.has_lease:
+            return peer
+        # This process was suspended: another one may have taken the session over.
+        found = await self._store.read(_name(key))
+        if found is not None and as_object(json.loads(found.value)).get("worker") == self._peers.number:
+            return peer
+        if self._held.get(key) is peer:
+            self._let_go(key, peer)
+        return None
 
     async def _serve_here(self, key: str, peer: S, exchange: Exchange) -> None:
         await peer.serve(exchange)
@@ -248,7 +268,7 @@ class BridgedSessions(Generic[S]):
 
     async def _serve_forwarded(self, exchange: ForwardedExchange, key: str) -> bool:
         """Serve a request that another worker has passed on; return False if its session is not held here."""
-        peer = self._held.get(key)
+        peer = await self._holding(key)
         if peer is None:
             return False
         exchange.connection = peer.connection
@@ -280,12 +300,14 @@ class BridgedSessions(Generic[S]):
 
     def _drop(self) -> None:
         """Hold nothing any more: others may have taken the sessions over."""
-        held, self._held = self._held, {}
-        self._written.clear()
-        self._looked.clear()
-        for peer in held.values():
-            peer.connection.peer_context = None
-            peer.end()
+        for key, peer in tuple(self._held.items()):
+            self._let_go(key, peer)
+
+    def _let_go(self, key: str, peer: S) -> None:
+        for known in (self._held, self._written, self._looked):
+            known.pop(key, None)
+        peer.connection.peer_context = None
+        peer.end()
 
 
 def _name(key: str) -> str:

@@ -89,7 +89,7 @@ class Worker:
                 if not self.number:
                     fellows = await workers(self._store)
                     self._lease = await Lease.open(self._store, note=self._options, ttl=LEASE)
-                    self.number = self._lease.number
+                    self.number, self._renewed = self._lease.number, time.monotonic()
                     self._compare(fellows)
                     loop = asyncio.get_running_loop()
                     self._running = [
@@ -109,6 +109,11 @@ class Worker:
                 )
                 _logger.warning("worker %d has other options than worker %d: %s", self.number, number, said)
                 return
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether others believe that this worker is alive; not so if it was suspended for longer than its lease."""
+        return self.number != 0 and time.monotonic() - self._renewed < LEASE
 
     async def is_alive(self, number: int) -> bool:
         """Return whether a worker has not ended, as of the last second. Raises `StoreError`."""
