@@ -89,7 +89,9 @@ class Processes:
         await kill_sessions(self.apps[number])
         if serving:
             await asyncio.wait(serving)
-        await self._running[number].aclose()
+        clients: Any = self.bridges[number].clients
+        await clients._relay.aclose()
+        clients._shared = None
         for worker in workers:
             if worker._lease is not None:
                 await worker._lease.end()  # the store knows of a process of this machine that has ended

@@ -33,8 +33,8 @@ from bridge.joining import (
 )
 from bridge.task_hands import TASK_METHODS, long_work, marked_tool
 from bridge.test_several_auth import verify
+from mcprev.bridge.answers import GONE
 from mcprev.bridge.bridge import Bridge
-from mcprev.bridge.peers import GONE
 from mcprev.bridge.several.handler import SeveralClients
 from mcprev.bridge.shared_sessions import TTL
 from mcprev.bridge.upstreams import Bounds

@@ -9,153 +9,55 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from typing_extensions import override
-
+from mcprev.bridge.answers import LATE, LOOK, SERVES, Gone, answer_of
+from mcprev.bridge.forwarded import ForwardedExchange, ForwardedRequest
 from mcprev.bridge.introduction import sender_of
+from mcprev.bridge.notes import Notes
+from mcprev.bridge.progress import Listener
 from mcprev.bridge.questions import ask_client
 from mcprev.bridge.relay import BridgeState, Exchange, logger, wire_error
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.error_text import internal_error
 from mcprev.errors import (
-    ConversionError,
     InternalError,
-    InvalidParams,
     Json,
     McpError,
     RpcError,
     StoreError,
     one_line,
 )
-from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, NotificationReceived, Responder
+from mcprev.protocol.connection_state import NotificationReceived
 from mcprev.revisions import revision_named
 from mcprev.stores.leases import workers
-from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Request
 from mcprev.workers.worker import Worker
 
 if TYPE_CHECKING:
-    from mcprev.bridge.pair import Pair
     from mcprev.core.store import Store
 
-GONE: Final = "the call that this request continues is over; send the request again without it"
 UNASKABLE: Final = "the client cannot be asked: the process that has its request has ended"
-LOOK: Final = 1.0
-"""Seconds between two looks whether the worker that holds a call is alive."""
 GRACE: Final = 5.0
 """Seconds for which a process that stops serves what others have passed on to it."""
-LATE: Final = 5.0
-"""Seconds for which the answer of another worker is awaited beyond the time that it has itself."""
+ENDED: Final = "the process that waits for it has ended"
+"""Why what was done for a process is cancelled that has ended."""
+EARLY: Final = 1_000
+"""The number of cancellations that are kept for messages which they have overtaken."""
 Continue: TypeAlias = Callable[["ForwardedExchange", str], Awaitable[None]]
 """Answers a request of a client of another worker with the call that is held here under an id."""
-
-Ask: TypeAlias = Callable[[str, Json, Callable[[], "str | None"]], Awaitable[dict[str, Json]]]
-"""Asks a client of another worker on behalf of its request; the function says why that was cancelled. Raises `McpError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardedAccess:
-    """What is told of the token of a request of another worker."""
-
-    client_id: Json
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardedOrigin:
-    """Who has sent a request to another worker, as that one has authenticated it."""
-
-    principal: object
-    access: ForwardedAccess
-    share: None = None
-    headers: Headers = field(default_factory=lambda: Headers({}))
-    checking: bool = False
-
-
-class Gone(InvalidParams):
-    """The worker that a request is for has ended, or does not know what it is about."""
-
-    def __init__(self, *, sent: bool) -> None:
-        super().__init__(GONE)
-        self.sent = sent
-        """Whether that worker may have served it."""
-
-
-class ForwardedRequest(IncomingRequest):
-    """A request of a client of another worker."""
-
-    def __init__(self, told: JsonObject, answered: asyncio.Future[JsonObject], ask: Ask) -> None:
-        params = told.get("params")
-        request = Request(
-            told["id"],
-            str(told["method"]),
-            None if params is None else as_object(params),
-            ForwardedOrigin(told.get("principal"), ForwardedAccess(told.get("client"))),
-        )
-        responder = Responder(ConnectionState())
-        revision = revision_named(str(told["revision"]))
-        super().__init__(responder, revision, request, None, as_object(told.get("capabilities")))
-        self.level: str | None = told.get("level")
-        self._answered = answered
-        self.ask: Ask = ask
-        """Asks the client, by the worker that has the request."""
-
-    @override
-    def respond(self, result: dict[str, Json] | None, error: dict[str, Json] | None = None) -> None:
-        """Hand over the result or the error, once."""
-        if self.open:
-            self.open = False
-            if not self._answered.done():
-                self._answered.set_result({"result": result} if error is None else {"error": error})
-
-
-class ForwardedExchange(Exchange):
-    """The exchange of a request of a client of another worker, where also its messages are recorded."""
-
-    def __init__(
-        self, state: BridgeState, incoming: ForwardedRequest, tell: Callable[[JsonObject], Awaitable[None]]
-    ) -> None:
-        self.relay = state
-        self.incoming: IncomingRequest = incoming
-        self.session = ""
-        self._outlet = None
-        self._tell = tell
-        self._told: asyncio.Task[None] | None = None
-
-    @override
-    def send(self, method: str, params: dict[str, Json] | None) -> None:
-        """Send the client a notification by its worker, after those before it."""
-        if self.incoming.open:
-            self._told = self.relay.start(self._send(self._told, {"method": method, "params": params}))
-
-    async def _send(self, before: asyncio.Task[None] | None, message: JsonObject) -> None:
-        if before is not None:
-            await asyncio.wait({before})
-        await self._tell(message)
-
-    async def sent(self) -> None:
-        """Wait until every notification is on its way."""
-        if self._told is not None:
-            await asyncio.wait({self._told})
-
-    @override
-    def answer(self, result: dict[str, Json]) -> None:
-        """Answer the request."""
-        self.incoming.respond(result)
-
-    @override
-    def fail(self, error: BaseException, pair: Pair | None) -> None:
-        """Answer the request with an error of the client's revision."""
-        self.incoming.fail(wire_error(error, self.incoming.method, pair))
 
 
 class Serving:
     """What one worker does for another one, in the current task."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: int, request: str) -> None:
         self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.worker = worker
+        """For whom."""
+        self.request = request
+        """The key of the request that it is for."""
         self.reason: str | None = None
         """Why it was cancelled."""
         self.cancelled: Callable[[], None] = lambda: None
@@ -180,6 +82,11 @@ class Peers:
         self._serving: dict[str, Serving] = {}
         """What is done here for others, by key: requests are served, clients are asked."""
         self._closing = False
+        self._progress: dict[str, Listener] = {}
+        """Who takes the progress of the answers to questions that others ask, by key."""
+        self._early: dict[str, None] = {}
+        """The keys of what was cancelled before it came."""
+        self._watching: asyncio.Task[None] | None = None
         self.continue_held: Continue | None = None
         """Answers a request with a call that is held here, by the id of the call."""
         self.sessions: Callable[[ForwardedExchange, str], Awaitable[bool]] | None = None
@@ -250,8 +157,12 @@ class Peers:
         message: JsonObject = {**target, "key": key, "request": request}
         self._forwarded[key] = exchange
         try:
-            answer = await self._answer(to, message, self._state.bounds.call + LATE)
+            answer = await answer_of(self._worker, to, message, key, self._state.bounds.call + LATE)
+        except Gone:
+            await self._withdraw(key)
+            raise
         except StoreError as error:
+            self._state.start(self._cancel(to, key, ENDED))
             raise internal_error(error, may_have_run=True) from error
         except asyncio.CancelledError:
             self._state.start(self._cancel(to, key, (exchange.request or incoming).cancel_reason))
@@ -266,23 +177,6 @@ class Peers:
         else:
             raise Gone(sent=False)
 
-    async def _answer(self, to: int, message: JsonObject, wait: float) -> Json:
-        """Return what another worker answers. Raises `Gone` if it has ended or does not answer in time, and `StoreError`."""
-        worker, clock = self._worker, asyncio.get_running_loop().time
-        began = clock()
-        asking = asyncio.ensure_future(worker.ask([to], message, wait=wait))
-        try:
-            while not asking.done():
-                await asyncio.wait({asking}, timeout=LOOK)
-                if not asking.done() and not await worker.is_alive(to):
-                    raise Gone(sent=True)
-            answers = asking.result()
-        finally:
-            asking.cancel()
-        if to not in answers:
-            raise Gone(sent=clock() - began >= wait)  # else it has closed its inbox
-        return answers[to]
-
     async def _take(self, message: dict[str, Json]) -> Json:
         """Serve a message of another worker."""
         key = str(message.get("key"))
@@ -292,21 +186,23 @@ class Peers:
             case "question":
                 return await self._ask_here(key, message)
             case "notification":
-                params = message.get("params")
-                found = None if params is None else as_object(params)
-                notified = NotificationReceived(
-                    revision_named(str(message["revision"])), str(message["method"]), found
-                )
+                revision, method = revision_named(str(message["revision"])), str(message["method"])
+                notified = NotificationReceived(revision, method, _params(message))
                 self.take_notification(str(message["session"]), notified)
             case "note":
-                exchange = self._forwarded.get(key)
-                if exchange is not None:
-                    params = message.get("params")
-                    exchange.send(str(message["method"]), None if params is None else as_object(params))
+                exchange, notes = self._forwarded.get(key), as_list(message.get("notes")) or []
+                for note in map(as_object, notes if exchange is not None else ()):
+                    assert exchange is not None
+                    exchange.send(str(note["method"]), _params(note))
+            case "progress":
+                listener, notes = self._progress.get(key), as_list(message.get("notes")) or []
+                for note in map(as_object, notes if listener is not None else ()):
+                    assert listener is not None
+                    listener(str(note["method"]), _params(note) or {})
             case "cancel":
-                serving = self._serving.get(key)
-                if serving is not None:
-                    serving.cancel(message.get("reason"))
+                self._take_cancellation(key, message.get("reason"))
+            case kind if kind == SERVES:
+                return str(message["about"]) in self._serving
             case "login":
                 self.login_ended(str(message["server"]))
             case _:
@@ -317,39 +213,58 @@ class Peers:
         """Cancel what another worker does under a key, with the reason of whoever has cancelled it."""
         await self._worker.tell(to, {"kind": "cancel", "key": key, "reason": reason})
 
+    def _take_cancellation(self, key: str, reason: Json) -> None:
+        serving = self._serving.get(key)
+        if serving is not None:
+            serving.cancel(reason)
+            return
+        self._early[key] = None
+        if len(self._early) > EARLY:
+            del self._early[next(iter(self._early))]
+
+    def _begin(self, key: str, worker: int, request: str) -> Serving:
+        """Do something for a request of a worker in the current task, until that or the worker has ended."""
+        serving = self._serving[key] = Serving(worker, request)
+        if self._watching is None or self._watching.done():
+            self._watching = self._state.start(self._watch())
+        return serving
+
+    async def _withdraw(self, request: str) -> None:
+        """Let a client be asked nothing more for a request whose worker is gone, before the request is answered."""
+        asked = [each for each in self._serving.values() if each.request == request]
+        for each in asked:
+            each.cancel(ENDED)
+        tasks = {each.task for each in asked}
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _watch(self) -> None:
+        """Cancel what is done for workers that have ended: nobody waits for it."""
+        while self._serving:
+            await asyncio.sleep(LOOK)
+            for worker in {each.worker for each in self._serving.values()}:
+                with suppress(StoreError):
+                    if not await self._worker.is_alive(worker):
+                        for each in tuple(self._serving.values()):
+                            if each.worker == worker:
+                                each.cancel(ENDED)
+
     async def _serve(self, key: str, message: dict[str, Json]) -> Json:
         answered: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
         sender, held = int(message["from"]), str(message.get("held"))
 
-        async def ask(method: str, params: Json, cancelled: Callable[[], str | None]) -> dict[str, Json]:
-            about = token_urlsafe(12)
-            question: JsonObject = {
-                "kind": "question",
-                "key": key,
-                "question": about,
-                "method": method,
-                "params": params,
-            }
-            try:
-                answer = as_object(await self._answer(sender, question, self._state.bounds.user + LATE))
-            except (Gone, StoreError) as error:
-                raise InternalError(UNASKABLE) from error
-            except asyncio.CancelledError:
-                self._state.start(self._cancel(sender, about, cancelled()))
-                raise
-            if isinstance(answer.get("error"), dict):
-                raise RpcError.from_wire(as_object(answer["error"]))
-            if not isinstance(answer.get("result"), dict):
-                raise InternalError(UNASKABLE)
-            return as_object(answer["result"])
+        incoming = ForwardedRequest(
+            as_object(message["request"]), answered, partial(self._ask_there, sender, key)
+        )
 
-        incoming = ForwardedRequest(as_object(message["request"]), answered, ask)
+        async def tell(notes: list[JsonObject]) -> None:
+            await self._worker.tell(sender, {"kind": "note", "key": key, "notes": notes})
 
-        async def tell(note: JsonObject) -> None:
-            await self._worker.tell(sender, {"kind": "note", "key": key, **note})
-
+        if key in self._early:
+            del self._early[key]
+            return None
         exchange = ForwardedExchange(self._state, incoming, tell)
-        serving = self._serving[key] = Serving()
+        serving = self._begin(key, sender, key)
 
         def why() -> None:
             incoming.cancel_reason = serving.reason
@@ -368,20 +283,59 @@ class Peers:
                 return None
             found = await answered
             await exchange.sent()
-        except (McpError, ConversionError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             return {"error": wire_error(error, incoming.method, None)}
         else:
             return found
         finally:
             del self._serving[key]
 
+    async def _ask_there(
+        self,
+        to: int,
+        key: str,
+        method: str,
+        params: Json,
+        cancelled: Callable[[], str | None],
+        progress: Listener | None,
+        /,
+    ) -> dict[str, Json]:
+        """Ask the client whose request another worker has under a key. Raises `McpError`."""
+        about = token_urlsafe(12)
+        question: JsonObject = {"kind": "question", "key": key, "question": about}
+        question |= {"method": method, "params": params, "progress": progress is not None}
+        if progress is not None:
+            self._progress[about] = progress
+        try:
+            answer = as_object(
+                await answer_of(self._worker, to, question, about, self._state.bounds.user + LATE)
+            )
+        except (Gone, StoreError) as error:
+            raise InternalError(UNASKABLE) from error
+        except asyncio.CancelledError:
+            self._state.start(self._cancel(to, about, cancelled()))
+            raise
+        finally:
+            self._progress.pop(about, None)
+        if isinstance(answer.get("error"), dict):
+            raise RpcError.from_wire(as_object(answer["error"]))
+        if not isinstance(answer.get("result"), dict):
+            raise InternalError(UNASKABLE)
+        return as_object(answer["result"])
+
     async def _ask_here(self, key: str, message: JsonObject) -> Json:
         """Ask the client of a request that another worker serves."""
         exchange, method = self._forwarded.get(key), str(message["method"])
-        if exchange is None:
+        about, sender = str(message["question"]), int(message["from"])
+        if exchange is None or about in self._early:
+            self._early.pop(about, None)
             return None
-        about = str(message["question"])
-        serving = self._serving[about] = Serving()
+        serving = self._begin(about, sender, key)
+
+        async def tell(notes: list[JsonObject]) -> None:
+            await self._worker.tell(sender, {"kind": "progress", "key": about, "notes": notes})
+
+        progress = Notes(self._state, tell)
         try:
             result = await ask_client(
                 self._state,
@@ -390,8 +344,10 @@ class Peers:
                 method,
                 message.get("params"),
                 exchange.request,
+                progress=progress.send if message.get("progress") is True else None,
                 cancelled=lambda: serving.reason,
             )
+            await progress.sent()
         except RpcError as error:
             return {"error": dict(error.raw or error.to_wire())}
         except McpError as error:
@@ -413,3 +369,8 @@ class Peers:
             await asyncio.wait(serving, timeout=GRACE)
         with suppress(StoreError):
             await self._worker.aclose()
+
+
+def _params(message: JsonObject) -> JsonObject | None:
+    params = message.get("params")
+    return None if params is None else as_object(params)

@@ -34,7 +34,7 @@ async def ask_client(
     assert isinstance(protocol, ServerProtocol)
     channel = about if about is not None and about.open else None
     refusal = None if channel is None else connection.refuses(channel)
-    if refusal is None and channel is None and not connection.can_reach():
+    if refusal is None and channel is None and not can_be_asked(connection):
         refusal = InternalError("the client cannot be asked for input: it has no open stream")
     if refusal is not None:
         raise refusal
@@ -54,3 +54,12 @@ async def ask_client(
         raise
     state.recorded(session, Direction.CLIENT_TO_SERVER, {"id": call.id, "result": result})
     return result
+
+
+def can_be_asked(connection: Connection) -> bool:
+    """Return whether a client listens for what belongs to none of its requests, here or at another process."""
+    if connection.can_reach() or not connection.shared:
+        return connection.can_reach()
+    from mcprev.workers.copied import SharedCopy
+
+    return isinstance(connection, SharedCopy) and bool(connection.record.value["gets"])

@@ -12,13 +12,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
+from mcprev.bridge.forwarded import ForwardedRequest
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
 from mcprev.bridge.opening import holds_behind
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
-from mcprev.bridge.peers import ForwardedRequest
 from mcprev.bridge.progress import progress_back
-from mcprev.bridge.questions import ask_client
+from mcprev.bridge.questions import ask_client, can_be_asked
 from mcprev.bridge.relay import (
     LATER,
     Exchange,
@@ -183,8 +183,8 @@ class SessionPeer:
         upstream, client = self._upstream, self._client
         runs = upstream is not None and not upstream.revision.handshake
         offers = upstream is not None and upstream.introduction.offers_tasks
-        found: JsonObject = {"params": client.params, "level": self._level, "subscribed": [*self._subscribed]}
-        return {**found, "tasks": runs and offers}
+        said: JsonObject = {"params": client.params, "level": self._level, "tasks": runs and offers}
+        return {**said, "subscribed": [*self._subscribed]}
 
     async def prepare(self) -> None:
         """Connect to the server. Raises `McpError`."""
@@ -192,10 +192,17 @@ class SessionPeer:
 
     def continue_as(self, remembered: JsonObject) -> None:
         """Continue the session of a process that has ended: the server is told this, and the client that all may have changed."""
-        level = remembered.get("level")
-        self._level = level if isinstance(level, str) else None
+        self.follow(remembered)
         self._subscribed = dict.fromkeys(str(uri) for uri in as_list(remembered.get("subscribed")) or ())
         self._asked_before = True
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:  # tasks have used it; it was not told what that of the other process was
+            self._relay.upstreams.give(upstream, keep=False)
+
+    def follow(self, remembered: JsonObject) -> None:
+        """Serve requests of a session that another process holds with the log level that it has there."""
+        level = remembered.get("level")
+        self._level = level if isinstance(level, str) else None
 
     # -- requests of the client ----------------------------------------------------------------------------
 
@@ -216,12 +223,12 @@ class SessionPeer:
         """Connect to the server as this client, and say what the server says of itself."""
         upstream = await self.upstream()
         result = upstream.introduction.initialized(self.pair(upstream), self._relay.own)
-        answer: JsonObject = {"id": exchange.incoming.id, "result": result}
-        self._relay.recorded(self.name, Direction.SERVER_TO_CLIENT, answer)
+        exchange.recorded({"id": exchange.incoming.id, "result": result})
         self._engine.open_with(exchange.incoming, result)
 
     async def _serve(self, exchange: Exchange) -> None:
         upstream, method = await self.upstream(), exchange.incoming.method
+        exchange.reads(upstream)
         server = upstream.introduction
         pair = self._relay.pair(self._client.revision, server.revision)
         try:
@@ -333,7 +340,7 @@ class SessionPeer:
             about = None if caller is None else caller.request
             if isinstance(caller, Exchange):
                 caller.has_asked()
-            if about is None and not self.connection.can_reach():
+            if about is None and not can_be_asked(self.connection):
                 about = next(
                     (each for each in upstream.requests() if isinstance(each, ForwardedRequest)), None
                 )
@@ -359,11 +366,11 @@ class SessionPeer:
         def cancelled() -> str | None:
             return None if asked is None else asked.cancel_reason
 
-        if isinstance(about, ForwardedRequest) and about.open:
-            return await about.ask(method, params, cancelled)
-        upstream, report = self._upstream, None
+        upstream, progress = self._upstream, None
         if asked is not None and asked.token is not None and upstream is not None:
-            report = progress_back(asked, self.pair(upstream), upstream.connection)
+            progress = progress_back(asked, self.pair(upstream), upstream.connection)
+        if isinstance(about, ForwardedRequest) and about.open:
+            return await about.ask(method, params, cancelled, progress)
         return await ask_client(
             self._relay,
             self.connection,
@@ -371,7 +378,7 @@ class SessionPeer:
             method,
             params,
             about,
-            progress=report,
+            progress=progress,
             cancelled=cancelled,
         )
 

@@ -11,10 +11,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from mcprev.bridge.answers import Gone
+from mcprev.bridge.forwarded import ForwardedExchange
 from mcprev.bridge.introduction import INITIALIZE
-from mcprev.bridge.peers import ForwardedExchange, Gone, Peers
+from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import logger
-from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE
+from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPeer
 from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.error_text import internal_error
@@ -100,6 +102,8 @@ class BridgedSessions(Generic[S]):
         self._held: dict[str, S] = {}
         """The clients whose connections to servers are here, by key."""
         self._written: dict[str, float] = {}
+        self._versions: dict[str, int] = {}
+        """The versions of the records of the sessions that are held here."""
         self._looked: dict[str, tuple[float, float]] = {}
         """When it was last looked at a session that is held here, and when it had been used here last."""
         self._taking: dict[str, asyncio.Event] = {}
@@ -119,8 +123,7 @@ class BridgedSessions(Generic[S]):
                 peer = self._peer(connection, incoming, incoming.params)
                 await peer.prepare()
                 # Written before the answer, after which the client may send to any process.
-                await self._write(key, peer)
-                self._hold(key, peer)
+                self._hold(key, peer, await self._write_record(key, peer, None) or 0)
                 await peer.serve(exchange)
                 return
             for _ in range(TRIES):
@@ -141,15 +144,20 @@ class BridgedSessions(Generic[S]):
         record: JsonObject = {} if found is None else as_object(json.loads(found.value))
         holder = int(record.get("worker") or 0)
         if record.get("tasks") and _is_about_tasks(incoming):
-            await self._peer(connection, incoming, record.get("params"), held=False).serve(exchange)
+            peer = self._peer(connection, incoming, record.get("params"), held=False)
+            if isinstance(peer, SessionPeer):
+                peer.follow(record)
+            await peer.serve(exchange)
             return True
         if holder not in (0, self._peers.number) and await self._peers.is_alive(holder):
             try:
                 target: JsonObject = {"kind": "session", "session": key}
                 await self._peers.forward(holder, target, exchange)
             except Gone as gone:
-                if gone.sent:
-                    raise RpcError.from_wire(LOST.to_wire()) from gone
+                if gone.sent and incoming.method not in REPEATABLE:
+                    raise RpcError.from_wire(LOST) from gone
+                if gone.sent and await self._peers.is_alive(holder):
+                    return False  # the message is lost, not the process
             else:
                 return True
         if key in self._taking:
@@ -158,11 +166,12 @@ class BridgedSessions(Generic[S]):
         try:
             seen, taken = 0 if found is None else found.version, {**record, "worker": self._peers.number}
             value = json.dumps(taken).encode()
-            if await self._store.write(_name(key), value, seen=seen, ttl=_ttl(connection)) is None:
+            version = await self._store.write(_name(key), value, seen=seen, ttl=_ttl(connection))
+            if version is None:
                 return False
             peer = self._peer(connection, incoming, record.get("params"))
             peer.continue_as(record)
-            self._hold(key, peer)
+            self._hold(key, peer, version)
         finally:
             self._taking.pop(key).set()
         await self._serve_here(key, peer, exchange)
@@ -188,13 +197,27 @@ class BridgedSessions(Generic[S]):
         if self._held.get(key) is not peer:
             return  # the client has gone, or another process has the session
         if exchange.incoming.method in _REMEMBERED:
-            await self._write(key, peer)
+            try:
+                await self._write(key, peer)
+            except StoreError as error:
+                logger.warning("what a session is to be told again is stored later: %s", one_line(error))
+                self._written[key] = float("-inf")
 
     async def _write(self, key: str, peer: S) -> None:
-        if key in self._written:
-            self._written[key] = _now()
+        """Store what is remembered of a session that is held here; let go of one that another worker has taken over."""
+        seen, self._written[key] = self._versions[key], _now()
+        version = await self._write_record(key, peer, seen)
+        if self._held.get(key) is not peer:
+            return
+        if version is None and self._versions[key] == seen:
+            self._let_go(key, peer)
+        elif version is not None:
+            self._versions[key] = max(version, self._versions[key])
+
+    async def _write_record(self, key: str, peer: S, seen: int | None) -> int | None:
         record: JsonObject = {**peer.remembered(), "worker": self._peers.number}
-        await self._store.write(_name(key), json.dumps(record).encode(), ttl=_ttl(peer.connection))
+        value = json.dumps(record).encode()
+        return await self._store.write(_name(key), value, seen=seen, ttl=_ttl(peer.connection))
 
     def _peer(
         self,
@@ -213,14 +236,14 @@ class BridgedSessions(Generic[S]):
         peer.watches = held
         return peer
 
-    def _hold(self, key: str, peer: S) -> None:
-        self._held[key], self._written[key] = peer, _now()
+    def _hold(self, key: str, peer: S, version: int) -> None:
+        self._held[key], self._written[key], self._versions[key] = peer, _now(), version
         if self._keeping is None:
             self._keeping = self._state.start(self._keep())
 
         def ended(_: object) -> None:
             if self._held.get(key) is peer:
-                for known in (self._held, self._written, self._looked):
+                for known in (self._held, self._written, self._versions, self._looked):
                     known.pop(key, None)
                 if isinstance(peer.connection, SharedCopy) and not peer.connection.lives_on:
                     self._state.start(self._forget(key))
@@ -304,7 +327,7 @@ class BridgedSessions(Generic[S]):
             self._let_go(key, peer)
 
     def _let_go(self, key: str, peer: S) -> None:
-        for known in (self._held, self._written, self._looked):
+        for known in (self._held, self._written, self._versions, self._looked):
             known.pop(key, None)
         peer.connection.peer_context = None
         peer.end()

@@ -13,11 +13,13 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Final, cast
 
+from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
+from mcprev.bridge.forwarded import ForwardedExchange
 from mcprev.bridge.held import HELD, WORKER, HeldCall
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair, Rule
-from mcprev.bridge.peers import GONE, ForwardedExchange, Peers
+from mcprev.bridge.peers import Peers
 from mcprev.bridge.pooled import Pooled, pass_stream, serve_listen
 from mcprev.bridge.relay import (
     Exchange,
@@ -234,7 +236,7 @@ class StatelessClients:
         """Answer a request with a call that is held here. Raises `InvalidParams` if it is over, or of another owner."""
         held = self.held.get(id_)
         if held is None or held.origin != owner:
-            raise InvalidParams(GONE)
+            raise InvalidParams(GONE, data=MAY_HAVE_RUN)
         await held.serve(exchange, as_object((exchange.incoming.params or {}).get(RESPONSES)))
 
     async def continue_for_peer(self, exchange: ForwardedExchange, id_: str) -> None:

@@ -294,7 +294,7 @@ class SessionChanged:
 
 @record
 class Unplaced:
-    """A response or cancellation that no request of this connection is waiting for; another connection may have it."""
+    """A response, progress or cancellation of no request of this connection; another connection may have the request."""
 
     message: Notification | jsonrpc.Response | jsonrpc.ErrorResponse | jsonrpc.Malformed
     text: str

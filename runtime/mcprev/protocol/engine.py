@@ -181,7 +181,8 @@ class Engine(Responder):
         token = (params or {}).get("progressToken")
         call = self.connection.calls.progressed(token, now)
         if call is None:
-            self.connection.diagnose(f"progress of no pending request: {token!r}")
+            text = f"progress of no pending request: {token!r}"
+            self.connection.events.append(Unplaced(Notification(PROGRESS, params), text))
         else:
             if token.__class__ is not int:
                 self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")

@@ -1,7 +1,7 @@
 """A copy of a session, and what other workers that have one have to know (HTTP-22, HTTP-24, HTTP-28).
 
 What the client sets is in the record of the session, and a message that changes it is answered when the other copies
-know. A response, or a cancellation, of which no request here knows, goes to the copy that may have the request.
+know. A response, progress or a cancellation, of which no request here knows, goes to the copy that may have the request.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.store import Store
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import (
+    PROGRESS,
     Diagnostic,
     SessionChanged,
     Unplaced,
@@ -181,11 +182,13 @@ class SharedCopy(Session):
 
     async def _pass_on(self, message: Message) -> None:
         """Pass a message to the copies that may have the request that it belongs to."""
-        if isinstance(message, Notification):
+        progress = isinstance(message, Notification) and message.method == PROGRESS
+        if isinstance(message, Notification) and not progress:
             await self.record.refresh()
             to = self.others
         else:
-            number = number_of(getattr(message, "id", None))
+            params = getattr(message, "params", None) or {}
+            number = number_of(params.get("progressToken") if progress else getattr(message, "id", None))
             place = str(-1 if number is None else number // BLOCK)
             if place not in self.record.value["places"]:
                 await self.record.refresh()

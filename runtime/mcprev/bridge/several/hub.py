@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from mcprev.bridge.peers import GONE
+from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
 from mcprev.bridge.relay import BridgeState
 from mcprev.bridge.several.health import AGAIN, Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
@@ -22,8 +22,9 @@ from mcprev.errors import InvalidParams, McpError, one_line
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
+    from mcprev.bridge.forwarded import ForwardedExchange
     from mcprev.bridge.introduction import Sender
-    from mcprev.bridge.peers import ForwardedExchange, Peers
+    from mcprev.bridge.peers import Peers
     from mcprev.bridge.several.login_state import LoginStep
     from mcprev.bridge.several.logins import Logins
     from mcprev.client.targets import Target
@@ -150,7 +151,7 @@ class Hub(BridgeState):
                 with member.serving():
                     await member.stateless.continue_for_peer(exchange, id_)
                 return
-        raise InvalidParams(GONE)
+        raise InvalidParams(GONE, data=MAY_HAVE_RUN)
 
     async def _retire(self, member: Member) -> None:
         try:
