@@ -129,7 +129,7 @@ class Spread(asyncio.Transport):
         self._http = [aiohttp.ClientSession(connector=way, connector_owner=False) for way in processes.ways]
         self._headers: dict[str, str] = {}
         self._path = "/mcp"
-        self._waiting: asyncio.Queue[Message | list[Message]] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Message] = asyncio.Queue()
         self._open: dict[Any, asyncio.Task[None]] = {}
         """The requests that are not answered, by the ids of their messages; that of the GET stream is `GET`."""
         self._endpoint = asyncio.Event()

@@ -73,10 +73,17 @@ class Store(mcprev.MemoryStore):
         return await super().tail(*args, **options)
 
 
+class Counting(Upstream):
+    """A server by hand that counts on each of its connections."""
+
+    counted = 0
+
+
 async def count(up: Upstream, _request: Message) -> Message:
     """How often this connection to the server was asked to count."""
-    up.replies["count"] = {"n": (up.replies.get("count") or {"n": 0})["n"] + 1}  # type: ignore[index]
-    return text(up.replies["count"])
+    assert isinstance(up, Counting)
+    up.counted += 1
+    return text({"n": up.counted})
 
 
 async def wait(up: Upstream, request: Message) -> None:
@@ -107,7 +114,7 @@ TOOLS: Final = {function.__name__: function for function in (count, wait, soon, 
 def servers_of(there: Revision) -> Servers:
     listed = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
     replies: Any = {"tools/list": listed, "resources/subscribe": {}, "resources/unsubscribe": {}}
-    return Servers(lambda: Upstream(there, TOOLS, replies))
+    return Servers(lambda: Counting(there, TOOLS, replies))
 
 
 def upstreams(servers: Servers) -> list[Upstream]:

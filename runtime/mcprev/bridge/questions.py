@@ -63,3 +63,8 @@ def can_be_asked(connection: Connection) -> bool:
     from mcprev.workers.copied import SharedCopy
 
     return isinstance(connection, SharedCopy) and bool(connection.record.value["gets"])
+
+
+def cancel_reason(asked: IncomingRequest | None) -> str | None:
+    """Return why a server has cancelled its request, if there is one."""
+    return None if asked is None else asked.cancel_reason

@@ -18,7 +18,7 @@ from mcprev.bridge.opening import holds_behind
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.progress import progress_back
-from mcprev.bridge.questions import ask_client, can_be_asked
+from mcprev.bridge.questions import ask_client, can_be_asked, cancel_reason
 from mcprev.bridge.relay import (
     LATER,
     Exchange,
@@ -228,7 +228,8 @@ class SessionPeer:
 
     async def _serve(self, exchange: Exchange) -> None:
         upstream, method = await self.upstream(), exchange.incoming.method
-        exchange.reads(upstream)
+        if self.connection.shared:
+            exchange.reads(upstream)
         server = upstream.introduction
         pair = self._relay.pair(self._client.revision, server.revision)
         try:
@@ -362,15 +363,11 @@ class SessionPeer:
 
         `about` is the client's request that it belongs to, `asked` that of a server with sessions.
         """
-
-        def cancelled() -> str | None:
-            return None if asked is None else asked.cancel_reason
-
         upstream, progress = self._upstream, None
         if asked is not None and asked.token is not None and upstream is not None:
             progress = progress_back(asked, self.pair(upstream), upstream.connection)
         if isinstance(about, ForwardedRequest) and about.open:
-            return await about.ask(method, params, cancelled, progress)
+            return await about.ask(method, params, lambda: cancel_reason(asked), progress)
         return await ask_client(
             self._relay,
             self.connection,
@@ -379,7 +376,7 @@ class SessionPeer:
             params,
             about,
             progress=progress,
-            cancelled=cancelled,
+            cancelled=lambda: cancel_reason(asked),
         )
 
     # -- a stateless server --------------------------------------------------------------------------------
