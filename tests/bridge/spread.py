@@ -19,6 +19,7 @@ from api.wire import VERSION, HandClient, Message
 from bridge.hands import Servers
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
+from mcprev.errors import StoreError
 from mcprev.revisions import HttpShape, Revision
 from several_workers import kill as kill_sessions, memory
 
@@ -29,6 +30,49 @@ GET: Final = object()
 """What stands for the GET stream among the ids of requests."""
 
 
+class Line(mcprev.MemoryStore):
+    """The connection of one process to the store of all, which ends with the process."""
+
+    def __init__(self, store: mcprev.Store) -> None:
+        super().__init__()
+        self.cut = False
+        self._store = store
+
+    @property
+    def _there(self) -> mcprev.Store:
+        if self.cut:
+            raise StoreError("this process is dead")
+        return self._store
+
+    @override
+    async def read(self, *args: Any) -> Any:
+        return await self._there.read(*args)
+
+    @override
+    async def write(self, *args: Any, **options: Any) -> Any:
+        return await self._there.write(*args, **options)
+
+    @override
+    async def remove(self, *args: Any, **options: Any) -> Any:
+        return await self._there.remove(*args, **options)
+
+    @override
+    async def listed(self, *args: Any, **options: Any) -> Any:
+        return await self._there.listed(*args, **options)
+
+    @override
+    async def append(self, *args: Any, **options: Any) -> Any:
+        return await self._there.append(*args, **options)
+
+    @override
+    async def tail(self, *args: Any, **options: Any) -> Any:
+        return await self._there.tail(*args, **options)
+
+    @override
+    async def complete(self, *args: Any, **options: Any) -> Any:
+        return await self._there.complete(*args, **options)
+
+
 class Processes:
     """Bridges to one server that share a store, each as a process of its own is."""
 
@@ -36,15 +80,16 @@ class Processes:
         self, servers: Servers, there: Revision, count: int = 3, *, store: Any = None, **options: Any
     ) -> None:
         self.store: Any = memory() if store is None else store
+        self.lines = [Line(self.store) for _ in range(count)]
         self.bridges = [
             Bridge(
                 mcprev.memory(cast("Any", servers)),
                 "b",
                 server_revisions=[there.name],
-                store=self.store,
+                store=line,
                 **options,
             )
-            for _ in range(count)
+            for line in self.lines
         ]
         self.apps: list[Any] = []
         self.ways: list[InProcess] = []
@@ -82,6 +127,7 @@ class Processes:
     async def kill(self, number: int) -> None:
         """End one as a process that is killed: nothing more of it reaches the store or a client."""
         self.alive.remove(number)
+        self.lines[number].cut = True
         workers = self.peers(number)._worker, self.apps[number].dispatcher.sessions.worker
         serving = set(workers[0]._serving)
         for worker in workers:
@@ -92,9 +138,11 @@ class Processes:
         clients: Any = self.bridges[number].clients
         await clients._relay.aclose()
         clients._shared = None
+        self.lines[number].cut = False
         for worker in workers:
             if worker._lease is not None:
                 await worker._lease.end()  # the store knows of a process of this machine that has ended
+        self.lines[number].cut = True
 
     def peers(self, number: int) -> Any:
         """What a process knows of the others."""
