@@ -35,6 +35,11 @@ def worker_lost(message: str, *, may_have_run: bool) -> WorkerLost:
     return WorkerLost(message, data={"reason": WORKER_LOST, "mayHaveRun": may_have_run})
 
 
+def shutting_down(*, may_have_run: bool) -> WorkerLost:
+    """Return the error response to a request that the end of the server cuts short, or that begins after it."""
+    return worker_lost("the server is shutting down", may_have_run=may_have_run)
+
+
 def internal_error(error: BaseException, *, may_have_run: bool) -> InternalError:
     """Return the error response for an exception that the peer did not cause; that of a store says whether to repeat."""
     if not isinstance(error, StoreError):

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
-from mcprev.error_text import worker_lost
+from mcprev.error_text import shutting_down
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
 from mcprev.protocol.connection_state import (
     CallCancelled,
@@ -289,9 +289,7 @@ class Connection:
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
-            incoming.fail(
-                worker_lost("the server is shutting down", may_have_run=incoming not in self._queue)
-            )
+            incoming.fail(shutting_down(may_have_run=incoming not in self._queue))
             self._cancel_handler(incoming)
         self.process_events()
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from mcprev.error_text import worker_lost
+from mcprev.error_text import shutting_down
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -144,8 +144,7 @@ class HttpError:
 
 def stopped(request_id: RequestId | None = None) -> HttpError:
     """Return the error response to a request that begins after the server has stopped."""
-    error = worker_lost("the server is shutting down", may_have_run=False)
-    return HttpError(503, error, request_id, headers=RETRY_SOON)
+    return HttpError(503, shutting_down(may_have_run=False), request_id, headers=RETRY_SOON)
 
 
 RequestClass: TypeAlias = (

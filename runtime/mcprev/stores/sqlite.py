@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from mcprev.core.store import LogBounds, LogItem, LogTail, Record
 from mcprev.errors import StoreError
-from mcprev.stores.sqlite_file import BUSY, SqliteFile, WriteGroup, code_of
+from mcprev.stores.sqlite_file import BUSY, SqliteFile, WriteGroup, sqlite_code
 from mcprev.stores.waiting import PerLoop
 
 T = TypeVar("T")
@@ -265,12 +265,12 @@ class SqliteStore:
                 try:
                     return work(opened)
                 except sqlite3.Error as error:
-                    if code_of(error) != sqlite3.SQLITE_FULL or swept or not opened.sweep(SWEEP_IF_FULL):
+                    if sqlite_code(error) != sqlite3.SQLITE_FULL or swept or not opened.sweep(SWEEP_IF_FULL):
                         raise
                     swept = True
                     continue
             except (sqlite3.Error, OSError) as error:
-                code = sqlite3.SQLITE_CANTOPEN if isinstance(error, OSError) else code_of(error)
+                code = sqlite3.SQLITE_CANTOPEN if isinstance(error, OSError) else sqlite_code(error)
                 if code not in BUSY or time.monotonic() > ends:
                     raise StoreError(
                         f"the SQLite store {self._path}: {_ADVICE.get(code, str(error))}"

@@ -159,7 +159,7 @@ class WriteGroup:
         try:
             opened.write([work for work, _ in self.waiting])
         except Exception as error:
-            if isinstance(error, sqlite3.Error) and code_of(error) in BUSY:
+            if isinstance(error, sqlite3.Error) and sqlite_code(error) in BUSY:
                 raise
             done = False
         waiting, self.waiting = self.waiting, []
@@ -174,6 +174,6 @@ class WriteGroup:
                 future.set_exception(StoreError(message))
 
 
-def code_of(error: sqlite3.Error) -> int:
+def sqlite_code(error: sqlite3.Error) -> int:
     """Return the primary result code of an error; 0 if it has none."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
