@@ -54,7 +54,7 @@ def dev(*arguments: str) -> Iterator[str]:
             yield found.group(0)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
             reader.join(20)
 
 
@@ -102,6 +102,9 @@ def test_the_server_is_shown_with_what_each_side_can_do(harbour: str, open_page:
     theirs = page.get_by_role("tree", name="Capabilities of the server")
     ours = page.get_by_role("tree", name="Capabilities of this client")
     assert '"completions"' in (theirs.text_content() or "")
+    activity = page.locator(".view-place .facts-list").nth(1)
+    activity.get_by_text("subscriptions/listen").wait_for()
+    assert "last message" in activity.inner_text()
     assert all(f'"{name}"' in (ours.text_content() or "") for name in ("elicitation", "roots", "sampling"))
 
 

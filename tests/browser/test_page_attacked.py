@@ -120,7 +120,7 @@ for line in sys.stdin.buffer:
         say({"jsonrpc": "2.0", "id": i, "error": {"code": -32601, "message": "none"}})
 """
 """A server of the newest revision with sessions; its first tool is a plain one."""
-SLOW: Final = 20_000
+SLOW: Final = 60_000
 """Milliseconds that a single step may take on a busy machine; each takes well below a second on an idle one."""
 
 
@@ -156,8 +156,7 @@ def over(page: Page) -> None:
     page.locator(".live > .state").and_(page.locator(".s-done, .s-failed")).wait_for()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind", ["long", "deep"])
+@pytest.mark.parametrize(("kind", "width"), [("long", 1280), ("deep", 390)])
 def test_no_answer_of_an_attacker_hangs_the_page(
     open_page: Open, tmp_path: Path, kind: str, width: int
 ) -> None:
@@ -181,13 +180,12 @@ def test_no_answer_of_an_attacker_hangs_the_page(
             usable(page)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind", ["long", "deep"])
+@pytest.mark.parametrize(("kind", "width"), [("long", 1280), ("deep", 390)])
 def test_no_entry_of_a_list_hangs_the_page(open_page: Open, tmp_path: Path, kind: str, width: int) -> None:
     with attacked(open_page, tmp_path, kind, width) as page:
         entries = page.locator(".nav .item")
-        count = entries.count()
-        assert count >= 9 + 2 + 1 + 4
+        count = {"long": 14, "deep": 11}[kind] + 2 + 1 + 4  # tools, resources, the prompt, the views
+        page.wait_for_function("(n) => document.querySelectorAll('.nav .item').length === n", arg=count)
         for index in range(9, count):
             back = page.get_by_role("button", name="‹ All")
             if back.is_visible():
@@ -200,8 +198,7 @@ def test_no_entry_of_a_list_hangs_the_page(open_page: Open, tmp_path: Path, kind
         usable(page)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind", ["long", "deep"])
+@pytest.mark.parametrize(("kind", "width"), [("long", 1280), ("deep", 390)])
 def test_each_message_of_an_attacker_is_shown_on_the_wire(
     open_page: Open, tmp_path: Path, kind: str, width: int
 ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 OVER: Final = ("s-done", "s-failed", "s-cancelled")
-LIMIT: Final = 20_000
+LIMIT: Final = 60_000
 """Milliseconds in which a call ends or asks."""
 ASKED: Final = {
     "The server asks you": "elicitation",
@@ -99,6 +99,8 @@ class Visit:
             names.sort(key=lambda name: name == self.typed.get("cancel"))  # old releases do not outlive it
             ended = [self.use(kind, name) for name in names]
             seen.cells[kind] = f"{sum(ended)} of {len(ended)}" if ended else ""
+        if "cancelled" in self.typed:
+            self.use("tools", self.typed["cancel"], self.typed["cancelled"])
         self.waiting()
         seen.cells |= {name: str(count) if count else "" for name, count in self.asked.items()}
         self.heard(offered["resources"])
@@ -125,6 +127,10 @@ class Visit:
         if head.get_attribute("aria-expanded") == "false":
             head.click()
         self.page.wait_for_function(DRAWN, arg=kind)
+        failed = self.page.locator(f'.nav section:has([data-key="fold {kind}"]) .error')
+        if failed.count() > 0:
+            self.seen.notes.append(f"the list of {kind} failed: {said(failed.first.inner_text())}")
+            self.seen.wrong = True
         keys = self.page.locator(f'.nav .item[data-key^="{kind}/"]')
         return [(key.get_attribute("data-key") or "").partition("/")[2] for key in keys.all()]
 
@@ -141,12 +147,16 @@ class Visit:
 
     # -- calls ---------------------------------------------------------------------------------------------
 
-    def use(self, kind: str, name: str) -> bool:
-        """Fill in the form of an item, call it and follow it; return whether it ended as it should."""
+    def use(self, kind: str, name: str, cancelled: Mapping[str, Any] | None = None) -> bool:
+        """Fill in the form of an item, call it and follow it; return whether it ended as it should.
+
+        With arguments to be `cancelled`, it is cancelled; without them, what the server's `cancel` names is.
+        """
         panel = self.open(kind, name)
-        arguments = (
+        named = (
             self.typed.get("tools", {}).get(name, {}) if kind == "tools" else self.typed.get("variables", {})
         )
+        arguments = named if cancelled is None else cancelled
         self.fill(panel, arguments, whole=kind == "tools")
         if kind in ("templates", "prompts") and self.can("completions"):
             self.complete(panel)
@@ -160,7 +170,8 @@ class Visit:
             )
             self.seen.wrong = True
             return False
-        if kind == "tools" and name == self.typed.get("cancel"):
+        cancels = kind == "tools" and name == self.typed.get("cancel") and "cancelled" not in self.typed
+        if cancels or cancelled is not None:
             panel.get_by_role("button", name="Cancel").click()
             self.seen.cells["cancelled"] = "yes"
         ended = self.follow(panel)

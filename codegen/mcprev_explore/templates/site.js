@@ -65,7 +65,7 @@
     var made = doc.createElement("a");
     made.href = root + entry[2];
     made.append(part("name", entry[0]), part("what", entry[1]));
-    if (entry[3]) { made.append(part("more", entry[3])); }
+    if (entry[3]) { made.append(part("more", entry[3].replace(/`/g, ""))); }
     return made;
   }
 

@@ -28,6 +28,8 @@ OUT: Final = "out"
 """The direction from the client to the server."""
 IN: Final = "in"
 DIRECTIONS: Final = {OUT: Direction.CLIENT_TO_SERVER, IN: Direction.SERVER_TO_CLIENT}
+_LISTED: Final = ("content", "tools", "resources", "resourceTemplates", "prompts", "contents", "messages")
+"""The members of results whose items are counted."""
 Pairs: TypeAlias = "Sequence[tuple[str, str]]"
 
 
@@ -144,16 +146,19 @@ def subject(message: Request | Notification) -> str:
 
 def result_label(result: Json) -> str:
     """Return a few words on a result."""
-    if member(result, "isError") is True:
+    if not isinstance(cast("object", result), dict):
+        return ""
+    members = cast("dict[str, Json]", result)
+    if members.get("isError") is True:
         return "the tool failed"
-    kind = member(result, "resultType")
+    kind = members.get("resultType")
     if isinstance(kind, str) and kind != "complete":
         return line(kind)
-    for name in ("tools", "resources", "resourceTemplates", "prompts", "content", "contents", "messages"):
-        found: object = member(result, name)
+    for name in _LISTED:
+        found: object = members.get(name)
         if isinstance(found, list):
             return f"{len(cast('list[object]', found))} {name}"
-    action = member(result, "action")
+    action = members.get("action")
     return line(action) if isinstance(action, str) else ""
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic_core import from_json
+
 from mcprev.dev.channels import to_json
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, Seen, SeenEvent, SeenExchange
@@ -217,7 +219,10 @@ def _split(line: bytes) -> tuple[dict[str, Any], bytes | None]:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    found: object = json.loads(line)
+    try:
+        found: object = from_json(line)
+    except ValueError:
+        found = json.loads(line)  # reads halves of surrogate pairs too, and its errors say where
     if not isinstance(found, dict):
         raise TypeError("it is not an object")
     return cast("dict[str, Any]", found)

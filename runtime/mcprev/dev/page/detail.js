@@ -203,8 +203,8 @@ export class Detail {
       const span = spans.find((each) => each.event === event);
       const row = h("tr", {},
         h("td", { class: "num" }, milliseconds(event.at - begin)),
-        h("td", { class: "num muted" }, event.at > before ? `+${milliseconds(event.at - before)}` : ""),
-        h("td", {}, h("button", { type: "button", class: "quiet", on: { click: () => store.select(event.n) } }, `#${event.n}`), ` ${event.dir === "out" ? "→" : "←"} ${role(event)} `, h("span", { class: "muted" }, short(event.method ?? event.label ?? "", 40))),
+        h("td", { class: "num muted after" }, event.at > before ? `+${milliseconds(event.at - before)}` : ""),
+        h("td", { class: "which" }, h("button", { type: "button", class: "quiet", on: { click: () => store.select(event.n) } }, `#${event.n}`), ` ${event.dir === "out" ? "→" : "←"} ${role(event)} `, h("span", { class: "muted" }, short((event.method ?? event.label ?? "").replace(/^notifications\//, ""), 40))),
         h("td", { class: "track" }, span ? [bar(span.from, span.to, span.yours ? "yours" : "servers"), span.yours ? null : within(span)] : bar(event.at, event.at, "point")));
       before = event.at;
       return row;
@@ -216,7 +216,7 @@ export class Detail {
         h("div", {}, h("dt", {}, "waiting for you"), h("dd", {}, milliseconds(yours))),
         h("div", {}, h("dt", {}, "messages"), h("dd", {}, String(events.length)))),
       h("table", { class: "waterfall" }, h("caption", { class: "unseen" }, "Messages of the call in time"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "num" }, "at"), h("th", { scope: "col", class: "num" }, "after"), h("th", { scope: "col" }, "message"), h("th", { scope: "col" }, "time"))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "num" }, "at"), h("th", { scope: "col", class: "num after" }, "after"), h("th", { scope: "col" }, "message"), h("th", { scope: "col" }, "time"))),
         h("tbody", {}, rows)),
     ];
   }

@@ -106,7 +106,7 @@ export class Nav {
     const counts = {
       questions: open > 0 ? h("span", { class: "count asks" }, `${open} open`) : null,
       tasks: store.state.tasks.size > 0 ? h("span", { class: "count" }, running > 0 ? `${running} running` : String(store.state.tasks.size)) : null,
-      logs: store.state.logs.length > 0 ? h("span", { class: serious > 0 ? "count fails" : "count" }, serious > 0 ? `${serious} errors` : String(store.state.logs.length)) : null,
+      logs: store.state.logs.length > 0 ? h("span", { class: serious > 0 ? "count fails" : "count" }, serious > 0 ? `${serious} error${serious === 1 ? "" : "s"}` : String(store.state.logs.length)) : null,
       server: store.state.target.state === "failed" ? h("span", { class: "count fails" }, "failed") : null,
     };
     replace(this.views, Object.entries(VIEWS).map(([kind, [words]]) => this.button(kind, "", [h("span", { class: "name" }, words), counts[kind]])));

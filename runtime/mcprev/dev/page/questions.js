@@ -115,7 +115,7 @@ class Card {
       ways("How to answer", [
         ["Text", () => {
           raw = false;
-          return h("div", { class: "stack" }, text, h("div", { class: "inline" }, h("label", {}, "Model ", model), h("label", {}, "Stop reason ", reason)));
+          return h("div", { class: "stack" }, text, h("div", { class: "small-fields" }, h("label", {}, h("span", {}, "Model"), model), h("label", {}, h("span", {}, "Stop reason"), reason)));
         }],
         ["JSON", () => {
           raw = true;
@@ -162,7 +162,7 @@ export function roots_editor() {
       replace(said, error.message);
     }
   };
-  return h("div", {}, form.element, h("div", { class: "buttons" }, h("button", { type: "button", on: { click: set } }, "Set roots")), said);
+  return h("div", { class: "stack" }, form.element, h("div", { class: "buttons" }, h("button", { type: "button", on: { click: set } }, "Set roots"), said));
 }
 
 /** All questions, the open ones first, and the answers that are kept. */

@@ -22,7 +22,7 @@ export class Repeat {
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.figures = h("div", { class: "figures" });
     this.element = h("details", { class: "repeat" }, h("summary", {}, "Call it many times"),
-      h("div", { class: "repeat-form" }, this.inputs.map(([, words, input]) => h("label", {}, h("span", {}, words), input)), h("div", { class: "buttons" }, this.go, this.stop)),
+      h("div", { class: "small-fields" }, this.inputs.map(([, words, input]) => h("label", {}, h("span", {}, words), input)), h("div", { class: "buttons" }, this.go, this.stop)),
       this.problem, this.figures);
     this.draw();
   }
@@ -59,8 +59,8 @@ export class Repeat {
     this.go.disabled = running || store.state.target.kind === "recording";
     this.stop.hidden = !(mine && running);
     if (!mine) return replace(this.figures, running ? h("p", { class: "hint" }, "Another tool is being called many times.") : null);
-    this.element.open = true;
     if (running) {
+      this.element.open = true;
       const bar = h("progress", { "aria-label": "Calls" });
       if (found.whole) Object.assign(bar, { max: found.whole, value: found.done });
       return replace(this.figures, h("div", { class: "progress" }, bar, h("span", { class: "muted" }, found.state === "warming up" ? "warming up" : `${number(found.done)}${found.whole ? ` of ${number(found.whole)}` : ""} calls, ${number(found.failed)} failed`)));

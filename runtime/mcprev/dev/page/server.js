@@ -6,6 +6,7 @@ import * as json from "./json.js";
 import { markdown } from "./markdown.js";
 import * as store from "./store.js";
 
+const NEWEST = 5000;
 const STEPS = [["metadata", "Metadata", "Where the server says how to log in."], ["registration", "Registration", "How this client is known to it."], ["consent", "Consent", "You agree in the browser."], ["tokens", "Tokens", "What came back; secrets are masked."]];
 
 /** The error of a target with its traceback, for the top of the page too. */
@@ -34,8 +35,36 @@ function authorization() {
   ];
 }
 
+/** What was heard of the server last, and which requests it has not answered; of the newest events. */
+function activity() {
+  const answered = new Set();
+  const open = [];
+  let last = null;
+  for (let index = store.count() - 1, least = Math.max(0, index - NEWEST); index >= least; index--) {
+    const event = store.at_index(index);
+    if (last === null && event.dir === "in" && event.kind === "message") last = event;
+    if (store.is_answer(event) || event.method === "notifications/cancelled") answered.add(event.answers);
+    else if (event.shape === "request" && event.dir === "out" && !answered.has(event.n)) open.push(event);
+  }
+  const go = (event) => [h("button", { type: "button", class: "quiet", on: { click: () => store.select(event.n) } }, `#${event.n}`), ` ${short(event.method ?? "", 60)} `];
+  return [
+    h("div", {}, h("dt", {}, "last message"), h("dd", {}, last === null ? "none" : go(last))),
+    h("div", {}, h("dt", {}, "not answered"), h("dd", {}, open.length === 0 ? "none" : open.slice(0, 20).map(go))),
+  ];
+}
+
 export function server_view() {
   const box = h("div", { class: "view" });
+  const heard = h("dl", { class: "facts-list" });
+  let waiting = false;
+  const hear = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      replace(heard, activity());
+    });
+  };
   const draw = () => {
     const { target } = store.state;
     const info = target.server_info ?? {};
@@ -46,6 +75,7 @@ export function server_view() {
         [["name", info.title ?? info.name], ["version", info.version], ["state", target.state], ["transport", target.transport], ["revision", target.revision], ["era", target.era], ["it speaks", target.server_revisions?.join(", ")], ["command", target.label]]
           .filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, short(String(value), 500)))),
         info.websiteUrl ? h("div", {}, h("dt", {}, "website"), h("dd", {}, link(info.websiteUrl))) : null),
+      heard,
       info.description ? h("p", {}, short(String(info.description), 2000)) : null,
       target.instructions ? [h("h3", {}, "Instructions"), markdown(String(target.instructions).slice(0, 200_000))] : null,
       h("h3", {}, "Capabilities"), Object.keys(target.capabilities ?? {}).length > 0 ? json.view(JSON.stringify(target.capabilities), { label: "Capabilities of the server" }) : h("p", { class: "hint" }, "It has told none."),
@@ -53,5 +83,6 @@ export function server_view() {
       h("h3", {}, "Authorization"), authorization());
   };
   draw();
-  return { title: "Server", element: box, ends: [store.on("target", draw), store.on("authorization", draw)] };
+  hear();
+  return { title: "Server", element: box, ends: [store.on("target", draw), store.on("authorization", draw), store.on("wire", hear)] };
 }

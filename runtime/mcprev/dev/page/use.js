@@ -121,10 +121,10 @@ class Panel {
     const chips = [
       ["readOnlyHint", "read only", null], ["destructiveHint", "may destroy", "not destructive"], ["idempotentHint", "idempotent", null], ["openWorldHint", "open world", "closed world"],
     ].flatMap(([name, yes, no]) => (notes[name] === true ? [yes] : notes[name] === false && no ? [no] : []));
-    const title = item.title ?? notes.title;
+    const title = item.title ?? notes.title ?? (["resources", "templates"].includes(this.kind) && item.name !== this.how.name(item) ? item.name : undefined);
     return h("div", { class: "view-head" },
       h("h2", {}, title ? short(String(title), 200) : short(String(this.how.name(item)), 200)),
-      h("p", { class: "facts" }, title || this.kind === "resources" ? h("code", { class: "address" }, short(String(this.how.name(item)), 300)) : null, item.mimeType ? h("span", {}, short(String(item.mimeType), 80)) : null,
+      h("p", { class: "facts" }, title ? h("code", { class: "address" }, short(String(this.how.name(item)), 300)) : null, item.mimeType ? h("span", {}, short(String(item.mimeType), 80)) : null,
         chips.map((words) => h("span", { class: "chip" }, words)), item.websiteUrl ? link(item.websiteUrl, "website") : null),
       typeof item.description === "string" && item.description ? h("div", { class: "description" }, markdown(item.description)) : null);
   }
@@ -281,7 +281,7 @@ class Panel {
     this.stamp = all;
     replace(this.live,
       h("div", { class: `state s-${call.state}` }, h("span", { "aria-hidden": "true" }, SHAPES[call.state]), ` ${STATES[call.state]}`,
-        call.ended !== undefined && call.ended !== null ? h("b", {}, ` ${milliseconds(call.ended - call.started)}`) : null, call.revision ? h("span", { class: "muted" }, ` at ${call.revision}`) : null,
+        call.ended !== undefined && call.ended !== null ? h("b", {}, ` ${milliseconds(call.ended - call.started)}`) : null, call.revision && over(call) ? h("span", { class: "muted" }, ` at ${call.revision}`) : null,
         h("span", { class: "acts" },
           call.last || call.first ? h("button", { type: "button", class: "quiet", on: { click: () => store.select(call.response ?? call.last ?? call.first) } }, "on the wire") : null,
           over(call) ? null : h("button", { type: "button", on: { click: () => api.post(`/api/call/${encodeURIComponent(call.call)}/cancel`).catch((error) => this.fail(error.message)) } }, "Cancel"))),
@@ -307,7 +307,7 @@ class Panel {
   history() {
     const calls = [...store.state.calls.values()].filter((call) => this.mine(call) && !call.again_of).slice(-20).reverse();
     if (calls.length < 2 && !(calls.length === 1 && this.current === null)) return replace(this.earlier);
-    replace(this.earlier, h("h3", {}, "Calls so far"), h("ul", {}, calls.map((call) => h("li", {}, h("button", { type: "button", class: "quiet wide", on: { click: () => this.again(call) } },
+    replace(this.earlier, h("h3", {}, "Calls so far"), h("ul", {}, calls.map((call) => h("li", {}, h("button", { type: "button", class: "quiet again", on: { click: () => this.again(call) } },
       h("span", { class: `s-${call.state}` }, `${SHAPES[call.state]} `), h("code", {}, short(json.compact(this.how.arguments_of?.(store.params_text(call)) ?? { kind: "null", raw: store.params_text(call) }), 80)), h("span", { class: "muted" }, ` ${call.ended ? milliseconds(call.ended - call.started) : STATES[call.state]}`))))));
   }
 }
