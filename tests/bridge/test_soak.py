@@ -26,8 +26,8 @@ from requirements import req
 
 SECONDS: Final = float(os.environ.get("MCPREV_SOAK_SECONDS", "1"))
 CLIENTS: Final = int(os.environ.get("MCPREV_SOAK_CLIENTS", "24"))
-LIMIT: Final = 120.0
-"""Seconds after which a call hangs."""
+LIMIT: Final = 120.0 + SECONDS / 8
+"""Seconds after which a client hangs, which may begin its last call at the end of a round."""
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]
 ACTIONS: Final = ("echo",) * 6 + ("asks", "asks", "lies", "ends", "leave", "give up", "leave while asked")
@@ -141,7 +141,13 @@ async def _emptied(bridge: Bridge) -> None:
     assert stateless is not None
     relay = stateless.relay
     async with asyncio.timeout(LIMIT):
-        for left in (stateless.held, bridge._connections, relay.upstreams, relay.tasks):
+        for left in (
+            stateless.held,
+            bridge._connections,
+            relay.upstreams,
+            relay.upstreams._closing,
+            relay.tasks,
+        ):
             while len(left):  # noqa: ASYNC110 - in a few turns of the loop
                 await asyncio.sleep(0.05)
 
