@@ -10,6 +10,7 @@ import json
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
@@ -116,8 +117,11 @@ class SharedSseSessions:
             await self._quotas.give_back(index, key)
 
     async def is_over(self, value: bytes) -> bool:
-        """Return whether the worker is dead that has a session, of which something is stored."""
-        return not await self._worker.is_alive(_decoded(value)[0])
+        """Return whether the worker of a session is dead, given its record or mark."""
+        with suppress(StoreError):  # another version may have written it
+            worker, *_ = _decoded(value)
+            return not await self._worker.is_alive(worker)
+        return False
 
     async def post(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         """Pass a message on, and return how it is refused, if so. Raises `StoreError`."""
@@ -201,8 +205,8 @@ class SharedSseSessions:
 def _decoded(value: bytes) -> tuple[int, Json, str]:
     """Return the worker of a session, its owner and the index of its client. Raises `StoreError`."""
     try:
-        worker, owner, index = cast("list[Json]", json.loads(value))
-        return int(worker), owner, str(index)
+        worker, owner, *more = cast("list[Json]", json.loads(value))
+        return int(worker), owner, str(more[0]) if more else ""
     except (ValueError, TypeError) as error:
         raise StoreError("the store has an invalid value for a session of HTTP+SSE") from error
 
