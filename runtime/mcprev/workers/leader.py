@@ -60,11 +60,11 @@ async def _claimed(records: Records, key: str, token: bytes, name: str) -> tuple
     """
     loop = asyncio.get_running_loop()
     while True:
+        said = loop.time()
         try:
             found = await records.read(key)
             if found is not None and _leader_has_ended(found.value):
                 await records.remove(key, seen=found.version)
-            said = loop.time()
             version = await records.write(key, token, seen=0, ttl=LEASE)
         except StoreError as error:
             _logger.warning("it is unknown which process runs the job '%s': %s", name, error)
