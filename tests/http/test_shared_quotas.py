@@ -78,6 +78,7 @@ def test_streams_of_the_oldest_transport_that_ended_with_their_worker_are_not_co
         sessions_of(front.apps[0]).worker.abandon()
         await lapse()
         streams += [await opened(1) for _ in range(2)]
+        assert [stream.status for stream in streams] == [200] * 5
         assert (await someone(front.apps[1]).send("GET", path="/sse").done()).status in {429, 503}
         for stream in streams:
             stream.disconnect()
@@ -103,6 +104,7 @@ def test_who_posts_to_a_stream_whose_worker_is_dead_gives_its_room_back() -> Non
         assert posted.status == 404
         assert not [key for key in stores[-1]._held if "sse" in key and "count/" not in key]
         again = await someone(front.apps[2]).send("GET", path="/sse").begun()
+        assert again.status == 200
         for each in (stream, again):
             each.disconnect()
             await each.done()
