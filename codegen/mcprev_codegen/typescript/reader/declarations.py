@@ -327,10 +327,11 @@ class Declarations:
             body = node.child_by_field_name("body")
             assert body is not None
             bodies.append(body)
-            extends = [c for c in named_children(node) if c.type == "extends_type_clause"]
-            for base in (base for clause in extends for base in named_children(clause)):
+            clauses = (c for c in named_children(node) if c.type == "extends_type_clause")
+            extended = [base for clause in clauses for base in named_children(clause)]
+            for base in extended:
                 type_ = self._types.base(base)
-                alone = len(named_children(extends[0])) == 1 and not (statement.more or named_children(body))
+                alone = len(extended) == 1 and not (statement.more or named_children(body))
                 if alone and isinstance(type_, ir.Array):  # an array by another name
                     return ir.Alias(statement.name, type_, tags, doc, lines)
                 if not isinstance(type_, ir.Ref | ir.Derived):
