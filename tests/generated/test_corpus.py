@@ -3,27 +3,34 @@
 Hypothesis derives valid messages from the schema: all combinations of optional members, whole numbers, whole floats,
 huge numbers, null where it is allowed, unknown members and content. Invalid messages come from a table: each member is
 removed or replaced by values of every other kind. `corpus` decides from the schema alone which messages are valid.
+
+A type that is declared as in an older revision, with all that it refers to, has the same models, which a test shows. What
+is true of them is tried at the oldest such revision; `make fuzz` tries every type of every revision.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import override
 
 from corpus import Corpus, Judge, Mutation, mutations
 from fuzz.fuzzing import sampled
 from losses import losses
 from mcprev_codegen import ir
 from mcprev_codegen.ir.nodes import Json
+from mcprev_codegen.python.names import module_name
 from mcprev_types import Model
 from support import (
+    GENERATED,
     HAS_UPSTREAM,
     PYTHON_NAMES,
     REVISIONS,
@@ -39,10 +46,46 @@ from support import (
     validator,
 )
 
-EVERY_TYPE = [(revision, name) for revision in REVISIONS for name in load(revision).schema.types]
 
+@cache
+def facts_of(revision: str) -> dict[str, list[tuple[str, Json]]]:
+    """What the overlay says of how messages are read, by the type that it says it of."""
+    facts, found = load(revision).facts, dict[str, list[tuple[str, Json]]]()
+    said: list[tuple[str, Json]] = [*facts.default.items(), *facts.closed.items()]
+    for pointer, value in sorted([*said, *((pointer, "open") for pointer in facts.open)], key=repr):
+        found.setdefault(pointer.partition(".")[0], []).append((pointer, value))
+    return found
+
+
+def reached(revision: str, name: str) -> set[str]:
+    """A type and all types that it refers to."""
+    types, found, pending = load(revision).schema.types, {name}, [name]
+    while pending:
+        more = {*ir.references(types[pending.pop()])} - found
+        found |= more
+        pending += more
+    return found
+
+
+def declared_before(revision: str, name: str) -> str | None:
+    """The oldest revision in which a type, and all that it refers to, is declared as in this one."""
+    types, facts = load(revision).schema.types, facts_of(revision)
+    for before in REVISIONS[: REVISIONS.index(revision)]:
+        older, said = load(before).schema.types, facts_of(before)
+        if all(
+            older.get(each) == types[each] and said.get(each) == facts.get(each)
+            for each in reached(revision, name)
+        ):
+            return before
+    return None
+
+
+EVERY_TYPE: Final = [(revision, name) for revision in REVISIONS for name in load(revision).schema.types]
+AS_BEFORE: Final = {each: before for each in EVERY_TYPE if (before := declared_before(*each))}
 DECLARED = [(revision, name) for revision in REVISIONS for name in load(revision).declared.types]
-each_type = pytest.mark.parametrize(("revision", "name"), EVERY_TYPE)
+each_type = pytest.mark.parametrize(
+    ("revision", "name"), [each for each in EVERY_TYPE if each not in AS_BEFORE or sampled(1) > 1]
+)
 
 
 @cache
@@ -98,6 +141,42 @@ def upstream(revision: str, name: str) -> Any:
     faithful = faithful_definitions(revision)
     mended = {n: faithful[n] if n in lossy else d for n, d in upstream_definitions(revision).items()}
     return validator(mended, name)
+
+
+class WithoutDocs(ast.NodeTransformer):
+    """Takes out docstrings, those of attributes included."""
+
+    @override
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else node
+
+
+@cache
+def written_models(revision: str) -> dict[str, list[str]]:
+    """The statements that make each model of a revision, without docstrings and the names of revision and package."""
+    found: dict[str, list[str]] = {}
+    for path in (GENERATED / module_name(revision) / "models").glob("*.py"):
+        for node in ast.walk(WithoutDocs().visit(ast.parse(path.read_text(encoding="utf-8")))):
+            match node:
+                case (
+                    ast.ClassDef(name=name)
+                    | ast.AnnAssign(target=ast.Name(name))
+                    | ast.Assign(targets=[ast.Name(name)])
+                ):
+                    text = ast.unparse(node).replace(f"in MCP {revision}.", "in MCP revision.")
+                    text = text.replace(f"{module_name(revision)}.", "package.")
+                    found.setdefault(name, []).append(text)
+                case _:
+                    pass
+    return found
+
+
+def test_a_type_that_is_declared_as_before_has_the_models_of_before() -> None:
+    for (revision, name), before in AS_BEFORE.items():
+        for each in sorted(reached(revision, name)):
+            model = PYTHON_NAMES.class_name(each)
+            assert written_models(revision)[model] == written_models(before)[model], (revision, before)
+    assert AS_BEFORE
 
 
 @each_type
