@@ -22,6 +22,7 @@ from mcprev.revisions import DEFAULT, HttpShape, Revision
 from raw_server import Exchange, Mcp, serve, text, tool
 from requirements import req
 from running import run
+from shell import invoke
 
 
 async def inspect(*arguments: str) -> tuple[int | None, str, str]:
@@ -140,13 +141,10 @@ def test_somebody_logs_in_where_the_server_wants_that(
 )
 @req("NEG-6", everywhere=True)
 def test_what_cannot_be_meant_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    async def main() -> None:
-        code, _, err = await inspect(*arguments)
-        assert code == 2
-        assert said in " ".join(err.split())
-        assert "secret" not in err
-
-    run(main())
+    done = invoke(None, "inspect", *arguments)
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.split())
+    assert "secret" not in done.output
 
 
 @req("STDIO-11", everywhere=True)
