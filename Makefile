@@ -52,9 +52,7 @@ house: setup
 generated: setup
 	$(BIN)/mcprev generate --check
 
-# Compiled once, before several processes of pytest would each compile the same.
 test: setup
-	$(BIN)/python -m compileall -q -j 0 runtime generated codegen
 	$(BIN)/pytest -n auto --dist worksteal
 
 # The part of `make test` that compares with upstream's own files; skipped where they are not.
