@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from browser.conftest import Open
+from browser.recording import recording
 from browser.test_page_flows import call, done, field, use
 from mcprev.dev.opening import BrowserPage
 from named import A, E
@@ -200,6 +201,19 @@ def test_a_session_is_saved_and_opened_again(harbour: str, open_page: Open, tmp_
     page.locator(".timeline .row", has_text="forecast").last.click()
     page.locator(".panel .json").wait_for()
     assert page.locator("button.go").is_disabled()
+    page.get_by_role("button", name="Back to the server").click()
+    page.get_by_text("Nothing is sent.").wait_for(state="hidden")
+
+
+def test_a_session_that_is_longer_than_the_present_one_is_opened_from_its_beginning(
+    harbour: str, open_page: Open, tmp_path: Path
+) -> None:
+    recording(tmp_path / "longer.jsonl", 2_000)
+    page = opened(open_page, harbour)
+    page.locator("input[type=file]").set_input_files(tmp_path / "longer.jsonl")
+    page.wait_for_function("() => document.querySelector('.timeline .bar .number').textContent === '2,000'")
+    page.locator(".timeline .list").press("Home")
+    page.locator(".timeline .row .c-n", has_text=re.compile("^1$")).wait_for()
     page.get_by_role("button", name="Back to the server").click()
     page.get_by_text("Nothing is sent.").wait_for(state="hidden")
 

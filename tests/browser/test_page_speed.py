@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from browser.conftest import WANTED, Open
 from browser.fake import OWN, Fake
+from browser.recording import recording
 from browser.scenario import Scenario
+from browser.test_dev_page import HARBOUR, dev
 from browser.test_page_flows import call, done, field
 
 if TYPE_CHECKING:
@@ -118,3 +121,23 @@ def test_a_recording_of_100_000_messages_opens_in_3_s_and_stays_usable(fake: Fak
     assert jump <= 150
     assert sift <= 300
     assert heap < 200
+
+
+def test_a_file_of_100_000_messages_opens_in_3_s(open_page: Open, tmp_path: Path) -> None:
+    """From the choice of the file to its messages on the page: sent, read by the process, told and drawn."""
+    file = tmp_path / "large.jsonl"
+    recording(file, MESSAGES)
+    with dev(f"{HARBOUR}:app") as url:
+        page = open_page(url)
+        start = time.monotonic()
+        page.locator("input[type=file]").set_input_files(file)
+        page.wait_for_function(
+            "(text) => document.querySelector('.timeline .bar .number').textContent === text",
+            arg=f"{MESSAGES:,}",
+            timeout=60_000,
+        )
+        took = time.monotonic() - start
+        page.locator(".timeline .row", has_text="echo").last.click()
+        page.locator(".panel .json").get_by_text("hello").first.wait_for()
+        page.close()
+    assert took <= 3

@@ -87,7 +87,7 @@ export class List {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
-    if (event.key in moves) this.move(this.active < 0 ? this.count() - 1 : this.active + moves[event.key]);
+    if (event.key in moves) this.move(this.active < 0 && Number.isFinite(moves[event.key]) ? this.count() - 1 : this.active + moves[event.key]);
     else if (event.key === "Enter" && this.active >= 0) this.open(this.active, true);
     else return;
     event.preventDefault();

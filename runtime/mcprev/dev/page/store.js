@@ -202,6 +202,9 @@ function forget() {
 }
 
 let told;
+/** Milliseconds until the process is asked again: after a stream that ended, and after the first failure. */
+const AGAIN = 50;
+const FIRST = 250;
 
 function link_is(value, why) {
   if (state.link === value && told === why) return;
@@ -212,7 +215,7 @@ function link_is(value, why) {
 
 /** Follow the process as long as the page is open. The state is asked for when the stream is open, so nothing is missed. */
 export async function run(signal) {
-  for (let wait = 250; !signal.aborted; wait = Math.min(wait * 2, 4000)) {
+  for (let wait = FIRST; !signal.aborted; wait = Math.min(wait * 2, 4000)) {
     let waiting = [];
     let other = false;
     const stream = new AbortController();
@@ -224,10 +227,11 @@ export async function run(signal) {
       waiting = null;
       for (const [name, data] of held) CHANNELS[name]?.(data);
       link_is("open");
-      wait = 250;
+      wait = FIRST;
     };
     try {
       await api.follow(next(), (name, data) => {
+        if (other) return; // what came with the hello of another session begins in its middle
         if (name === "hello") {
           if (state.session !== null && state.session !== data.session) {
             // Another session: what was asked for was the rest of the one before.
@@ -242,11 +246,17 @@ export async function run(signal) {
         } else if (name === "wire" || waiting === null) CHANNELS[name]?.(data);
         else waiting.push([name, data]);
       }, stream.signal);
+      // Another session was opened, or the command ended, which the next try tells.
+      if (state.link === "open") {
+        wait = AGAIN;
+        await new Promise((resolve) => setTimeout(resolve, AGAIN));
+        continue;
+      }
       link_is("lost", "The stream of events ended; trying again.");
     } catch (error) {
       if (signal.aborted) return;
       if (other) {
-        wait = 250;
+        wait = FIRST;
         continue;
       }
       if (error.status === 401 || error.status === 403) return link_is("refused", error.message);
