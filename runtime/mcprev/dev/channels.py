@@ -13,7 +13,7 @@ LINES: Final = 1000
 """How many log lines wait for a slow reader."""
 STREAMS: Final = 16
 """How many streams are open at once."""
-BATCH: Final = 200
+BATCH: Final = 1000
 """How many summaries of events are sent at once."""
 
 
