@@ -19,7 +19,15 @@ from click.testing import CliRunner, Result
 
 from mcprev.cli import main
 from mcprev.client.tool_result import ToolResult
-from mcprev.dev.repeating import AT_ONCE, MAX_AT_ONCE, MAX_CALLS, MAX_REASONS, Plan, Repetition, percentile
+from mcprev.dev.repeating import (
+    AT_ONCE,
+    MAX_AT_ONCE,
+    MAX_CALLS,
+    MAX_REASONS,
+    RepeatPlan,
+    Repetition,
+    percentile,
+)
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
@@ -308,7 +316,7 @@ def test_errors_told_apart_have_a_bound() -> None:
     async def fail() -> ToolResult:
         raise InternalError(f"no. {next(numbers)}")
 
-    repetition = Repetition(Plan(1000, at_once=10))
+    repetition = Repetition(RepeatPlan(1000, at_once=10))
     asyncio.run(repetition.run(fail))
     assert repetition.failed == 1000
     assert len(repetition.reasons) == MAX_REASONS + 1
@@ -325,7 +333,7 @@ def test_a_lost_connection_ends_all_callers() -> None:
             raise ConnectionLost("gone", in_flight=True, retry_safe=False)
         return ToolResult(content=[m.TextContent(text="here")], is_error=False)
 
-    repetition = Repetition(Plan(1000))
+    repetition = Repetition(RepeatPlan(1000))
     asyncio.run(repetition.run(lost))
     assert (made, repetition.done, repetition.failed) == (5, 5, 1)
     assert isinstance(repetition.ended_by, ConnectionLost)

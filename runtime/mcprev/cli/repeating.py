@@ -17,7 +17,7 @@ from mcprev.dev.repeating import (
     MAX_CALLS,
     MAX_RATE,
     MAX_SECONDS,
-    Plan,
+    RepeatPlan,
     Repetition,
     statistics,
 )
@@ -70,7 +70,7 @@ def repeat_options(command: Command) -> Command:
     return command
 
 
-def repeat_plan(options: dict[str, Any], out: object) -> Plan | None:
+def repeat_plan(options: dict[str, Any], out: object) -> RepeatPlan | None:
     """Take what `repeat_options` added out of the options of a command, and return it; None for a single call.
 
     Raises `click.UsageError` for options that do not go together.
@@ -88,7 +88,9 @@ def repeat_plan(options: dict[str, Any], out: object) -> Plan | None:
         raise click.UsageError(
             "--out writes the files of one result; leave it out with --repeat and --seconds"
         )
-    return Plan(repeat or MAX_CALLS, seconds, at_once or (1 if rate is None else AT_ONCE), rate, warm_up)
+    return RepeatPlan(
+        repeat or MAX_CALLS, seconds, at_once or (1 if rate is None else AT_ONCE), rate, warm_up
+    )
 
 
 def _show(repetition: Repetition) -> None:
@@ -119,7 +121,7 @@ def _shown(value: Json) -> str:
 
 
 async def repeat_call(
-    call: Callable[[], Awaitable[ToolResult]], plan: Plan, revision: str, *, as_json: bool
+    call: Callable[[], Awaitable[ToolResult]], plan: RepeatPlan, revision: str, *, as_json: bool
 ) -> ExitCode:
     """Make the calls and print the figures, also when Ctrl+C ends them. Raises what made further calls useless."""
     if plan.warm_up is not None:

@@ -18,7 +18,15 @@ from mcprev.dev.copying import FORMS, CannotCopy, copied_call, copied_event
 from mcprev.dev.inspector import FAILURES, READ_ONLY, NotConnected
 from mcprev.dev.lists import KINDS
 from mcprev.dev.questions import AnswerError
-from mcprev.dev.repeating import AT_ONCE, MAX_AT_ONCE, MAX_CALLS, MAX_RATE, MAX_SECONDS, Plan, RepetitionRuns
+from mcprev.dev.repeating import (
+    AT_ONCE,
+    MAX_AT_ONCE,
+    MAX_CALLS,
+    MAX_RATE,
+    MAX_SECONDS,
+    RepeatPlan,
+    RepetitionRuns,
+)
 from mcprev.dev.saving import saved
 from mcprev.dev.searching import Wanted, search
 from mcprev.dev.verdicts import shown
@@ -302,7 +310,7 @@ class PageApi:
         if calls is None and seconds is None:
             raise Refusal(400, "say how often the tool is called, or for how many seconds", "$.calls")
         at_once, rate = asked.between("at_once", 0, MAX_AT_ONCE), asked.between("rate", 0, MAX_RATE)
-        plan = Plan(
+        plan = RepeatPlan(
             MAX_CALLS if calls is None else ceil(calls),
             seconds,
             ceil(at_once or (1 if rate is None else AT_ONCE)),

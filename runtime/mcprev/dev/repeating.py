@@ -43,7 +43,7 @@ _STOPPING: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RepeatPlan:
     """How often the same call is made, and when; the calls end with the first of `calls` and `seconds`."""
 
     calls: int = MAX_CALLS
@@ -55,7 +55,7 @@ class Plan:
     warm_up: float | None = None
     """How many seconds of calls come before, which are in no figure."""
 
-    def of_warm_up(self) -> Plan:
+    def of_warm_up(self) -> RepeatPlan:
         """Return the plan of the calls that come before."""
         return replace(self, calls=MAX_CALLS, seconds=self.warm_up, warm_up=None)
 
@@ -73,7 +73,7 @@ def percentile(ordered: Sequence[float], share: int) -> float:
 class Repetition:
     """The same call, made several times."""
 
-    plan: Plan
+    plan: RepeatPlan
     told: Callable[[Repetition], None] = ignored
     """Called now and then while calls end."""
     times: array[float] = field(default_factory=lambda: array("d"))
@@ -199,7 +199,7 @@ class Repetitions:
         self.shown: dict[str, Json] | None = None
         """What the page was told last of the newest one."""
 
-    def start(self, tool: str, arguments: dict[str, Json], plan: Plan) -> None:
+    def start(self, tool: str, arguments: dict[str, Json], plan: RepeatPlan) -> None:
         """Begin to call a tool. Raises `RepetitionRuns`."""
         if self._running is not None and not self._running.done():
             raise RepetitionRuns("calls are being repeated; stop them first")
@@ -215,7 +215,7 @@ class Repetitions:
         self.shown = {"tool": tool, "state": state, **more}
         self._channels.state("repeat", "", self.shown)
 
-    async def _run(self, tool: str, arguments: dict[str, Json], plan: Plan) -> None:
+    async def _run(self, tool: str, arguments: dict[str, Json], plan: RepeatPlan) -> None:
         from pydantic import ValidationError
 
         from mcprev.errors import McpError
