@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -42,9 +43,9 @@ def serve_here(file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102 - a server of the tests
 
-    def target(server: NamedServer, *, login: bool | None) -> Target:
+    def target(server: NamedServer, *, login: bool | None, stderr: Callable[[bytes], None]) -> Target:
         if server.module != file:
-            return target_of_server(server, login=login)
+            return target_of_server(server, login=login, stderr=stderr)
         from mcprev.transports.memory import memory
 
         return memory(module.app.server)

@@ -35,7 +35,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "read": ("mcprev.cli.call", _NOTHING),
     "prompt": ("mcprev.cli.call", _NOTHING),
     "complete": ("mcprev.cli.call", _NOTHING),
-    "ask": ("mcprev.cli.call", _NOTHING),
+    "ask": ("mcprev.cli.ask", _NOTHING),
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
     "hosts": ("mcprev.cli.hosts_", _NOTHING),

@@ -1,4 +1,4 @@
-"""`mcprev call`, `read`, `prompt`, `complete` and `ask`: use a server by hand or in a script (SEAM-9, NEG-12).
+"""`mcprev call`, `read`, `prompt` and `complete`: use a server by hand or in a script (SEAM-9, NEG-12).
 
 Uses the public client API. What a server says is printed without control characters.
 """
@@ -18,11 +18,10 @@ import click
 from mcprev.cli.answering import Answers, read_answers
 from mcprev.cli.arguments import HINT, check_arguments, prompt_schema, read_arguments
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
-from mcprev.cli.connecting import told_failures, told_warnings
+from mcprev.cli.connecting import told_failures, told_output, told_warnings
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
-    NumberRange,
     env_option,
     header_option,
     login_option,
@@ -119,26 +118,27 @@ class ServerUse:
 
     def run(self, use: Callable[[Client], Awaitable[int]]) -> None:
         """Connect, use the client, and end the command with the exit code that `use` returns."""
-        with told_failures(self.server, self.timeout), told_warnings():
-            try:
-                code = asyncio.run(self._run(use))
-            finally:
-                show_progress("")
-        raise click.exceptions.Exit(code)
+        with told_output() as stderr:
+            with told_failures(self.server, self.timeout), told_warnings():
+                try:
+                    code = asyncio.run(self._run(use, stderr))
+                finally:
+                    show_progress("")
+            raise click.exceptions.Exit(code)
 
-    async def _run(self, use: Callable[[Client], Awaitable[int]]) -> int:
-        async with self._connected() as client:
+    async def _run(self, use: Callable[[Client], Awaitable[int]], stderr: Callable[[bytes], None]) -> int:
+        async with self._connected(stderr) as client:
             return await use(client)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Client]:
+    async def _connected(self, stderr: Callable[[bytes], None]) -> AsyncIterator[Client]:
         import mcprev
         from mcprev.client.connect import PROBE
 
         options = self.answers.options()
         limit = None if self.answers.by_hand else self.timeout  # who is asked takes his time
         opening = mcprev.connect(
-            target_of_server(self.server, login=self.login),
+            target_of_server(self.server, login=self.login, stderr=stderr),
             revisions=self.names,
             timeout=limit,
             total_timeout=None,
@@ -306,7 +306,7 @@ def read_command(
     Text is printed; other contents are written to files with --out. Exit codes are those of `mcprev call`.
     """
     target, uri, rest = _split(words, "URI")
-    _no_more(rest, "a resource has one URI")
+    no_more(rest, "a resource has one URI")
     session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
@@ -323,7 +323,8 @@ def read_command(
     session.run(use)
 
 
-def _no_more(rest: Sequence[str], why: str) -> None:
+def no_more(rest: Sequence[str], why: str) -> None:
+    """Raise `click.UsageError` if words are left on the command line."""
     if rest:
         raise click.UsageError(f"unexpected argument '{clean(rest[0][:80])}': {why}")
 
@@ -399,50 +400,5 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
         if found.has_more:
             echo(f"and more{'' if found.total is None else f', {found.total} in all'}", err=True)
         return ExitCode.OK
-
-    session.run(use)
-
-
-# -- questions -----------------------------------------------------------------------------------------------
-
-
-@click.command("ask", cls=TargetCommand)
-@session_options
-@click.option(
-    "--for", "seconds", type=NumberRange(min=0), metavar="SECONDS", help="Disconnect after this time."
-)
-@words_argument("TARGET | -- COMMAND", "tools")
-def ask_command(
-    *, words: tuple[str, ...], seconds: float | None, **options: Any  # noqa: ANN401 - as declared
-) -> None:
-    """Stay connected, and answer the requests of the server.
-
-    Its log messages and change notifications are shown.
-
-    Elicitation (forms and URLs) and sampling requests are answered at the terminal, or from --answer FILE, as in every
-    other command that connects to a server. Ctrl+C disconnects. Exit codes are those of `mcprev call`.
-    """
-    _no_more(words[1:], "this command takes a TARGET only")
-    session = server_use_of(words, **options)
-
-    async def use(client: Client) -> int:
-        from mcprev.errors import McpError, TransportError
-
-        echo(f"connected at revision {client.revision}; Ctrl+C disconnects", err=True)
-        changes = client.listen(tools=True, prompts=True, resources=True)
-        try:
-            async with asyncio.timeout(seconds):
-                try:
-                    async with changes:
-                        async for change in changes:
-                            echo(f"changed: {change.what}{'' if change.uri is None else f' {change.uri}'}")
-                except TransportError:
-                    raise
-                except McpError as error:
-                    echo(f"the server does not report changes: {clean(str(error))}", err=True)
-                await asyncio.shield(client.connection.closed)
-        except TimeoutError:
-            return ExitCode.OK
-        raise Failure("the server has closed the connection", ExitCode.UNREACHED)
 
     session.run(use)

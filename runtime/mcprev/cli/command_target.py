@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -64,14 +64,18 @@ def read_target(words: Sequence[str], *, headers: Sequence[str] = (), env: Seque
         raise Failure(clean(str(error)), ExitCode.USAGE) from None
 
 
-def target_of_server(server: NamedServer, *, login: bool | None) -> Target:
+def target_of_server(
+    server: NamedServer, *, login: bool | None, stderr: Callable[[bytes], None] | None = None
+) -> Target:
     """Return what to connect to. `login` says whether a browser may be opened; None: only tokens of earlier logins are
-    used unless stderr is a terminal. Raises `click.ClickException`.
+    used unless stderr is a terminal. `stderr` reads that of a process. Raises `click.ClickException`.
     """
     url, named = server.entry.url, server.entry.headers
     wanted = url is not None and not any(name.lower() == "authorization" for name in named)
     try:
-        return server.target(auth=_authorization(url, login) if wanted and url is not None else None)
+        return server.target(
+            auth=_authorization(url, login) if wanted and url is not None else None, stderr=stderr
+        )
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     except ValueError as error:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+import click
 from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure, failure_of
-from mcprev.cli.table import clean, echo
+from mcprev.cli.table import clean, echo, echo_lines
+from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
     from mcprev.hosts.named_server import NamedServer
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _NOT_FOUND: Final = frozenset({404, 405})
 MAX_WARNINGS: Final = 20
 """The maximum number of warnings that are shown."""
+MAX_OUTPUT: Final = 8 * 1024
+"""The maximum number of bytes of a server's stderr that are shown."""
 
 
 class _Warnings(logging.Handler):
@@ -52,6 +56,29 @@ def told_warnings() -> Iterator[list[str]]:
             echo(f"Warning: {text}", err=True)
         if kept.more:
             echo(f"Warning: and {kept.more} more", err=True)
+
+
+@contextmanager
+def told_output() -> Iterator[Callable[[bytes], None]]:
+    """Yield the reader of what a server process writes to stderr; if the command of the block fails, print its end.
+
+    A server logs there why a call failed. What the error of the command says already is not printed twice.
+    """
+    tail = bytearray()
+
+    def read(data: bytes) -> None:
+        tail.extend(data)
+        del tail[:-MAX_OUTPUT]
+
+    try:
+        yield read
+    except (click.ClickException, click.exceptions.Exit) as error:
+        text = mask_text(tail.decode(errors="replace")).replace("\r\n", "\n").replace("\t", "    ").rstrip()
+        lines = [clean(line) for line in text.split("\n")]
+        told = lines[-1] in error.message if isinstance(error, click.ClickException) else False
+        if text and error.exit_code not in {ExitCode.OK, ExitCode.USAGE} and not told:
+            echo_lines("\n  ".join(["the server wrote to stderr:", *lines]), err=True)
+        raise
 
 
 @contextmanager
@@ -91,6 +118,8 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield f"speak one of its revisions: --revision {clean(error.theirs[-1])}"
     elif isinstance(error, errors.ProcessExited | errors.NegotiationError) and not url and not server.module:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
+    if url is not None and isinstance(error, errors.InternalError):
+        yield "the log of the server says why"
     if isinstance(error, errors.MissingClientCapability):
         yield "the server asks the user: answer at a terminal, or with --answer FILE"
 

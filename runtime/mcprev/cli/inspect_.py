@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
-from mcprev.cli.connecting import told_failures, told_warnings
+from mcprev.cli.connecting import told_failures, told_output, told_warnings
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -72,23 +72,25 @@ def inspect_command(
     """
     chosen = revision_names(names)
     server = read_target(argv, headers=headers, env=env)
-    target = target_of_server(server, login=login)
-    with told_failures(server, timeout), told_warnings() as warnings:
-        document = asyncio.run(_inspect(target, chosen, timeout))
-        for name in document["capabilities"]:
-            if isinstance(document.get(name), list):
-                remember(server, name, document[name])
-        warnings.extend(_schema_warnings(document))
-    if as_json:
-        echo_json(document)
-    else:
-        _print(document)
-        if schemas:
-            _print_schemas(document)
-    errors: dict[str, str] = document["errors"]
-    if errors:
-        text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
-        raise click.ClickException(f"the server failed to list what its capabilities declare: {text}")
+    with told_output() as stderr:
+        with told_failures(server, timeout), told_warnings() as warnings:
+            document = asyncio.run(
+                _inspect(target_of_server(server, login=login, stderr=stderr), chosen, timeout)
+            )
+            for name in document["capabilities"]:
+                if isinstance(document.get(name), list):
+                    remember(server, name, document[name])
+            warnings.extend(_schema_warnings(document))
+        if as_json:
+            echo_json(document)
+        else:
+            _print(document)
+            if schemas:
+                _print_schemas(document)
+        errors: dict[str, str] = document["errors"]
+        if errors:
+            text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
+            raise click.ClickException(f"the server failed to list what its capabilities declare: {text}")
 
 
 # -- requests ----------------------------------------------------------------------------------------------
