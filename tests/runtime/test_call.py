@@ -418,8 +418,10 @@ class AtTerminal:
 def test_a_form_is_filled_in_at_a_terminal() -> None:
     user = AtTerminal("call", "shop.py", "order")
     user.wait_for("What shall it \\x1b[2Jbe?")
-    user.wait_for("[a]nswer, [d]ecline or [c]ancel? [a] ")
-    user.type("a\n")
+    user.wait_for("[a]nswer field by field, [d]ecline or [c]ancel? [a] ")
+    user.type("Dune\n")  # an answer, typed too early
+    user.wait_for("type a, d or c, or its word")
+    user.type("Answer\n")
     user.wait_for("string> ")
     user.type("\n")
     user.wait_for("an answer is required")
@@ -436,7 +438,9 @@ def test_a_form_is_filled_in_at_a_terminal() -> None:
     assert user.end() == (0, "accept Order(name='ann', count=3, fast=True, size='large')\n")
 
 
-@pytest.mark.parametrize(("typed", "action"), [("d\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")])
+@pytest.mark.parametrize(
+    ("typed", "action"), [("d\n", "decline"), ("decline\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")]
+)
 def test_a_form_is_declined_at_a_terminal(typed: str, action: str) -> None:
     user = AtTerminal("call", "shop.py", "order", "--as", CLIENTS[-1].name)
     user.wait_for("[a]nswer")

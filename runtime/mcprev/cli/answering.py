@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -24,6 +25,8 @@ REJECTED: Final = -1
 _MEMBERS: Final = ("elicitation", "sampling", "roots")
 _ACTIONS: Final = ("accept", "decline", "cancel")
 _TRIES: Final = 5
+_CHOICES: Final = re.compile(r"\[(\w)\](\w+)")
+"""A word of a question, with the letter that stands for it."""
 _DECLARED: Final[dict[str, Json]] = {"elicitation": {"form": {}, "url": {}}}
 
 
@@ -113,7 +116,7 @@ class Answers:
 
     async def _fill_in(self, terminal: TerminalInput, schema: Mapping[str, Json]) -> models.ElicitResult:
         """Ask for each field of a form, hold each answer against its schema, and the whole at the end."""
-        chosen = await _choice(terminal, "[a]nswer, [d]ecline or [c]ancel? [a] ", "adc")
+        chosen = await _choice(terminal, "[a]nswer field by field, [d]ecline or [c]ancel? [a] ", "adc")
         if chosen != "a":
             return _result("decline" if chosen == "d" else "cancel")
         required = set(cast("list[str]", schema.get("required") or []))
@@ -225,13 +228,17 @@ def _quote(text: str) -> None:
 
 
 async def _choice(terminal: TerminalInput, question: str, letters: str) -> str:
-    """Return one of the letters; the first for an empty line, `c` at the end of the input."""
+    """Return one of the letters: the user types it or its word. The first for an empty line, `c` at the end of the input."""
+    words: dict[str, str] = {
+        word: letter for letter, rest in _CHOICES.findall(question) for word in (letter, letter + rest)
+    }
     for _ in range(_TRIES):
         line = await terminal.line(question)
         if line is None:
             break
-        if (letter := line.strip().lower()[:1] or letters[0]) in letters:
+        if (letter := words.get(line.strip().lower() or letters[0])) is not None:
             return letter
+        echo(f"  type {', '.join(letters[:-1])} or {letters[-1]}, or its word", err=True)
     return "c"
 
 
