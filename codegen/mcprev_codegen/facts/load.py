@@ -92,26 +92,27 @@ def load_custom(
     `CodegenError`; problems that do not stop generation become warnings.
     """
     declared = _declared(inputs.read_file(path), str(path))
+    version = _version(declared)
+    unnamed = f"a name of its revision, which may be any, such as 1: mcprev generate 1 --schema {path.name} --no-overlay ..."
     if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
         raise InputError(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}; "
             "pass --no-overlay for a package of its types, which has no methods"
+            + ("" if name or like or version else f", and {unnamed}")
         )
     pins = inputs.load_pins(folder)
-    version = _version(declared)
     if overlay and like is None:
         like = next((n for n in (name, version) if n in pins), None)
         if like is None:
             raise InputError(
                 f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version)[:60] if version else 'missing'}, which is not "
                 f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
+                + ("" if name or version else f", and then {unnamed}")
             )
     if like is not None and like not in pins:
         raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
     if not (name or like) and version is None:
-        raise InputError(
-            f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
-        )
+        raise InputError(f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass {unnamed}")
     try:
         name = name or like or check_revision(version or "")
     except InputError as error:

@@ -480,13 +480,25 @@ def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tm
             True,
             "ServerRequest, ServerNotification; pass --no-overlay for a package of its types",
         ),
+        (
+            "export interface A { a: string }",
+            None,
+            True,
+            "and a name of its revision, which may be any, such as 1: mcprev generate 1 --schema schema.ts --no-overlay",
+        ),
+        (
+            SOURCE.replace("LATEST_PROTOCOL_VERSION", "X"),
+            None,
+            True,
+            "or --no-overlay for none, and then a name of its revision, which may be any",
+        ),
         (SOURCE.replace(REVISION, "acme-7"), None, True, "pass the one it extends with --like"),
         (SOURCE, "2000-01-01", True, "--like '2000-01-01' is not a known revision"),
         (
             SOURCE.replace("LATEST_PROTOCOL_VERSION", "X"),
             None,
             False,
-            "it declares no LATEST_PROTOCOL_VERSION",
+            "it declares no LATEST_PROTOCOL_VERSION; pass a name of its revision, which may be any",
         ),
     ],
 )
