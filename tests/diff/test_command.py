@@ -48,6 +48,22 @@ def test_methods_stand_before_types_before_constants_the_worst_first() -> None:
         assert ranks == sorted(ranks, reverse=True)
 
 
+def test_in_a_schema_without_messages_either_side_sends_each_type(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.ts", tmp_path / "new.ts"
+    old.write_text('export interface Order { item: string; size: "s" | "m" }', encoding="utf-8")
+    new.write_text(
+        'export interface Order { item: string; size: "s" | "m" | "l"; count: number }', encoding="utf-8"
+    )
+    verdicts = {
+        each["id"]: (each["old_to_new"]["verdict"], each["new_to_old"]["verdict"], each["senders"])
+        for each in changes(str(old), str(new))
+    }
+    both = ["client", "server"]
+    assert verdicts["field-added-required"] == ("breaking", "ok", both)
+    assert verdicts["literal-added"] == ("ok", "dangerous", both)
+    assert run(str(old), str(new), "--fail-on", "breaking").exit_code == 1
+
+
 def test_piped_output_is_plain_and_no_wider_than_a_hundred_columns() -> None:
     for pair in PAIRS:
         text = run(*pair, "--level", "source").stdout

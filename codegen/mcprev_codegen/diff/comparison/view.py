@@ -206,7 +206,9 @@ class View:
         return self._reached.get(name, frozenset())
 
     def senders(self, name: str) -> frozenset[Side]:
-        """Return the senders of a type."""
+        """Return the senders of a type; in a schema without messages either side may send any of them."""
+        if not self.revision.methods:
+            return frozenset(Side)
         return self.revision.senders.get(name, frozenset())
 
 
