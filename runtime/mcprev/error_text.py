@@ -40,6 +40,13 @@ def shutting_down(*, may_have_run: bool) -> WorkerLost:
     return worker_lost("the server is shutting down", may_have_run=may_have_run)
 
 
+def invalid_value(what: str) -> StoreError:
+    """Return the error for a record of a store that holds something else than what it should."""
+    return StoreError(
+        f"the store has an invalid value for {what}; is its prefix or file used by another program?"
+    )
+
+
 def internal_error(error: BaseException, *, may_have_run: bool) -> InternalError:
     """Return the error response for an exception that the peer did not cause; that of a store says whether to repeat."""
     if not isinstance(error, StoreError):

@@ -127,6 +127,12 @@ def test_somebody_logs_in_where_the_server_wants_that(
             assert code == 3
             assert "HTTP 401" in said
             assert "log in with --login" in said
+            code, _, refused = await inspect("--no-login", "--header", "Authorization: Bearer no", at.mcp.url)
+            assert code == 3
+            # In the words of the command line: arguments of Python are of no use here.
+            assert [
+                word for word in ("mcprev.http", "`auth`", "`headers`", "OAuth()") if word in said + refused
+            ] == []
 
     run(main())
 

@@ -68,7 +68,7 @@ def read_folder(folder: str | Path, into: Any) -> None:  # noqa: ANN401 - an `Ap
     """Register what the files of a folder mark, and mount their apps. Raises `ValueError` that names the file, `OSError`."""
     root = Path(folder).resolve(strict=True)
     if not root.is_dir():
-        raise NotADirectoryError(f"{root} is not a folder")
+        raise NotADirectoryError(f"{root} is not a folder; pass the path of one with Python files")
     package = f"_mcprev_folder_{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
     if package not in sys.modules:
         made = ModuleType(package)

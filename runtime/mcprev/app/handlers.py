@@ -287,7 +287,7 @@ async def _page(
     names, start = list(entries), 0
     if params.cursor is not None:
         if params.cursor not in entries:
-            raise InvalidParams("Invalid params: no such cursor")
+            raise InvalidParams("Invalid params: the cursor is unknown; list again without a cursor")
         start = names.index(params.cursor) + 1
     page = names[start : start + PAGE]
     return [entries[name] for name in page], page[-1] if start + PAGE < len(names) else None

@@ -390,7 +390,7 @@ class Api:
         try:
             output = self._output(operation, at)
             if checkable(output) != output:
-                refuse(below(at, "responses"), "has patterns that may take too long to match")
+                refuse(below(at, "responses"), "has patterns that may take too long to match; simplify them")
             return output, None if output is None else _compiled(output, below(at, "responses"))
         except ValueError as error:  # the tool works without it
             _logger.warning("a tool has no output schema: %s", error)

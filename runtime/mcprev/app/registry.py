@@ -234,7 +234,7 @@ class Registry:
                 self.remove(kind, each)
             return
         if not self.knows(kind, key):
-            raise ValueError(f"'{key}' is not registered")
+            raise ValueError(f"'{key}' is not registered{did_you_mean(key, map(str, getattr(self, kind)))}")
         for completion in [completion for completion in self.completions if completion[0] == key]:
             self.discard("completions", completion, forget=True)
         self.discard(kind, key, forget=True)
@@ -309,7 +309,8 @@ class Registry:
         found = [key for name in names for key in self._keys_of(name)]
         for name in found:
             if not any(self.knows(kind, name) for kind in LISTED):
-                raise ValueError(f"'{name}' is not registered")
+                known = (str(key) for kind in LISTED for key in getattr(self, kind))
+                raise ValueError(f"'{name}' is not registered{did_you_mean(name, known)}")
         return found
 
     def _keys_of(self, name: str) -> list[str]:
@@ -336,7 +337,7 @@ class Registry:
             )
         if task is not None and self.served is not None and not self.runs_tasks:
             raise LocalProtocolError(
-                f"{key!r} is the first tool that can run as a task, but the server exists already: register it before"
+                f"{key!r} is the first tool that can run as a task, but the server was created already: register it before the first use of `app.server`"
             )
         for outer, prefix in self.outer:
             outer.check_addable(kind, self.key_within(kind, prefix, key), task)

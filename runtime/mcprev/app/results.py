@@ -228,7 +228,9 @@ def _message(value: object) -> models.PromptMessage:
         value = models.TextContent(text=value)
     if isinstance(value, BLOCKS):
         return models.PromptMessage(role="user", content=cast("Block", value))
-    raise TypeError(f"a prompt returned {type(value).__name__}, which is not a message")
+    raise TypeError(
+        f"a prompt returned {type(value).__name__}, which is not a message; return text, a content block or a `PromptMessage`"
+    )
 
 
 def completion_of(value: object) -> models.CompleteResult:
@@ -238,7 +240,7 @@ def completion_of(value: object) -> models.CompleteResult:
     if isinstance(value, models.CompleteResultCompletion):
         return models.CompleteResult(completion=value)
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"a completion returned {type(value).__name__}, which is not a list of strings")
+        raise TypeError(f"a completion returned {type(value).__name__}; return a list of strings")
     values = list(cast("Iterable[str]", value))
     completion = models.CompleteResultCompletion(
         values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES

@@ -270,7 +270,7 @@ class Bearer:
         except TokenRefused as error:
             return self._invalid(_NOT_GOOD, _without(token, str(error)))
         except TimeoutError:
-            _logger.warning("`verify` took too long, so the request is refused")
+            _logger.warning("`verify` took over %g s: raise `timeout`, or make it faster", self._timeout)
         except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
             told = _without(token, traceback.format_exc())
             _logger.error("`verify` failed\n%s", told)  # noqa: TRY400 - the traceback without the token

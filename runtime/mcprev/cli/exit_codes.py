@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,10 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 def failure_of(error: McpError | OSError | ValueError, *hints: str) -> Failure:
-    """Return the error of a connection or call as the command tells it: its lines, and what to do next."""
-    lines = [clean(line) for line in str(error).split("\n")]
+    """Return the error of a connection or call as the command tells it: its lines, and what to do next.
+
+    Of a token that is refused at once these are the words of the server, without the arguments of Python to pass instead.
+    """
+    lines = [clean(line) for line in re.sub("; the server .*`mcprev.http`.*", "", str(error)).split("\n")]
     text = "\n".join([*lines, *hints]).strip() or type(error).__name__
     return Failure(text, code_of(error))

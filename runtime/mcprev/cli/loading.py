@@ -18,6 +18,7 @@ import click
 
 from mcprev.callbacks import at_once
 from mcprev.cli.table import clean, echo_lines
+from mcprev.errors import MissingExtra
 from mcprev.reloading.source_files import is_own_source
 
 if TYPE_CHECKING:
@@ -193,12 +194,14 @@ def _module(name: str) -> ModuleType:
 def author_errors(*, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Print what the author's code raises, without the frames of the command, and end the command with code 1.
 
-    Errors `but` are raised.
+    Errors `but` are raised. A missing extra is the user's to install, so its message is enough.
     """
     try:
         yield
     except (click.ClickException, click.exceptions.Exit):
         raise
+    except MissingExtra as error:
+        raise click.ClickException(f"{error}: pip install 'mcprev[{error.extra}]'") from None
     except but:
         raise
     except Exception as error:  # noqa: BLE001 - of code that is not ours

@@ -281,5 +281,7 @@ def address(text: str) -> tuple[str, int]:
     except ValueError as error:
         raise click.BadParameter(f"'{text}': {error}", param_hint="--http") from None
     if parts.netloc != text:
-        raise click.BadParameter(f"'{text}' is not HOST:PORT", param_hint="--http")
+        raise click.BadParameter(
+            f"'{text}' is not HOST:PORT; write one such as 127.0.0.1:8000, or a port", param_hint="--http"
+        )
     return parts.hostname or HOST, PORT if port is None else port

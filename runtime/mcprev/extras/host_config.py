@@ -126,7 +126,7 @@ def read_text(
 
 def _check_regular(file: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"'{file}' is not a regular file")
+        raise ValueError(f"'{file}' is not a regular file; pass the path of one")
 
 
 class ServerEntry(NamedTuple):
@@ -153,7 +153,7 @@ def entry_of(members: Mapping[str, Json]) -> ServerEntry:
         raise ValueError("it has neither `command` nor `url`")
     arguments: Json = members.get("args") or []
     if not isinstance(arguments, list):
-        raise TypeError("`args` is not a list")
+        raise TypeError("`args` is not a list; write one of strings")
     words = [filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
     cwd: Json = members.get("cwd")
     return ServerEntry(tuple(words), _texts(members, "env"), None if cwd is None else filled(cwd))
@@ -198,7 +198,7 @@ def _check(members: Mapping[str, Json]) -> None:
     if members.get("command") == "":
         raise ValueError("`command` is empty; name a program")
     if members.get("url") == "":
-        raise ValueError("`url` is empty")
+        raise ValueError("`url` is empty; write that of the server")
     if not isinstance(members.get("disabled", False), bool):
         raise ValueError("`disabled` is neither true nor false")  # noqa: TRY004 - a file may say anything
 

@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from mcprev.callbacks import at_once
 from mcprev.core.connection import Connection
 from mcprev.core.store import Records
+from mcprev.error_text import invalid_value
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, StateTooLarge, StoreError
 from mcprev.protocol.request_state import RequestStateSealer
 
@@ -218,9 +219,7 @@ class SessionState:
             record = json.loads(found.value)
             return dict(record["values"]), found.version, float(record["written"])
         except (ValueError, TypeError, KeyError) as error:
-            raise StoreError(
-                "the store has an invalid value for the state of a session; is its prefix or file used by another program?"
-            ) from error
+            raise invalid_value("the state of a session") from error
 
     async def _change(self, change: Callable[[dict[str, Json]], T]) -> T:
         """Change the values by compare-and-set, and return what `change` returns."""

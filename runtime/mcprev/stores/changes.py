@@ -20,6 +20,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.subscriptions import CHANGES, Changed
@@ -239,5 +240,5 @@ def _decoded(value: bytes) -> ChangeLog:
         log = ChangeLog(str(epoch), int(number), {str(k): int(n) for k, n in changed.items()}, int(forgotten))
         log.since(0)
     except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError("the store has an invalid value for the record of changes") from error
+        raise invalid_value("the record of changes") from error
     return log

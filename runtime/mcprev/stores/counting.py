@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcprev.core.store import Records
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.watching import TRIES
 
@@ -47,4 +48,4 @@ def _decoded(value: bytes) -> dict[int, int]:
         found: Json = json.loads(value)
         return {int(at): int(calls) for at, calls in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError("the store has an invalid value for a count of calls") from error
+        raise invalid_value("a count of calls") from error

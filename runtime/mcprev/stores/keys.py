@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer
 from mcprev.stores.waiting import PerLoop
@@ -132,5 +133,5 @@ def _decoded(value: bytes) -> list[StoredKey]:
         ]
         RequestStateSealer(in_order(keys))  # raises for a key that is too short
     except (ValueError, TypeError, StopIteration) as error:
-        raise StoreError("the store has an invalid value for the keys of request states") from error
+        raise invalid_value("the keys of request states") from error
     return keys

@@ -14,6 +14,7 @@ from typing import Final
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Record, Store
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.processes import process_has_ended, this_process
 
@@ -189,7 +190,7 @@ def _object(record: Record) -> dict[str, Json]:
     try:
         found: dict[str, Json] = {**json.loads(record.value)}
     except (ValueError, TypeError) as error:
-        raise StoreError("the store has an invalid value for the numbers of workers") from error
+        raise invalid_value("the numbers of workers") from error
     return found
 
 

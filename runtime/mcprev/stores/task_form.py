@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from mcprev.core.store import Record
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.tasks import Status, Task
 
@@ -29,9 +30,11 @@ def decode_task(record: Record) -> Task:
     try:
         found: Json = json.loads(record.value)
         if found["format"] != FORMAT:
-            raise StoreError(f"a task in the store has the form {found['format']!r:.20}, not {FORMAT}")
+            raise StoreError(
+                f"a task in the store has the form {found['format']!r:.20}, not {FORMAT}: another release of mcprev wrote it; use that release, or another store"
+            )
         members: dict[str, Json] = {name: found[name] for name in _PLAIN}
         members["status"] = Status(members["status"])
         return Task(**members, used=frozenset(found["used"]), version=record.version)
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreError("the store has an invalid value for a task") from error
+        raise invalid_value("a task") from error

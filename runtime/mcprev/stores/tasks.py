@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
-from mcprev.error_text import worker_lost
+from mcprev.error_text import invalid_value, worker_lost
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
@@ -358,7 +358,7 @@ class SharedTasks:
                 record.version,
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise StoreError("the store has an invalid value for a list of tasks") from error
+            raise invalid_value("a list of tasks") from error
 
     async def _write_list(
         self, key: str, entries: Sequence[tuple[str, bool]], ends: float, seen: int

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcprev.core.store import Record, Store
+from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.watching import TRIES
 
@@ -72,7 +73,7 @@ def decode(record: Record) -> dict[str, Json]:
     try:
         found: dict[str, Json] = {**json.loads(record.value)}
     except (ValueError, TypeError) as error:
-        raise StoreError("the store has an invalid value for a session") from error
+        raise invalid_value("a session") from error
     return found
 
 

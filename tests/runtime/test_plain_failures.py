@@ -1,0 +1,66 @@
+"""What a command says of a mistake of its user: one line and the next step, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from shell import invoke
+from support import ROOT
+
+WITHOUT_A_LIBRARY: Final = """
+import sys
+sys.modules["limits"] = None
+import mcprev
+{}
+"""
+"""A server's file in an environment that lacks the library of an extra."""
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        'app = mcprev.App("shop", "1.0", middleware=[mcprev.RateLimit("1/minute")])',
+        'def make(): return mcprev.App("shop", "1.0", middleware=[mcprev.RateLimit("1/minute")])',
+    ],
+)
+def test_a_missing_extra_of_a_servers_file_is_one_line_with_the_command_that_installs_it(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "limits", None)
+    Path("without_limits.py").write_text(WITHOUT_A_LIBRARY.format(server), encoding="utf-8")
+    done = invoke(None, "serve", "without_limits.py" + (":make" if "make" in server else ""))
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Error: limiting rates needs limits; install mcprev[limits]: pip install 'mcprev[limits]'\n"
+    )
+
+
+def test_another_exception_of_a_servers_file_still_has_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("failing_server.py").write_text("def stock():\n    return {}['hat']\n\nstock()\n", encoding="utf-8")
+    done = invoke(None, "serve", "failing_server.py")
+    assert done.exit_code == 1
+    assert 'failing_server.py", line 2, in stock' in done.stderr
+
+
+VARIABLES: Final = re.compile(r"""environ(?:\.get)?[(\[]\s*["']([A-Z_]+)["']|["'](MCPREV_[A-Z_]+)["']""")
+INTERNAL: Final = {"MCPREV_SOURCE_FILES", "MCPREV_WORKER", "MCPREV_COMPLETE", "COMP_WORDS", "COMP_CWORD"}
+"""Those of a command and the processes that it starts, and of a shell that completes words."""
+
+
+def test_the_table_of_variables_has_those_that_the_code_reads() -> None:
+    sources = [*(ROOT / "runtime").rglob("*.py"), *(ROOT / "codegen").rglob("*.py")]
+    found = (found for path in sources for found in VARIABLES.findall(path.read_text(encoding="utf-8")))
+    read = {name for each in found for name in each if name}
+    text = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    table = text.partition("## Variables of the environment")[2].partition("\n## ")[0]
+    assert {"MCPREV_STORE", "NO_COLOR", "XDG_CONFIG_HOME"} <= read
+    assert sorted(name for name in read - INTERNAL if f"`{name}`" not in table) == []
