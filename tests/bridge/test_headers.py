@@ -124,3 +124,34 @@ def test_a_method_that_no_server_has_is_not_found(there: Revision) -> None:
         await app.aclose()
 
     run(main())
+
+
+@req("SEAM-10", "HTTP-5", at=E)
+@pytest.mark.parametrize("there", DEFAULT, ids=lambda row: row.name)
+def test_a_notification_of_a_vendor_without_a_session_ends_at_the_bridge(there: Revision) -> None:
+    """It is accepted and dropped (BR-7), whatever its headers say."""
+
+    async def main() -> None:
+        servers = servers_of(there)
+        bridge = bridge_to(servers, there)
+        app = bridge.asgi()
+        connector = InProcess(app)
+        url = connector.origin + "/mcp"
+        async with bridge.running(), aiohttp.ClientSession(connector=connector) as session:
+            await post(session, url, "tools/call", {"name": "where"}, **{"Mcp-Param-Region": ""})
+            body = json.dumps({"jsonrpc": "2.0", "method": "com.example/note", "params": {"a": 1}})
+            headers = {
+                "Accept": "application/json, text/event-stream",
+                "Content-Type": "application/json",
+                "MCP-Protocol-Version": MODERN.version,
+                "Mcp-Method": "com.example/note",
+            }
+            async with session.post(url, data=body, headers=headers) as response:
+                assert response.status == 202
+            await post(session, url, "tools/list", {})
+            assert "com.example/note" not in {
+                found.get("method") for made in servers.made for found in made.got
+            }
+        await app.aclose()
+
+    run(main())

@@ -11,6 +11,7 @@ from typing import Final
 from typing_extensions import override
 
 from mcprev.bridge.introduction import INITIALIZE
+from mcprev.bridge.pair import Rule
 from mcprev.core.connection import Connection
 from mcprev.core.limits import LINGER
 from mcprev.protocol.connection_state import IncomingRequest, LocalInfo
@@ -38,6 +39,10 @@ class OpeningProtocol(ServerProtocol):
         opening = self._opening
         if opening is not None and opening.open and len(self._behind) < WAITING and self._waits(message):
             self._behind.append(message)
+            return
+        if isinstance(message, Notification) and message.method != CANCELLED and not self.session.agreed:
+            what = f"'{message.method}' is dropped: it belongs to no session ({Rule.SENDERLESS})"
+            self.connection.diagnose(what)
             return
         super().receive(message, now)
         events = self.connection.events

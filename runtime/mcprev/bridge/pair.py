@@ -29,6 +29,8 @@ class Rule(StrEnum):
     """A question of a server outside of a client's request cannot be asked where results ask."""
     STATE = "BR-4"
     """What a session keeps between the calls of a stateless client lasts as long as the client's upstream."""
+    SENDERLESS = "BR-7"
+    """A notification of a vendor from a client without a session is dropped: it says neither its revision nor its sender."""
     STRUCTURED = "CONV-4"
     """Structured content that the client's revision does not have, or only as an object, becomes text."""
 
