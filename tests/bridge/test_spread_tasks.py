@@ -90,6 +90,11 @@ def test_a_task_whose_process_is_killed_has_failed(row: Revision, there: Revisio
     run(main(), limit=LIMIT)
 
 
+def told(servers: Servers) -> list[str]:
+    """What was cancelled at the server."""
+    return [reason for up in servers.upstreams for reason in up.cancelled]
+
+
 @req("SEAM-10", "TASK-3", "TASKX-4")
 @across
 def test_a_task_is_cancelled_at_another_process(row: Revision, there: Revision) -> None:
@@ -103,8 +108,7 @@ def test_a_task_is_cancelled_at_another_process(row: Revision, there: Revision) 
                     id_ = (await started(client, "long_work"))["taskId"]
                     assert "result" in (await client.ask(tasks.CANCEL, {"taskId": id_})).message
                     assert (await ended(client, id_))["status"] == "cancelled"
-            told = (reason for up in servers.upstreams for reason in up.cancelled)
-            assert len({reason for reason in told if reason.startswith("task ")}) == 9
+            await until(lambda: len({one for one in told(servers) if one.startswith("task ")}) == 9)
         servers.check()
 
     run(main(), limit=LIMIT)
