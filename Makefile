@@ -253,6 +253,7 @@ bench: setup
 # A bridge beside other proxies: FastMCP's, mcp-proxy and supergateway, which this installs.
 bench-bridge: setup .interop/fastmcp-4.1.2/.ready .interop/mcp-proxy/.ready .interop/supergateway/.ready
 	$(BIN)/python benchmarks/bridging.py $(if $(QUICK),--quick)
+	$(BIN)/python benchmarks/bridge_hop.py $(if $(QUICK),--quick)
 
 .interop/mcp-proxy/.ready:
 	$(call pip_peer,mcp-proxy==0.13.0)

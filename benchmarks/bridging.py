@@ -210,7 +210,7 @@ async def over_pipes(peer: Peer) -> AsyncGenerator[tuple[int, Exchange]]:
         yield process.pid, client.exchange
     finally:
         reading.cancel()
-        await _end(process)
+        await end(process)
 
 
 @asynccontextmanager
@@ -251,10 +251,11 @@ async def over_http(peer: Peer, port: str) -> AsyncGenerator[tuple[int, Exchange
             await exchange({"jsonrpc": "2.0", "method": "notifications/initialized"})
             yield process.pid, exchange
     finally:
-        await _end(process)
+        await end(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def end(process: asyncio.subprocess.Process) -> None:
+    """End a process, whatever it does."""
     if process.returncode is None:
         process.terminate()
         try:
@@ -358,7 +359,7 @@ def show(peers: list[Peer], title: str) -> None:
 async def run(rounds: int, count: int, transports: list[str], server: Path) -> None:
     """Measure everything, the programs by turns."""
     done, steps, refused = 0, rounds * len(transports), dict[str, str]()
-    measured = {way: fronts(server, str(_port()), over_http=way == "http") for way in transports}
+    measured = {way: fronts(server, str(free_port()), over_http=way == "http") for way in transports}
     for _ in range(rounds):
         for way, peers in measured.items():
             for peer in peers:
@@ -381,8 +382,8 @@ async def run(rounds: int, count: int, transports: list[str], server: Path) -> N
         print(f"\n{name} takes no messages of 1 MB: {why}")
 
 
-def _port() -> int:
-
+def free_port() -> int:
+    """Return a port of this machine that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
