@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
+from mcprev.bridge.probing import open_soon, preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
 from mcprev.client.connect import OPEN, Opener
 from mcprev.client.targets import Target
@@ -213,11 +214,18 @@ class Upstreams:
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
-        opener = Opener(self._target_for(client), info, ANSWER, OPEN, ServerMessages(upstream))
-        opener.new_protocol = self._new_protocol
-        upstream.opener = opener
+        target = self._target_for(client)
+
+        def new_opener() -> Opener:
+            opener = Opener(target, info, ANSWER, OPEN, ServerMessages(upstream))
+            opener.new_protocol = self._new_protocol
+            return opener
+
+        prefer = preferred(client.revision, self._revisions)
         try:
-            opened = await opener.open(self.era, None, client.revision)
+            upstream.opener, opened = await open_soon(
+                new_opener, self.era, prefer, self._revisions, self._end_later
+            )
         except BaseException:
             self._drop(upstream)
             raise
@@ -301,7 +309,10 @@ class Upstreams:
         if upstream.closed:
             return
         upstream.closed = True
-        task = asyncio.get_running_loop().create_task(self._end(upstream))
+        self._end_later(asyncio.get_running_loop().create_task(self._end(upstream)))
+
+    def _end_later(self, task: asyncio.Task[None]) -> None:
+        """Keep a task that closes something until it has ended."""
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -314,9 +325,7 @@ class Upstreams:
     def _wake(self) -> None:
         if not self._waiting:
             return
-        task = asyncio.get_running_loop().create_task(self._notify())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._end_later(asyncio.get_running_loop().create_task(self._notify()))
 
     async def _notify(self) -> None:
         async with self._changed:
