@@ -163,10 +163,19 @@ def pages() -> dict[str, str]:
         entries = [f"mcprev.{each}" for home in page.homes for each in homes.pop(home)]
         entries += [f"mcprev.{each}" for each in page.also]
         found[name] = (
-            "\n\n".join([f"# {page.title}", page.says, *(f"::: {entry}" for entry in entries)]) + "\n"
+            "\n\n".join([f"# {page.title}", page.says, *(block(name, entry) for entry in entries)]) + "\n"
         )
     assert not homes, f"no page of the reference has the names of {', '.join(homes)}: add them to PAGES"
     return {**found, "command": command_page(), "limits": limits_page()}
+
+
+def block(page: str, entry: str) -> str:
+    """What the page has of a name; an error leads to the entry that says what to do about it."""
+    name = entry.rpartition(".")[2]
+    more = (
+        f"\n\n[What {name} means, and what to do](../errors.md#{name.lower()})." if page == "errors" else ""
+    )
+    return f"::: {entry}{more}"
 
 
 def command_page() -> str:
