@@ -77,10 +77,11 @@ rehearse: setup
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
 
-# The pages of docs/reference, from the code, and the table from our names to those of others.
+# The pages of docs/reference, from the code, the table from our names to those of others, and the drawings.
 reference: setup
 	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
 	PYTHONPATH=tests:docs/.theme $(BIN)/python tests/names_page.py
+	$(BIN)/python docs/.theme/drawings.py
 
 # The sessions from which `mcprev explore` draws its sequences; a test says when they are no longer what is sent.
 sequences: setup

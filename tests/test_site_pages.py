@@ -11,11 +11,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+import drawings
 import page_texts
 import public_names
 import pytest
 
 import names_page
+from mcprev.revisions import DEFAULT
 from support import ROOT
 
 ENTRIES: Final = [*page_texts.entries()]
@@ -200,3 +202,34 @@ def test_each_topic_says_where_ours_is() -> None:
     assert len(SITES) > 80
     assert [row[0] for row in SITES if row[-1].strip() in {"", "–"}] == []
     assert [row for row in SITES if len(row) not in {3, 4}] == []
+
+
+def test_the_drawings_are_what_their_texts_say() -> None:
+    found = [*drawings.drawings()]
+    assert len(found) == len([*drawings.FOLDER.glob("*.svg")]) > 3
+    assert [
+        path.name for path, text in found if path.read_text(encoding="utf-8") != text
+    ] == [], "run `make reference`"
+
+
+def test_a_drawing_stands_on_a_page_with_words_for_those_who_do_not_see_it() -> None:
+    pages = "".join(entry.text for entry in ENTRIES)
+    shown = re.findall(r"!\[(.+?)\]\(drawings/([\w-]+\.svg)\)", pages)
+    assert sorted(name for _, name in shown) == sorted(path.name for path, _ in drawings.drawings())
+    assert all(len(words) > 40 for words, _ in shown)
+
+
+def test_the_ladder_has_every_revision_in_order() -> None:
+    text = (drawings.FOLDER / "ladder.txt").read_text(encoding="utf-8")
+    assert re.findall(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) == [row.name for row in reversed(DEFAULT)]
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [("a | b", 2), ("<b> : note", 1), ("a\n-> go\nb", 2)],
+)
+def test_a_text_becomes_boxes_with_escaped_words(text: str, drawn: int) -> None:
+    picture = drawings.drawing(text)
+    assert picture.count('class="b"') == drawn
+    assert "<b>" not in picture
+    assert ("&lt;b&gt;" in picture) == ("<b>" in text)
