@@ -17,7 +17,7 @@ WIDTH: Final = 700
 BOX: Final = 34
 ARROW: Final = 34
 GAP: Final = 8
-NOTE: Final = 250
+NOTE: Final = 272
 STYLE: Final = (
     "text{font:13px system-ui,sans-serif;fill:#1f2430}.b{fill:#e8ecf8;stroke:#5a6b9a}.n{fill:#f5f5f5;stroke:#c9c9c9}"
     ".a{stroke:#7a7f8c;stroke-width:1.5;fill:none;marker-end:url(#e)}.r{marker-start:url(#s);marker-end:none}.two{marker-start:url(#s)}"
@@ -40,11 +40,7 @@ def drawing(text: str) -> str:
         if found := re.fullmatch(r"(<->|->|<-) ?(.*)", line):
             kind = {"->": "a", "<-": "a r", "<->": "a two"}[found[1]]
             parts.append(f'<path class="{kind}" d="M{room / 2:g} {y - GAP + 3} v{ARROW - 4}"/>')
-            parts += (
-                words(found[2], room / 2 + 14, y, min(room / 2 - 20, 20 + 7 * len(found[2])), 20)
-                if found[2]
-                else []
-            )
+            parts += words(found[2], room / 2 + 14, y, 18 + 7.5 * len(found[2]), 20) if found[2] else []
             y += ARROW - GAP + 2
             continue
         boxes, _, note = line.partition(" : ")
