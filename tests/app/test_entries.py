@@ -307,7 +307,9 @@ def test_what_is_hidden_from_a_principal_does_not_exist_for_it(row: Revision) ->
                         ),
                         client.raw("tools/list", {"cursor": "x_drop"}),
                     ):
-                        with pytest.raises(InvalidParams, match=r"Unknown|has no argument|the cursor is unknown"):
+                        with pytest.raises(
+                            InvalidParams, match=r"Unknown|has no argument|the cursor is unknown"
+                        ):
                             await call
                     with pytest.raises(ResourceNotFound):
                         await client.read_resource("shop://x/things/hat")
