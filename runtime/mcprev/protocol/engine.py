@@ -182,7 +182,8 @@ class Engine(Responder):
         call = self.connection.calls.progressed(token, now)
         if call is None:
             text = f"progress of no pending request: {token!r}"
-            self.connection.events.append(Unplaced(Notification(PROGRESS, params), text))
+            found = Notification(PROGRESS, None if params is None else dict(params))
+            self.connection.events.append(Unplaced(found, text))
         else:
             if token.__class__ is not int:
                 self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")
