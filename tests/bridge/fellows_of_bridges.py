@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import aiohttp
 import pytest
+from typing_extensions import override
 
 import mcprev
 from api.wire import INFO, Message
@@ -24,6 +25,7 @@ from mcprev.bridge.several.handler import SeveralClients
 from mcprev.bridge.shared_sessions import BridgedSessions
 from mcprev.core.store import Store
 from mcprev.revisions import Revision
+from mcprev.transports.http.server.asgi import AsgiApp
 from redis_server import RedisServer
 from several_workers import Front, kill
 
@@ -37,7 +39,7 @@ Place: TypeAlias = tuple[aiohttp.ClientSession, str]
 def stores(kind: str, folder: Path) -> Iterator[Callable[[], Store]]:
     """A function that opens the store that all processes share."""
     if kind == "memory":
-        shared = mcprev.MemoryStore()
+        shared = mcprev.MemoryStore(clock=asyncio.get_running_loop().time)
         yield lambda: shared
     elif kind == "sqlite":
         yield lambda: mcprev.open_store(f"sqlite:///{folder}/bridge.db")
@@ -53,13 +55,43 @@ class SteeredFront(Front):
     """Gives requests to one process while a test says so."""
 
     only: int | None = None
+    gone: frozenset[int] = frozenset()
+    """The processes that get no more requests."""
 
+    def __init__(self, apps: list[AsgiApp], seed: int = 0) -> None:
+        super().__init__(apps, seed)
+        self._serving: dict[asyncio.Task[None], int] = {}
+        """The requests that are being served, and at which process."""
+
+    @override
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        number = self.next()
+        self.given.append(number)
+        serving = asyncio.ensure_future(self.apps[number](scope, receive, send))
+        self._serving[serving] = number
+        try:
+            await asyncio.wait({serving})
+        finally:
+            serving.cancel()
+            del self._serving[serving]
+        if not serving.cancelled():
+            serving.result()  # else the connection is closed, as by the end of a process
+
+    def leave(self, number: int) -> None:
+        """Give a process no more requests, and close its connections."""
+        self.gone |= {number}
+        for serving, at in self._serving.items():
+            if at == number:
+                serving.cancel()
+
+    @override
     def next(self) -> int:
-        """The number of the process for the next request."""
-        if self.only is None:
-            return super().next()
-        self._last = self.only
-        return self.only
+        if self.only is not None:
+            self._last = self.only
+        else:
+            while super().next() in self.gone:
+                continue
+        return self._last
 
 
 class Fellows:

@@ -103,7 +103,8 @@ class Several(Hand):
                 self.send({"jsonrpc": "2.0", "id": message["id"], "result": reply})
         else:
             super()._take(message)
-        if "method" not in message and (waiting := self._waiting.get(message.get("id"))) is not None:
+        waiting = None if "method" in message else self._waiting.get(message.get("id"))
+        if waiting is not None and not waiting.done():  # it is, if its call was cancelled at the same time
             waiting.set_result(message)
 
     @override

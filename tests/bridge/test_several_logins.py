@@ -165,7 +165,7 @@ def test_each_step_of_a_login_may_be_at_another_process(row: Revision, kind: str
                     1,
                 )
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 @req("AUTH-10", "SEAM-10", at=SESSION.name)
@@ -181,7 +181,7 @@ def test_a_login_is_ended_when_the_process_that_has_begun_it_is_gone() -> None:
             async with at.client(SESSION, "alice") as client:
                 assert (await client.call_tool("bank__pay", {})).text == "paid"
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 @req("AUTH-10", "SEC-7", at=SESSION.name)
@@ -209,7 +209,7 @@ def test_nobody_ends_the_login_of_another_one_at_any_process() -> None:
             assert (status, at.at.issued) == (400, 0), "the proof is that of another login"
             assert (await alice.get(backs["alice"]))[0] == 400, "it was used"
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 @req("AUTH-10", at=SESSION.name)
@@ -221,7 +221,7 @@ def test_of_two_processes_one_ends_a_login() -> None:
             assert sorted(status for status, _ in found) == [200, 400, 400, 400, 400, 400]
             assert len(at.at.asked) == 1
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 @req("AUTH-11", "AUTH-15", at=SESSION.name)
@@ -238,7 +238,7 @@ def test_a_code_is_given_only_to_whom_the_browser_was_sent(changed: str) -> None
             assert at.at.asked == []
             assert not any(urlsplit(seen.path).path == "/another" for seen in at.at.auth.seen)
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 class Recording(mcprev.MemoryStore):
@@ -279,7 +279,7 @@ def test_the_store_shows_nothing_of_a_login_and_its_records_cannot_be_exchanged(
             assert at.at.asked == []
             assert (await mallory.get(backs["mallory"]))[0] == 200
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 @req("AUTH-10", at=SESSION.name)
@@ -294,7 +294,7 @@ def test_without_a_shared_store_of_tokens_a_login_ends_where_it_has_begun() -> N
             at.use(0)
             assert (await alice.get(back))[0] == 200
 
-    run(main(), limit=60.0)
+    run(main(), limit=120.0)
 
 
 # -- the parts -----------------------------------------------------------------------------------------------

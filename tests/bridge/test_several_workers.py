@@ -54,7 +54,7 @@ UPDATED: Final = CHANGES[Changed.RESOURCE].method
 CHANGED: Final = CHANGES[Changed.TOOLS].method
 OTHER: Final = 1
 """The process that does not hold the session, which begins at the first one."""
-LIMIT: Final = 60.0
+LIMIT: Final = 300.0
 each_server = pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row.name)
 
 
