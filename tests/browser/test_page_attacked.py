@@ -61,8 +61,8 @@ if KIND == "long":
         b'{"name":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
         b'{"name":"described","description":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
         b'{"name":"titled","title":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
-        b'{"name":"schema","inputSchema":{"type":"object","properties":{%s:{"type":"string"}}}}' % LONG_BYTES,
         b'{"name":"icon","icons":[{"src":%s}],"inputSchema":{"type":"object"}}' % LONG_BYTES,
+        b'{"name":"schema","inputSchema":{"type":"object","properties":{%s:{"type":"string"}}}}' % LONG_BYTES,
     ]
 else:
     TOOLS += [b'{"name":"schema","inputSchema":%s}' % nested(60), b'{"name":"recursive","inputSchema":{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}}']
@@ -120,6 +120,11 @@ for line in sys.stdin.buffer:
         say({"jsonrpc": "2.0", "id": i, "error": {"code": -32601, "message": "none"}})
 """
 """A server of the newest revision with sessions; its first tool is a plain one."""
+READ: Final = """async () => {
+  const { state } = await import("/page/store.js");
+  return ["tools", "resources", "templates", "prompts"].every((kind) => ["ready", "failed"].includes(state.lists[kind]?.state));
+}"""
+"""Whether all lists were read."""
 SLOW: Final = 60_000
 """Milliseconds that a single step may take on a busy machine; each takes well below a second on an idle one."""
 
@@ -131,6 +136,7 @@ def attacked(open_page: Open, folder: Path, kind: str, width: int) -> Iterator[P
     with dev("--", sys.executable, str(file), kind, D) as url:
         page = open_page(url, width=width, quiet=False)
         page.set_default_timeout(SLOW)
+        page.locator('[data-key="fold prompts"]').wait_for(state="attached")
         use(page, "plain")
         yield page
         page.close()
@@ -184,8 +190,14 @@ def test_no_answer_of_an_attacker_hangs_the_page(
 def test_no_entry_of_a_list_hangs_the_page(open_page: Open, tmp_path: Path, kind: str, width: int) -> None:
     with attacked(open_page, tmp_path, kind, width) as page:
         entries = page.locator(".nav .item")
-        count = {"long": 14, "deep": 11}[kind] + 2 + 1 + 4  # tools, resources, the prompt, the views
-        page.wait_for_function("(n) => document.querySelectorAll('.nav .item').length === n", arg=count)
+        end = time.monotonic() + 2 * SLOW / 1000
+        while not page.evaluate(READ):
+            assert time.monotonic() < end
+            page.wait_for_timeout(50)
+        count = entries.count()
+        assert count == {"long": 13, "deep": 11}[kind] + 2 + 1 + 4  # tools, resources, the prompt, the views
+        if kind == "long":  # a name of a member that long is refused, and the list says so
+            page.locator(".nav .error").wait_for(state="attached")
         for index in range(9, count):
             back = page.get_by_role("button", name="‹ All")
             if back.is_visible():
@@ -216,6 +228,8 @@ def test_each_message_of_an_attacker_is_shown_on_the_wire(
             for tab in ("Revisions", "Time", "Message"):
                 page.evaluate("(name) => document.getElementById(`tab-${name}`).click()", tab.lower())
             assert page.evaluate("() => document.querySelector('.panel').textContent.length") < 2_000_000
+        if width < 700:
+            page.locator("#part-wire").click()
         page.locator("#filter").fill("window.hit" if kind == "long" else '"a":')
         page.wait_for_function("() => / of /.test(document.querySelector('.timeline .number').textContent)")
         page.locator("#filter").fill("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -110,6 +111,14 @@ class Visit:
             seen.wrong = True
             seen.notes.append(f"the browser logged: {self.logged[0][:200]}")
 
+    def until(self, script: str, argument: str | None = None) -> None:
+        """Wait until a script that is async returns true, for which `wait_for_function` takes any promise."""
+        end = time.monotonic() + LIMIT / 1000
+        while not self.page.evaluate(script, argument):
+            if time.monotonic() > end:
+                raise Late(f"not within {LIMIT // 1000} s: {script}")
+            self.page.wait_for_timeout(50)
+
     # -- lists and views -----------------------------------------------------------------------------------
 
     def can(self, capability: str) -> bool:
@@ -126,7 +135,7 @@ class Visit:
         head.wait_for()
         if head.get_attribute("aria-expanded") == "false":
             head.click()
-        self.page.wait_for_function(DRAWN, arg=kind)
+        self.until(DRAWN, kind)
         failed = self.page.locator(f'.nav section:has([data-key="fold {kind}"]) .error')
         if failed.count() > 0:
             self.seen.notes.append(f"the list of {kind} failed: {said(failed.first.inner_text())}")
@@ -294,14 +303,12 @@ class Visit:
         """Wait for what the server says by itself, and note what the page heard."""
         if resources and "news" in self.typed:
             try:
-                self.page.wait_for_function(
-                    "async () => (await import('/page/store.js')).state.updated.size > 0", timeout=LIMIT
-                )
+                self.until("async () => (await import('/page/store.js')).state.updated.size > 0")
             except Late:
                 self.seen.notes.append("no update of the resource that was followed")
         if "log" in self.typed and self.can("logging"):
             try:
-                self.page.wait_for_function(
+                self.until(
                     "async () => (await import('/page/store.js')).state.logs.some((each) => each.level !== 'stderr')"
                 )
             except Late:
