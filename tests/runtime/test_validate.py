@@ -17,6 +17,7 @@ from linear import assert_linear
 from mcprev.cli import main
 from mcprev.looking import payloads, transcript
 from mcprev.looking.judging import Violation
+from mcprev.looking.schemas import definitions_of
 from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -115,7 +116,7 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
                     assert (
                         check(checker, *lines, message(id="1", **call), message(id="1", result=value)) == []
                     )
-                    assert (checker.messages, checker.unanswered) == (4, 0)
+                    assert (checker.messages, checker.unanswered) == (4, [])
 
 
 @each_method
@@ -292,6 +293,49 @@ def test_method_of_another_revision_is_named(row: Revision) -> None:
 
 
 @each_row
+@pytest.mark.parametrize(
+    ("schema", "given", "path"),
+    [
+        ({"type": "object", "required": ["a"]}, {"structuredContent": {"a": 1}}, None),
+        ({"type": "object", "properties": {"a": {"items": {"type": "integer"}}}},
+         {"structuredContent": {"a": [1, "x"]}}, "$.result.structuredContent.a[1]"),
+        ({"type": "object", "required": ["a"]}, {}, "$.result.structuredContent"),
+        ({"type": "object", "required": ["a"]}, {"isError": True}, None),
+        ({"type": "object", "$ref": "#/nowhere"}, {"structuredContent": {}}, "$.result.structuredContent"),
+        (None, {"structuredContent": {}}, None),
+    ],
+    ids=["fits", "wrong", "none", "failed", "unusable", "no schema"],
+)  # fmt: skip
+def test_results_of_a_tool_fit_the_schema_that_it_was_listed_with(
+    row: Revision, schema: Any, given: dict[str, Any], path: str | None
+) -> None:
+    tool = {
+        "name": "t",
+        "inputSchema": {"type": "object"},
+        **({} if schema is None else {"outputSchema": schema}),
+    }
+    listed = {"tools": [tool], **({} if row.handshake else {"ttlMs": 0, "cacheScope": "public"})}
+    lines = [
+        message(id=1, method="tools/list", params=stated(row)),
+        message(id=1, result=result(row, listed)),
+        message(id=2, method="tools/call", params=stated(row, {"name": "t"})),
+        message(id=2, result=result(row, {"content": [], **given})),
+    ]
+    has_outputs = "outputSchema" in definitions_of(row)["Tool"]["properties"]
+    found = places(check(TranscriptValidator(row), *lines))
+    assert found == ([(4, "tools/call", path)] if path and has_outputs else [])
+
+
+@each_row
+def test_a_line_that_is_no_message_says_what_is_wrong_with_it(row: Revision) -> None:
+    """As recordings have it: its text."""
+    text = json.dumps(message(id=1, error={"code": "oops", "message": "x"}))
+    for line, says in ((text, "error has no integer code"), ("no JSON", "a message is an object")):
+        (found,) = check(TranscriptValidator(row), {"direction": DOWN.value, "message": line})
+        assert found.message == f"Invalid Request: {says}"
+
+
+@each_row
 def test_ids(row: Revision) -> None:
     call = {"method": PING_LIKE, "params": stated(row)}
     lists = result(row, {"tools": [], **({} if row.handshake else {"ttlMs": 0, "cacheScope": "public"})})
@@ -379,7 +423,7 @@ def test_several_sessions_in_one_transcript(row: Revision, named: bool) -> None:
         ]
     checker = TranscriptValidator()
     assert check(checker, *lines) == []
-    assert checker.unanswered == 2
+    assert len(checker.unanswered) == 2
     assert checker.revisions == tuple(dict.fromkeys((first.name, last.name)))
     again = [{"session": "b", "message": calls}] if named else [calls]
     assert [v.path for v in check(checker, *again)] == (["$.id"])
@@ -548,11 +592,15 @@ def test_command(row: Revision, tmp_path: Path) -> None:
     for options in (("--revision", row.name), ("--revision", "auto"), ()):
         done = invoke(clean, *options)
         assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout == f"0 violations in 4 messages against {row.name}; 1 unanswered\n"
+        assert done.stdout.splitlines() == [
+            f"0 violations in 4 messages against {row.name}; 1 unanswered",
+            "unanswered: line 4, tools/list with id 2",
+        ]
     dirty = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/\x1b[2J\n"))
     done = invoke(dirty, "--revision", "auto")
     assert done.exit_code == 1
-    header, line, summary = done.stdout.splitlines()
+    header, line, summary, waiting = done.stdout.splitlines()
+    assert waiting == r"unanswered: line 4, tools/\x1b[2J\n with id 2"
     assert header.split("\t") == ["LINE", "METHOD", "PATH", "VIOLATION"]
     assert line.split("\t")[:3] == ["4", r"tools/\x1b[2J\n", "$.method"]
     assert summary.startswith("1 violation in 4 messages")
@@ -561,6 +609,7 @@ def test_command(row: Revision, tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     assert (document["format"], document["revisions"]) == (1, [row.name])
     assert (document["messages"], document["unanswered"]) == (4, 1)
+    assert document["unanswered_requests"] == [{"line": 4, "method": "tools/\x1b[2J\n", "id": 2}]
     (violation,) = document["violations"]
     assert list(violation) == ["line", "method", "path", "message"]
     assert (violation["line"], violation["path"]) == (4, "$.method")

@@ -33,10 +33,12 @@ from mcprev.cli.options import (
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
 from mcprev.error_text import did_you_mean
+from mcprev.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from mcprev.cli.rendering import Renderer
     from mcprev.client.client import Client
+    from mcprev.client.tool_result import ToolResult
     from mcprev.errors import Json
     from mcprev.hosts.named_server import NamedServer
     from mcprev_types.latest import models
@@ -147,6 +149,7 @@ class ServerUse:
             record=self.save,
             restart=self.server.entry.url is not None,
             logging=_show_log,
+            validate="strict",
             **options,
         )
         async with opening as client:
@@ -264,15 +267,33 @@ def call_command(
         if plan is not None:
             call = partial(client.call_tool, tool, arguments, meta=session.meta)
             return await repeat_call(call, plan, client.revision, as_json=session.as_json)
-        result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
+        doubt: RemoteProtocolError | None = None
+        try:
+            result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
+        except RemoteProtocolError as error:
+            result, doubt = _result_in(error), error
         show_progress("")
         if session.as_json:
             echo_json(_document(client, result.to_wire()))
         else:
             _renderer(out).tool(result)
+        if doubt is not None:
+            raise doubt
         return ExitCode.FAILED if result.is_error else ExitCode.OK
 
     session.run(use)
+
+
+def _result_in(error: RemoteProtocolError) -> ToolResult:
+    """Return the result that does not match the output schema of its tool; it is shown with the error. Raises any other error."""
+    from pydantic import ValidationError
+
+    from mcprev.client.tool_result import ToolResult
+
+    try:
+        return ToolResult.from_wire(cast("dict[str, Json]", error.raw))
+    except (TypeError, ValidationError):
+        raise error from None
 
 
 def _renderer(out: Path | None) -> Renderer:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from mcprev.looking.judging import Violation
     from mcprev.looking.transcript import TranscriptValidator
 
+MAX_SHOWN: Final = 20
+"""The maximum number of unanswered requests that are named."""
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
 
@@ -91,7 +94,10 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
         "format": 1,
         "revisions": checker.revisions,
         "messages": checker.messages,
-        "unanswered": checker.unanswered,
+        "unanswered": len(checker.unanswered),
+        "unanswered_requests": [
+            {"line": each.line, "method": each.method, "id": each.id} for each in checker.unanswered
+        ],
         "violations": revisions,
     }
     echo_json(document)
@@ -104,4 +110,9 @@ def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
     against = ", ".join(checker.revisions) or "no revision"
     total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"
-    echo(f"{count} in {total} against {against}; {checker.unanswered} unanswered")
+    waiting = checker.unanswered
+    echo(f"{count} in {total} against {against}; {len(waiting)} unanswered")
+    for each in waiting[:MAX_SHOWN]:
+        echo(f"unanswered: line {each.line}, {each.method or 'a request'} with id {json.dumps(each.id)}")
+    if len(waiting) > MAX_SHOWN:
+        echo(f"and {len(waiting) - MAX_SHOWN} more; --json has all")

@@ -70,14 +70,14 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
             for name, field in type(value).model_fields.items():
                 alias = field.alias or name
                 if name in value.model_fields_set:
-                    waiting.append((getattr(value, name), path + _step(alias)))
+                    waiting.append((getattr(value, name), path + step(alias)))
                 elif alias in required:
-                    yield path + _step(alias), "Field required"
+                    yield path + step(alias), "Field required"
         elif isinstance(value, list):
             waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
         elif isinstance(value, dict):
             items = cast("dict[str, object]", value).items()
-            waiting += [(item, path + _step(name)) for name, item in items if isinstance(item, Model | list)]
+            waiting += [(item, path + step(name)) for name, item in items if isinstance(item, Model | list)]
 
 
 def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
@@ -87,13 +87,14 @@ def _places(error: ValidationError, value: Json, root: str, revision: Revision) 
         steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
         types = [part for part in skipped if hasattr(revision.models, part)]
         said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
-        texts = found.setdefault(root + "".join(map(_step, steps)), [])
+        texts = found.setdefault(root + "".join(map(step, steps)), [])
         if said not in texts:
             texts.append(said)
     return [(path, "; or ".join(texts)) for path, texts in found.items()]
 
 
-def _step(part: int | str) -> str:
+def step(part: int | str) -> str:
+    """Return the step of a JSON path into an array or an object."""
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if _WORD.fullmatch(part) else f"[{json.dumps(part)}]"

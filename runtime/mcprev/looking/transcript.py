@@ -17,13 +17,15 @@ The specification leaves these points open; they are decided here:
 - The messages of the tasks extension are known at the revisions that have it.
 - Of a session that `mcprev dev` saved, whose first line says its format, only messages are validated, and what was sent
   instead of one.
-- A request without a response is counted, not reported: a capture may end at any time.
+- A request without a response is counted and named, and no violation: a capture may end at any time.
+- The result of a tool is also held against the output schema that an earlier `tools/list` of the session gave it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcprev.errors import Json
@@ -38,6 +40,7 @@ from mcprev.looking.judging import (
     session_revision,
 )
 from mcprev.looking.payloads import Place, quote
+from mcprev.looking.tool_outputs import CALL, LIST_TOOLS, ToolOutputs
 from mcprev.revisions import ALL, DEFAULT, Revision, by_version
 from mcprev.wire.jsonrpc import (
     MAX_LINE,
@@ -58,8 +61,23 @@ from mcprev_types import Direction
 SAVED: Final = 2
 """The format of the sessions that `mcprev dev` saves."""
 
+_OPENING: Final = ("{", "[")
 Key: TypeAlias = tuple[Direction | None, RequestId]
 """The key of a request: its sender and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request without a response so far."""
+
+    line: int
+    """The line of the transcript."""
+    id: RequestId
+    method: str | None = None
+    """None for a request that could not be read."""
+    revision: Revision | None = None
+    tool: str | None = None
+    """The tool that it calls."""
 
 
 class _Session:
@@ -69,8 +87,8 @@ class _Session:
         self.opened: Revision | None = None
         self.asked: Revision | None = None
         self.stated: Revision | None = None
-        self.pending: dict[Key, tuple[str | None, Revision | None]] = {}
-        """The methods and revisions of the requests without a response so far."""
+        self.pending: dict[Key, PendingRequest] = {}
+        self.outputs = ToolOutputs()
         self.seen: set[Key] = set()
         self.lost = False
         """Whether it was reported that the revision is unknown."""
@@ -86,8 +104,9 @@ class TranscriptValidator:
         """The latest session of each connection."""
         self._name: str | int | None = None
         """The name of the connection that the line belongs to."""
-        self._left = 0
-        """The number of requests of earlier sessions without a response."""
+        self._left: list[PendingRequest] = []
+        """The requests of earlier sessions without a response."""
+        self._line = 0
         self._used: set[Revision] = set()
         self._saved = False
         """Whether the lines are those of a saved session."""
@@ -95,9 +114,10 @@ class TranscriptValidator:
         """The number of messages, including members of batches and invalid messages."""
 
     @property
-    def unanswered(self) -> int:
-        """The number of requests without a response so far."""
-        return self._left + sum(len(session.pending) for session in self._sessions.values())
+    def unanswered(self) -> list[PendingRequest]:
+        """The requests without a response so far, in the order of their lines."""
+        waiting = [each for session in self._sessions.values() for each in session.pending.values()]
+        return sorted([*self._left, *waiting], key=lambda each: each.line)
 
     @property
     def revisions(self) -> tuple[str, ...]:
@@ -109,7 +129,7 @@ class TranscriptValidator:
         data = data.strip()
         if not data:
             return []
-        self._name = None
+        self._name, self._line = None, number
         if len(data) > MAX_LINE:
             self.messages += 1
             return [Violation("$", f"a line of more than {MAX_LINE} bytes", line=number)]
@@ -164,7 +184,7 @@ class TranscriptValidator:
         match message:
             case Malformed():
                 if message.shape is Shape.REQUEST and message.id is not None:
-                    self._session.pending[direction, message.id] = None, None
+                    self._session.pending[direction, message.id] = PendingRequest(self._line, message.id)
                 return None, [("$", message.message)]
             case Request() | Notification():
                 return message.method, self._check_call(message, direction)
@@ -175,7 +195,7 @@ class TranscriptValidator:
 
     def _check_call(self, message: Request | Notification, direction: Direction | None) -> list[Place]:
         if message.method == INITIALIZE and self._session.opened is not None:
-            self._left += len(self._session.pending)
+            self._left += self._session.pending.values()
             self._sessions[self._name] = _Session()
         revision, found = self._row_of(message)
         spec = None if revision is None else revision.methods.get(message.method)
@@ -199,7 +219,9 @@ class TranscriptValidator:
         elif direction is not None and key in session.seen and revision and revision.id_unique_in_session:
             found.append(("$.id", "the same side has used this id before"))
         session.seen.add(key)
-        session.pending[key] = message.method, revision
+        name: Json = (message.params or {}).get("name") if message.method == CALL else None
+        tool = name if isinstance(name, str) else None
+        session.pending[key] = PendingRequest(self._line, message.id, message.method, revision, tool)
         return found
 
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
@@ -245,16 +267,22 @@ class TranscriptValidator:
         if not keys:
             return None, [("$.id", "this answers no request, or one that was answered before")]
         if isinstance(message, ErrorResponse):
-            method, revision = waiting.pop(keys[0])
-            return method, [] if revision is None else judge_error(message.error, revision)
-        verdicts = [(key, self._check_result(*waiting[key], message.result)) for key in keys]
+            request = waiting.pop(keys[0])
+            return request.method, (
+                [] if request.revision is None else judge_error(message.error, request.revision)
+            )
+        verdicts = [(key, self._check_result(waiting[key], message.result)) for key in keys]
         key, found = next((v for v in verdicts if not v[1]), verdicts[0])
-        method, _ = waiting.pop(key)
+        request = waiting.pop(key)
+        method = request.method
+        if method == LIST_TOOLS and request.revision is not None:
+            self._session.outputs.learn(request.revision, message.result)
         if method == INITIALIZE:
             self._session.opened = session_revision(message.result) or self._session.opened
         return method, found
 
-    def _check_result(self, method: str | None, revision: Revision | None, result: Json) -> list[Place]:
+    def _check_result(self, request: PendingRequest, result: Json) -> list[Place]:
+        method, revision = request.method, request.revision
         if method is None or revision is None:
             return []
         found: list[Place] = []
@@ -270,7 +298,8 @@ class TranscriptValidator:
                 else:
                     revision = answered
                     self._used.add(revision)
-        return found + judge_result(method, revision, result)
+        found += judge_result(method, revision, result)
+        return found or self._session.outputs.judge(request.tool, result)
 
 
 def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
@@ -282,6 +311,18 @@ def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
             return None
         session = members.get("session")
         named = session if isinstance(session, str | int) else None
-        return members.get("direction"), named, json.dumps(members["message"]).encode()
+        return members.get("direction"), named, _text_of(members["message"]).encode()
     except (ValueError, RecursionError):
         return None
+
+
+def _text_of(message: Json) -> str:
+    """Return the text of a message; a recording has a line that is no message as a string, cut if it is long."""
+    if isinstance(message, str) and message.startswith(_OPENING):
+        try:
+            json.loads(message)
+        except ValueError:
+            pass
+        else:
+            return message
+    return json.dumps(message)

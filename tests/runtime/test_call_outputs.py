@@ -1,0 +1,76 @@
+"""`mcprev call` of a tool whose result does not match the output schema that its server lists: shown, and not a success."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mcprev.cli import main
+from mcprev.looking.schemas import definitions_of
+from mcprev.revisions import DEFAULT, Revision
+
+SERVER: Final = """
+import mcprev
+from mcprev_types.latest import models as m
+
+SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
+TOTALS = {"right": {"total": 2}, "wrong": {"total": "two"}}
+
+
+class Handler(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        schema = {"type": "object"}
+        return m.ListToolsResult.from_wire({"tools": [
+            {"name": name, "inputSchema": schema, "outputSchema": SCHEMA} for name in (*TOTALS, "none")
+        ]})
+
+    async def call_tool(self, ctx, params):
+        given = {"structuredContent": TOTALS[params.name]} if params.name in TOTALS else {}
+        return m.CallToolResult.from_wire({"content": [{"type": "text", "text": "about two"}], **given})
+
+
+mcprev.Server(Handler(), "totals", "1.0", validate=False).run_stdio()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _totals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("totals.py").write_text(SERVER, encoding="utf-8")
+
+
+def call(*arguments: str) -> Result:
+    command = ("call", *arguments, "--", sys.executable, "totals.py")
+    return CliRunner().invoke(main, command, catch_exceptions=False, prog_name="mcprev")
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@pytest.mark.parametrize("tool", ["right", "wrong", "none"])
+def test_a_result_that_cannot_be_relied_on_is_shown_and_no_success(row: Revision, tool: str) -> None:
+    """Where tools have output schemas."""
+    done = call(tool, "--as", row.name, "--save", "saved.jsonl")
+    assert "about two" in done.stdout
+    if tool == "right" or "outputSchema" not in definitions_of(row)["Tool"]["properties"]:
+        assert (done.exit_code, done.stderr) == (0, "")
+        return
+    assert done.exit_code == 4
+    assert f"Error: the result of the tool '{tool}' cannot be relied on" in done.stderr
+    checked = CliRunner().invoke(main, ("validate", "saved.jsonl"), catch_exceptions=False)
+    assert checked.exit_code == 1
+    assert "$.result.structuredContent" in checked.stdout
+
+
+def test_it_is_shown_as_json_too() -> None:
+    done = call("wrong", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["result"]["structuredContent"]) == (4, {"total": "two"})
+
+
+def test_calls_that_are_repeated_have_failed() -> None:
+    done = call("wrong", "--repeat", "3", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["repeat"]["failed"]) == (1, 3)
