@@ -175,6 +175,39 @@ def test_usage() -> None:
         assert "Usage: " in done.stderr
 
 
+INVALID: Final = """
+import json, sys
+tools = [{"name": "good", "inputSchema": {"type": "object"}}, {"name": "bad\x1b[2J"}, 7]
+answers = {"initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}},
+           "serverInfo": {"name": "x", **({} if "unversioned" in sys.argv else {"version": "1"})}}, "tools/list": {"tools": tools}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        found = answers.get(message["method"])
+        answer = {"error": {"code": -32601, "message": "no"}} if found is None else {"result": found}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+each_session = pytest.mark.parametrize(
+    "row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name
+)
+
+
+@each_session
+def test_an_invalid_tool_costs_itself_only(row: Revision) -> None:
+    done = invoke("--as", row.name, "--", sys.executable, "-c", INVALID, row.name)
+    assert done.exit_code == 1
+    assert "\ngood\t" in done.stdout
+    assert "tools: entry 2 ('bad\\x1b[2J'): $.inputSchema Field required; entry 3: $ " in done.stderr
+    assert "\\n" not in done.stderr
+
+
+@each_session
+def test_invalid_information_of_a_server_is_named_where_the_server_sent_it(row: Revision) -> None:
+    done = invoke("--as", row.name, "--", sys.executable, "-c", INVALID, row.name, "unversioned")
+    assert done.exit_code == 4
+    assert f"at {row.name}: $.result.serverInfo.version Field required" in done.stderr
+
+
 SCHEMAS: Final = """
 import mcprev
 from mcprev_types.latest import models as m

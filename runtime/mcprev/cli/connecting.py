@@ -16,6 +16,7 @@ from mcprev.cli.table import clean, echo, echo_lines
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
+    from mcprev.errors import Json
     from mcprev.hosts.named_server import NamedServer
 
 _NOT_FOUND: Final = frozenset({404, 405})
@@ -120,8 +121,20 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
     if url is not None and isinstance(error, errors.InternalError):
         yield "the log of the server says why"
+    if isinstance(error, errors.RemoteProtocolError) and isinstance(error.__cause__, errors.ConversionError):
+        yield from _places_of_initialize(error.raw)
     if isinstance(error, errors.MissingClientCapability):
         yield "the server asks the user: answer at a terminal, or with --answer FILE"
+
+
+def _places_of_initialize(result: Json) -> Iterator[str]:
+    """Yield what is wrong with the result of `initialize`, at the paths and for the revision of the server."""
+    from mcprev.looking.judging import INITIALIZE, judge_result, session_revision
+
+    revision = session_revision(result)
+    if revision is not None:
+        for path, text in judge_result(INITIALIZE, revision, result)[:MAX_WARNINGS]:
+            yield clean(f"at {revision.name}: {path} {text}")
 
 
 def _usual_urls(url: str) -> list[str]:

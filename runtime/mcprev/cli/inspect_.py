@@ -26,11 +26,15 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
+from mcprev.json_schema.bounds import LIST, OBJECT
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.targets import Target
+    from mcprev.errors import Json
 
+MAX_ENTRIES: Final = 5
+"""The maximum number of invalid entries of a list that are named."""
 _SECTIONS: Final = (
     ("tools", "tools", "TOOL", "name"),
     ("resources", "resources", "RESOURCE", "uri"),
@@ -89,7 +93,7 @@ def inspect_command(
                 _print_schemas(document)
         errors: dict[str, str] = document["errors"]
         if errors:
-            text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
+            text = "; ".join(f"{name.replace('_', ' ')}: {clean(_line(why))}" for name, why in errors.items())
             raise click.ClickException(f"the server failed to list what its capabilities declare: {text}")
 
 
@@ -135,7 +139,7 @@ def _describe(client: Client) -> dict[str, Any]:
 
 async def _list(client: Client, name: str, seconds: float, errors: dict[str, str]) -> list[dict[str, Any]]:
     """Return all entries of one list. Errors end only this list, unless the connection is lost."""
-    from mcprev.errors import ConnectionLost, McpError, MethodNotFound
+    from mcprev.errors import ConnectionLost, McpError, MethodNotFound, RemoteProtocolError
 
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[dict[str, Any]] = []
@@ -152,9 +156,49 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
         # Templates have no capability of their own: many servers with resources lack the method.
         if name != "resource_templates":
             errors[name] = str(error)
+    except RemoteProtocolError as error:
+        valid, wrong = _entries(name, error.raw)
+        found += valid
+        errors[name] = "; ".join(wrong) or str(error)
     except McpError as error:
         errors[name] = str(error) or type(error).__name__
     return found
+
+
+def _issues(error: Exception) -> str:
+    """Return what a validator found: the path and the error of each place."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ENTRIES]
+    return ", ".join(" ".join([".".join(map(str, ("$", *one["loc"]))), one["msg"]]) for one in found)
+
+
+def _entries(name: str, page: Json) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the valid entries of a page that is not valid as a whole, and what is wrong with the others."""
+    from pydantic import ValidationError
+
+    from mcprev_types.latest import models
+
+    kinds: dict[str, Any] = {
+        "tools": models.Tool,
+        "resources": models.Resource,
+        "resource_templates": models.ResourceTemplate,
+        "prompts": models.Prompt,
+    }
+    members: dict[str, Json] = page if isinstance(page, OBJECT) else {}
+    listed: Json = members.get("resourceTemplates" if name == "resource_templates" else name)
+    entries: list[Json] = listed if isinstance(listed, LIST) else []
+    valid, wrong = list[dict[str, Any]](), list[str]()
+    for number, entry in enumerate(entries):
+        try:
+            valid.append(kinds[name].from_wire(entry).to_wire())
+        except (TypeError, ValidationError) as error:
+            called = f" ('{entry['name']}')" if isinstance(entry, OBJECT) and "name" in entry else ""
+            wrong.append(f"entry {number + 1}{called[:100]}: {_issues(error)}")
+    more = len(wrong) - MAX_ENTRIES
+    return valid, [*wrong[:MAX_ENTRIES], *([f"and {more} more"] if more > 0 else [])]
 
 
 # -- output ------------------------------------------------------------------------------------------------
