@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -85,29 +87,55 @@ def test_a_bridge_between_processes(row: Revision, there: Revision, tmp_path: Pa
     assert set(checker.revisions) == {row.name, there.name}
 
 
+@asynccontextmanager
+async def served(*arguments: str) -> AsyncGenerator[tuple[str, bytearray], None]:
+    """`mcprev bridge --http`: its URL, and what it writes to stderr."""
+    command = (*BRIDGE, "--http", "127.0.0.1:0", "--log-level", "info", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    written = bytearray()
+    try:
+        line = b""
+        while b"http://127.0.0.1:" not in line:
+            line = await process.stderr.readline()
+            assert line, "the command ended"
+        port = line.decode().partition("http://127.0.0.1:")[2].split("/")[0].split()[0].strip(" .,)")
+        yield f"http://127.0.0.1:{port}/mcp", written
+    finally:
+        process.terminate()
+        written += await process.stderr.read()
+        await process.wait()
+
+
+@req("SEAM-10", at=(SESSION.name, E))
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+def test_clients_without_sessions_share_a_process_only_if_that_is_wanted(shared: bool) -> None:
+    """Without `--shared`, the log says once why each call starts the server anew, and what changes that."""
+
+    async def main() -> bytes:
+        wanted = ("--shared",) if shared else ()
+        behind = ("--server-revision", SESSION.name, "--", sys.executable, ECHO)
+        async with (
+            served(*wanted, *behind) as (url, written),
+            mcprev.connect(url, mode=MODERN.name) as client,
+        ):
+            found = {said(await client.call_tool("pid", {})) for _ in range(3)}
+            assert len(found) == (1 if shared else 3)
+        return bytes(written)
+
+    assert run(main()).count(b"each of its calls gets a new connection") == (0 if shared else 1)
+
+
 @req("SEAM-10", "HTTPM-6", at=(OLDEST.name, E))
 def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text(APP, encoding="utf-8")
 
     async def main() -> None:
-        command = (*BRIDGE, "--http", "127.0.0.1:0", "--log-level", "info", str(file))
-        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
-        assert process.stderr is not None
-        try:
-            line = b""
-            while b"http://127.0.0.1:" not in line:
-                line = await process.stderr.readline()
-                assert line, "the command ended"
-            port = line.decode().partition("http://127.0.0.1:")[2].split("/")[0].split()[0].strip(" .,)")
-            url = f"http://127.0.0.1:{port}/mcp"
+        async with served(str(file)) as (url, _):
             for row in (SESSION, MODERN):
                 async with mcprev.connect(url, mode=row.name) as client:
                     assert said(await client.call_tool("echo", {"text": row.name})) == row.name
-        finally:
-            process.terminate()
-            await process.stderr.read()
-            await process.wait()
 
     run(main())
 

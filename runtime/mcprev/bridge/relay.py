@@ -132,6 +132,17 @@ class Relay(BridgeState):
         self.results = None if self.cache is None else KeptResults(self.cache, self.bounds.fresh)
         """The results that are returned again; None if none are kept."""
         self.upstreams.changed, self.upstreams.replaced = self._changed, self._replaced
+        self._said = False
+
+    def nobody(self) -> object:
+        """Return the owner of a connection that is for one call; the first time, say in the log why there is one for each."""
+        if not self._said and self.upstreams.introduction is not None:
+            self._said = True
+            logger.warning(
+                "the server needs a session, and a client that is not authenticated has none: each of its calls gets a new "
+                "connection, and a server on stdio a new process. `shared` (--shared) lets such clients share them, and their state"
+            )
+        return object()
 
     def _changed(self, kind: Changed, uri: str | None) -> None:
         if self.results is not None:

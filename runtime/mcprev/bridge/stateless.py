@@ -101,7 +101,7 @@ class StatelessClients:
             everybody = upstreams.attributes and not self.relay.per_principal
             return _STATELESS, client.revision.name, None if everybody else owner
         if owner is None and not self.relay.shared:
-            owner = object()
+            owner = self.relay.nobody()
         return owner, client.revision.name, client.digest
 
     def keeps(self, upstream: Upstream) -> bool:
