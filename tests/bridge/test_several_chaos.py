@@ -14,7 +14,8 @@ import pytest
 import mcprev
 from bridge.fellows_of_bridges import Fellows, fellows, stores
 from bridge.joining import MODERN, SESSION, TOOLS, ends, joined
-from mcprev.bridge.peers import GONE, UNASKABLE
+from mcprev.bridge.answers import GONE
+from mcprev.bridge.peers import UNASKABLE
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import Revision
 from requirements import E, req
