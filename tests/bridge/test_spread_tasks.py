@@ -36,7 +36,8 @@ UPDATED: Final = "notifications/resources/updated"
 
 async def noted(up: Upstream, request: Message) -> Any:
     """A task of a call whose log level is kept."""
-    up.replies["level"] = {"level": (request["params"].get("_meta") or {}).get(LOG_LEVEL)}
+    meta: Message = request["params"].get("_meta") or {}
+    up.replies["level"] = {"level": meta.get(LOG_LEVEL)}
     return await long_work(up, request)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Final, cast
 
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import LIST, OBJECT, Validator
@@ -34,7 +34,8 @@ class ToolOutputs:
         tools = _members(result).get("tools")
         if not isinstance(tools, LIST) or not _has_outputs(revision):
             return
-        for tool in map(_members, tools):
+        for each in cast("list[Json]", tools):
+            tool = _members(each)
             name, schema = tool.get("name"), tool.get("outputSchema")
             if not isinstance(name, str) or self._schemas.get(name) == schema:
                 continue

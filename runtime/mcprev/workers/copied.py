@@ -187,7 +187,7 @@ class SharedCopy(Session):
             await self.record.refresh()
             to = self.others
         else:
-            params = getattr(message, "params", None) or {}
+            params: dict[str, Json] = getattr(message, "params", None) or {}
             number = number_of(params.get("progressToken") if progress else getattr(message, "id", None))
             place = str(-1 if number is None else number // BLOCK)
             if place not in self.record.value["places"]:
