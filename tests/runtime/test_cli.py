@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any, Final
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -160,6 +161,13 @@ def test_wrong_usage_exits_with_2_and_helps(arguments: tuple[str, ...], words: l
     assert result.exit_code == 2
     for word in words:
         assert word in result.output
+
+
+def test_help_names_no_page_of_the_repository() -> None:
+    """Who installed the command has none of them."""
+    assert isinstance(main, click.Group)
+    for name in main.list_commands(click.Context(main)):
+        assert "docs/" not in invoke(name, "--help").output.replace("docs/revisions", ""), name
 
 
 def test_help_lists_every_command() -> None:

@@ -62,7 +62,7 @@ def _filter(option: str, name: str, metavar: str, told: str) -> Callable[[F], F]
     "--ignore-file",
     type=FILE,
     metavar="FILE",
-    help="Leave out the changes that FILE lists, each with a reason; see docs/diff.md.",
+    help="Leave out the changes that FILE lists: TOML, tables [[ignore]] of rule, path or fingerprint, and a reason.",
 )
 @click.option("--docs", is_flag=True, help="Also show changes of the descriptions in the upstream schema.")
 @click.option(

@@ -53,7 +53,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "names_file",
     type=FILE,
     metavar="TOML",
-    help="A file with Python names for types and members of FILE whose own names cannot be used; see docs/vendor.md.",
+    help="A file with Python names for types and members of FILE whose own names cannot be used: tables [types], [members].",
 )
 @click.option(
     "--out",
