@@ -208,6 +208,39 @@ def test_invalid_information_of_a_server_is_named_where_the_server_sent_it(row: 
     assert f"at {row.name}: $.result.serverInfo.version Field required" in done.stderr
 
 
+WRONG_ID: Final = (
+    INVALID.replace('"id": message["id"]', '"id": 99 if message["method"] == "tools/call" else message["id"]')
+    .replace('"bad\x1b[2J"}, 7', '"bad", "inputSchema": {"type": "object"}}')
+    .replace('{"tools": tools}}', '{"tools": tools}, "tools/call": {"content": []}}')
+)
+
+
+def test_an_answer_under_a_wrong_id_is_named_when_none_comes() -> None:
+    """The time that the command waits includes the start of the server."""
+    row = [row for row in DEFAULT if row.handshake][-1]
+    words = (
+        "call",
+        "good",
+        "--timeout",
+        "6",
+        "--as",
+        row.name,
+        "--",
+        sys.executable,
+        "-c",
+        WRONG_ID,
+        row.name,
+    )
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 3
+    assert "no answer to 'tools/call'" in done.stderr
+    assert "it sent a response to no pending request: 99; it must have the id of its request" in done.stderr
+    assert (
+        "pending request"
+        not in invoke("--as", row.name, "--", sys.executable, "-c", WRONG_ID, row.name).stderr
+    )
+
+
 SCHEMAS: Final = """
 import mcprev
 from mcprev_types.latest import models as m

@@ -20,10 +20,38 @@ if TYPE_CHECKING:
     from mcprev.hosts.named_server import NamedServer
 
 _NOT_FOUND: Final = frozenset({404, 405})
+_STRAY: Final = "a response to no pending request"
 MAX_WARNINGS: Final = 20
 """The maximum number of warnings that are shown."""
 MAX_OUTPUT: Final = 8 * 1024
 """The maximum number of bytes of a server's stderr that are shown."""
+
+
+class _StrayResponses(logging.Handler):
+    """Keeps the last response of the server that answers no request, of which the client logs at DEBUG only."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.last = ""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith(_STRAY):
+            self.last = clean(text)
+
+
+@contextmanager
+def _stray_responses() -> Iterator[_StrayResponses]:
+    kept, logger = _StrayResponses(), logging.getLogger("mcprev.client")
+    level = logger.level
+    logger.addHandler(kept)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield kept
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(kept)
 
 
 class _Warnings(logging.Handler):
@@ -87,17 +115,23 @@ def told_failures(server: NamedServer, seconds: float) -> Iterator[None]:
     """Raise `Failure`, with what to do next, for what a connection to a server or a call of it raises."""
     from pydantic import ValidationError
 
-    from mcprev.errors import McpError
+    from mcprev.errors import McpError, RequestTimeout
 
-    try:
-        yield
-    except TimeoutError:
-        raise Failure(
-            f"the server did not respond within {seconds:g} s; pass a longer --timeout SECONDS",
-            ExitCode.UNREACHED,
-        ) from None
-    except (McpError, OSError, ValidationError) as error:
-        raise failure_of(error, *_hints(server, error)) from None
+    with _stray_responses() as stray:
+        try:
+            yield
+        except TimeoutError:
+            text = f"the server did not respond within {seconds:g} s; pass a longer --timeout SECONDS"
+            raise Failure("\n".join([text, *_stray_hint(stray)]), ExitCode.UNREACHED) from None
+        except RequestTimeout as error:
+            raise failure_of(error, *_hints(server, error), *_stray_hint(stray)) from None
+        except (McpError, OSError, ValidationError) as error:
+            raise failure_of(error, *_hints(server, error)) from None
+
+
+def _stray_hint(stray: _StrayResponses) -> Iterator[str]:
+    if stray.last:
+        yield f"it sent {stray.last}; it must have the id of its request: record it with --save FILE, and see `mcprev validate FILE`"
 
 
 def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
