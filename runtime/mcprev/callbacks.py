@@ -44,6 +44,18 @@ def at_once(found: T, what: str) -> T:
     return found
 
 
+def call_in(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *given: object) -> None:
+    """Call a function in an event loop: now if this is its thread, else soon; not at all if the loop is closed."""
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if here is loop:
+        work(*given)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(work, *given)
+
+
 def decision(found: object, what: str) -> bool:
     """Return what a function decided. Raises `TypeError` for anything but True and False."""
     if found is True or found is False:

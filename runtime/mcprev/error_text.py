@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from importlib import import_module
+from inspect import signature
+from typing import Any, Final, TypeVar, cast
 
 from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost
 
 STORE_UNAVAILABLE: Final = "store_unavailable"
 """The `reason` in the data of the error of a request that failed because of the server's store."""
+
+
+F = TypeVar("F", bound=Callable[..., object])
+ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
+    "Server": ("http={{'{}': ...}}", "mcprev.transports.http.server.options:HttpOptions"),
+    "App": ("http={{'{}': ...}}", "mcprev.transports.http.server.options:HttpOptions"),
+    "connect": ("mcprev.http(url, {}=...)", "mcprev.transports.http.client.target:http"),
+}
+"""By whose options they are taken for: how the options of another part are passed, and the type that has them."""
+
+
+def no_such_option(of: str, name: str, known: Iterable[str]) -> TypeError:
+    """Return the error for an option that does not exist: where one of this name is, or which one was meant."""
+    how, (module, _, kind) = ELSEWHERE[of][0], ELSEWHERE[of][1].partition(":")
+    options: Any = getattr(import_module(module), kind)
+    there = options.__annotations__ if issubclass(options, dict) else signature(options).parameters
+    if name in there:
+        return TypeError(f"mcprev.{of} has no option '{name}' of its own: pass it as {how.format(name)}")
+    hint = did_you_mean(name, known) or f"; the options are {', '.join(known)}"
+    return TypeError(f"mcprev.{of} has no option '{name}'{hint}")
+
+
+def names_options(of: str) -> Callable[[F], F]:
+    """Decorate a function so that a call with an unknown option raises the error of `no_such_option`."""
+
+    def decorate(function: F) -> F:
+        code: Any = cast("Any", function).__code__
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+        @wraps(function)
+        def checked(*given: Any, **options: Any) -> object:  # noqa: ANN401 - as of the function
+            for name in options.keys() - frozenset(known):
+                raise no_such_option(of, name, known[code.co_argcount :])
+            return function(*given, **options)
+
+        return cast("F", checked)
+
+    return decorate
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

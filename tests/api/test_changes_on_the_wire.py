@@ -15,7 +15,7 @@ from api.wire import INFO, PREFIX, SUBSCRIPTION_ID, HandClient, Json, Message, e
 from mcprev.client.subscriptions import WAITING
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.subscriptions import CHANGES, Changed
-from mcprev.revisions import LATEST, Revision
+from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import run, until
@@ -50,6 +50,38 @@ def change_all(made: mcprev.Server) -> None:
 def told(messages: list[Message]) -> list[Json]:
     """Methods of notifications, with the URI of those about one resource."""
     return [(found["method"], found.get("params", {}).get("uri")) for found in messages]
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@req("SUB-1", "TOOL-11")
+def test_changes_may_be_made_in_any_thread(row: Revision) -> None:
+    """A function that is not async registers a tool, and says that a resource changed, in its own thread."""
+
+    async def main() -> None:
+        app = mcprev.App("demo", "1.0", store=mcprev.MemoryStore())
+
+        @app.tool
+        def learn(ctx: mcprev.Context) -> str:
+            app.tool(lambda: "hi", name="hi")
+            ctx.changed("resource", "a:1")
+            return "learnt"
+
+        @app.resource("a:1")
+        def one() -> str:
+            return "1"
+
+        async with (
+            mcprev.connect(app, mode=row.name) as client,
+            client.listen(tools=True, uris="a:1") as changes,
+        ):
+            await client.call_tool("learn")
+            assert {(await anext(changes)).what for _ in range(2)} == {"tools", "resource"}
+            assert {tool.name async for tool in client.tools()} == {"learn", "hi"}
+            await asyncio.to_thread(app.server.changed, "tools")
+            assert (await anext(changes)).what == "tools"
+        await app.server.aclose()
+
+    run(main())
 
 
 # -- sessions --------------------------------------------------------------------------------------------

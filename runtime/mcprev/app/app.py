@@ -19,6 +19,7 @@ from mcprev.app.options import (
     ResourceOptions,
     ServerOptions,
     ToolOptions,
+    check_server_options,
     check_texts,
     check_variables,
     read_options,
@@ -70,7 +71,7 @@ class App(Routed, Pages, AppSources):
     Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
     raise `LocalProtocolError` for the first function of a kind (tool, resource, template, prompt, completion) that is
     registered after the server was created, because clients learn on connecting which kinds exist. Further functions of
-    an existing kind can be registered at any time, in the thread of the event loop; clients are notified.
+    an existing kind can be registered at any time, also by a function that runs in a thread; clients are notified.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class App(Routed, Pages, AppSources):
           them.
         """
         super().__init__()
+        check_server_options(options)
         self._executor, self._lenient = executor, lenient_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
+from mcprev.error_text import no_such_option
 from mcprev.errors import Json
 from mcprev.json_schema.typed import Schema
 from mcprev.server.context import Context
@@ -29,6 +30,8 @@ _OWN: Final = (
     "tags", "visible", "task", "ui", "version", "timeout", "lenient_arguments", "ttl_ms", "cache_scope",
 )  # fmt: skip
 """Options that are not sent to clients as members of the entry."""
+_OF_APPS: Final = ("visible", "executor", "lenient_arguments")
+"""The options of `mcprev.App` that are its own."""
 
 
 class ServerOptions(TypedDict, total=False):
@@ -144,6 +147,12 @@ class ResourceOptions(EntryOptions, total=False):
     """`public`: clients may share cached contents between users. `private`, the default, and for what only some clients
     see: they must not.
     """
+
+
+def check_server_options(options: Mapping[str, object]) -> None:
+    """Raise `TypeError` for an unknown option of `App`: where one of this name is, or which one was meant."""
+    for name in options.keys() - ServerOptions.__annotations__.keys():
+        raise no_such_option("App", name, (*_OF_APPS, *ServerOptions.__annotations__))
 
 
 def read_options(

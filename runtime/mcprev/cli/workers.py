@@ -58,7 +58,7 @@ def _sessions(server: Server, settings: HttpSettings) -> str | None:
     with_sessions = [revision.name for revision in server.identity.revisions if revision.handshake]
     if not with_sessions or not (settings.sessions or settings.sse):
         return None
-    only = "serve only revisions without sessions, with `revisions=` or `sessions=False`"
+    only = 'serve only revisions without sessions, with `revisions=` or `http={"sessions": False}`'
     if find_spec(SESSIONS) is None:
         return f"sessions ({', '.join(with_sessions)}) are known to one worker only: {only}"
     if not hasattr(server.records, "append"):

@@ -48,6 +48,7 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
 from mcprev.core.options import check_option
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
+from mcprev.error_text import names_options
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -88,6 +89,7 @@ class connect:  # noqa: N801 - called like a function
     may be inside `async with` of one object at once; each has a client of its own.
     """
 
+    @names_options("connect")
     def __init__(
         self,
         target: Target | PipeServer | HasServer | str,
@@ -160,7 +162,7 @@ class connect:  # noqa: N801 - called like a function
           in the order of the wire. It must not be async or block. If it raises, it is not called again.
         - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
 
-        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for a target, handler or
+        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for an unknown option, a target, handler or
         tap of another type, and for a handler together with functions that replace it.
         """
         self._target = target = target_of(target)
@@ -168,8 +170,7 @@ class connect:  # noqa: N801 - called like a function
         if functions is not None and handler is not None:
             raise TypeError("pass `handler`, or roots and functions that replace it, but not both")
         handler = functions or handler
-        own_policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
-        policy = own_policy if isinstance(restart, bool) else restart
+        policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart is True else restart or NEVER
         if isinstance(cache, bool):
             cache = ResultCache() if cache else ResultCache(max_bytes=1)  # which no result fits in
         server = getattr(target, "cache_key", None) or object()
@@ -196,8 +197,7 @@ class connect:  # noqa: N801 - called like a function
         )  # fmt: skip
         self._identity, self._telemetry = identity, telemetry
         self._prior = None if prior is None else prior.to_wire()
-        self._verdict = verdict
-        self._on_change = on_change
+        self._verdict, self._on_change = verdict, on_change
         self._record = record
         check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
         self._tap: Tap | None = None

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from mcprev.callbacks import call_in
 from mcprev.convert import OnDowngrade
 from mcprev.core.capabilities import (
     DeclaredExtension,
@@ -26,6 +27,7 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.store import COMMAND_STORE
+from mcprev.error_text import names_options
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -76,6 +78,7 @@ class Server:
     `run_stdio` and `run_http` serve it; `asgi` returns an ASGI app; `mcprev.connect(server)` connects to it in memory.
     """
 
+    @names_options("Server")
     def __init__(
         self,
         handler: ServerHandler | None,
@@ -145,15 +148,13 @@ class Server:
           of a tool that is not in it is refused. False: the handler checks all of this itself.
         - `show_errors` sends the text of every exception of a tool to the model. Default: only that of `ToolError`;
           for any other exception the model reads only that the tool failed.
-        - `ping_interval` is the number of seconds between pings to clients that have a session. The connection of a
-          client that does not answer within 10 s is closed. None: no pings.
+        - `ping_interval`: seconds between pings to clients with a session; one that does not answer in 10 s is cut off. None: none.
         - `max_line` is the maximum size of a message in bytes on stdio and in memory, 16 MiB by default. `max_handlers`
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
-        Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of
-        `ServerHandler`, for an unknown name in `http`, and for an `auth` or `store` of another type. Raises `ValueError` for an unknown revision, for invalid
-        options of HTTP, and for a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves
-        itself.
+        Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of `ServerHandler`, for
+        an unknown option, also in `http`, and for an `auth` or `store` of another type. Raises `ValueError` for an unknown revision,
+        invalid options of HTTP, and a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves itself.
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
@@ -406,10 +407,9 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        A session is notified of every changed list and of its subscribed resources, a listen stream of what it
-        subscribed to; but not of a resource of an app that the client does not see. With a `store`, clients of other
-        processes are too, within a second. Raises `LocalProtocolError` for another `what`, and for a `uri` without
-        `resource` or the reverse.
+        A session is notified of every changed list and of its subscribed resources, a listen stream of what it subscribed to; but not
+        of a resource of an app that the client does not see. With a `store`, clients of other processes are too, within a second. May be
+        called in any thread. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is not a kind of change; use one of {', '.join(CHANGES)}")
@@ -430,8 +430,8 @@ class Server:
             self._dispatcher.tools.forget()
         for forget in self.forget:
             forget(kind, uri)
-        for connection in [each for each in self._connections if not each.shared]:
-            self.tell_change(connection, kind, uri)
+        for connection in [each for each in tuple(self._connections) if not each.shared]:
+            call_in(connection.closed.get_loop(), self.tell_change, connection, kind, uri)
 
     def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
         """Notify one client of a change, if it has subscribed to such changes and sees what changed."""

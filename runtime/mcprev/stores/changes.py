@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from mcprev.callbacks import call_in
 from mcprev.core.connection import Connection
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
@@ -102,8 +103,14 @@ class SharedChanges:
     def publish(self, kind: Changed, uri: str | None) -> None:
         """Tell the other processes of a change; without an event loop, when this process looks next.
 
-        While the store is away, changes of too many resources become one of all resources.
+        While the store is away, changes of too many resources become one of all resources. May be called in any thread.
         """
+        if self._looking is None:
+            self._publish_here(kind, uri)
+        else:
+            call_in(self._looking.get_loop(), self._publish_here, kind, uri)
+
+    def _publish_here(self, kind: Changed, uri: str | None) -> None:
         self._announced += 1
         self._own[kind, uri] = self._announced
         if sum(len(other or "") for _, other in self._own) > MAX_CHARS:

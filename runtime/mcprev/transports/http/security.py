@@ -117,13 +117,15 @@ class OriginPolicy:
         """
         host = headers.get(_HOST_KEY)
         if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
-            return _forbidden("the Host of the request is not served here; the server's `hosts` can name it")
-        if _ORIGIN_KEY not in headers:
+            return _forbidden(
+                'this Host is not served here; start with --host NAME or http={"hosts": ["NAME"]}'
+            )
+        origin, named = headers.text(_ORIGIN_KEY) or "", headers.text(_HOST_KEY)
+        if _ORIGIN_KEY not in headers or self.admits(origin, named):
             return None
-        origin = headers.text(_ORIGIN_KEY) or ""
-        if self.admits(origin, headers.text(_HOST_KEY)):
-            return None
-        return _forbidden("the Origin of the request is not let in here; the server's `origins` can name it")
+        return _forbidden(
+            'this Origin is not let in here; start with --origin URL or http={"origins": ["URL"]}'
+        )
 
     def lists(self, origin: str) -> bool:
         """Return whether an origin is listed in `origins`."""

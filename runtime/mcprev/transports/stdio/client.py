@@ -39,6 +39,7 @@ TAIL: Final = 8 * 1024
 logger: Final = logging.getLogger("mcprev.client")
 _output: Final = logging.getLogger("mcprev.client.stderr")
 _STDERR: Final = 2
+_UNSERVED: Final = " before it answered; does it call `run_stdio()`? If not, start `mcprev serve FILE`"
 _EXIT_WAIT: Final = 0.5
 """Seconds to wait for the last output and the exit code of a process that is ending."""
 
@@ -165,7 +166,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._exit_timer: asyncio.TimerHandle | None = None
-        self._closing = False
+        self._closing = self._answered = False
         self._process: asyncio.SubprocessTransport | None = None
 
     @property
@@ -186,6 +187,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
     @override
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         if fd == 1:
+            self._answered = True
             self.connection.data_received(cast("bytes", data))
             return
         if (tap := self.connection.protocol.tap) is not None:
@@ -253,7 +255,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         if code is None:
             return ConnectionLost("the server closed its end", in_flight=True, retry_safe=False)
         stderr = mask_text(self._tail.decode(errors="replace"))
-        text = f"'{mask_text(self._command)}' exited with {code}"
+        text = f"'{mask_text(self._command)}' exited with {code}{'' if code or self._answered else _UNSERVED}"
         return ProcessExited(text, returncode=code, stderr=stderr, in_flight=True)
 
     # -- stdin and stdout ----------------------------------------------------------------------------------
