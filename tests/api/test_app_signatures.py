@@ -165,6 +165,20 @@ def test_no_title_is_made_up_and_nothing_that_the_dialect_lacks() -> None:
     assert "discriminator" not in str(schema)
 
 
+@req("TOOL-2", at=E)
+def test_a_string_beside_the_type_describes_the_argument() -> None:
+    def take(
+        count: Annotated[int, "how many"],
+        size: Annotated[int, Field(ge=1), "how big"] = 2,
+        both: Annotated[int, "one", "two"] = 1,
+    ) -> None: ...
+
+    properties = Function(take).schema["properties"]
+    assert properties["count"] == {"type": "integer", "description": "how many"}
+    assert (properties["size"]["description"], properties["size"]["minimum"]) == ("how big", 1)
+    assert "description" not in properties["both"]
+
+
 @req("TOOL-1", everywhere=True)
 def test_names_and_descriptions() -> None:
     class Adder:

@@ -251,7 +251,7 @@ class Function:
                 self.refuse("is positional-only, but arguments are passed by name; remove the '/'", name)
             if name not in hints:
                 self.refuse(_BARE.get(name, "has no annotation; annotate its type"), name)
-            hint = hints[name]
+            hint = _described(hints[name])
             if inspect.isclass(hint) and issubclass(hint, Context):
                 if self._context is not None:
                     self.refuse(f"is a second context in addition to '{self._context}'; keep one", name)
@@ -298,6 +298,16 @@ class Function:
                 "TypedDict, or remove the parameter",
                 name,
             )
+
+
+def _described(hint: Any) -> Any:  # noqa: ANN401 - an annotation
+    """Return an annotation in which a string beside the type is the description, as in `Annotated[int, "how many"]`."""
+    marks: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+    texts = [mark for mark in marks if isinstance(mark, str)]
+    if len(texts) != 1:
+        return hint
+    named = (Field(description=mark) if isinstance(mark, str) else mark for mark in marks)
+    return Annotated[hint.__origin__, *named]
 
 
 class TimedFunction(Function):
