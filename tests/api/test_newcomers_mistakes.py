@@ -78,6 +78,18 @@ def test_a_program_that_serves_nothing_is_told_how_it_is_served() -> None:
     run(main())
 
 
+def test_a_server_that_is_not_there_is_told_once() -> None:
+    """Without a word of the library below about TLS, which a URL with http does not have."""
+
+    async def main() -> None:
+        with pytest.raises(mcprev.ConnectionLost) as caught:
+            await mcprev.connect("http://127.0.0.1:1/mcp")
+        assert str(caught.value).lower().count("cannot connect") == 1
+        assert "ssl" not in str(caught.value)
+
+    run(main())
+
+
 @pytest.mark.parametrize("target", ["missing.py", "missing.py:app"])
 def test_inspect_names_a_file_that_is_missing(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -94,7 +94,10 @@ class ClientTask:
         return ToolResult.from_wire(await self.wire_result(end))
 
     async def wire_result(self, end: float | None) -> dict[str, Json]:
-        """Wait for its end, until the loop time `end`, and return its result as JSON of the latest revision."""
+        """Wait until the task ends, and return its result as JSON of the latest revision; `result` returns it as a model.
+
+        `end` is the time of the event loop (`loop.time() + seconds`) at which the wait ends with `RequestTimeout`; None: no end.
+        """
         if self._result is None:
             async with until(end, f"the task '{self.id}' has not ended"):
                 self._result = await self._follow()

@@ -121,7 +121,7 @@ def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
     The exception is its cause, unless its text shows the query of a URL. Raise the error outside of the `except` clause,
     because an exception also shows the one that was handled when it was raised.
     """
-    text = str(error) or type(error).__name__
+    text = str(getattr(error, "os_error", None) or error) or type(error).__name__
     place, why = mask_url(url), mask_url(text)
     found: McpError
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
