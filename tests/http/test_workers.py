@@ -230,6 +230,7 @@ def test_several_workers_need_a_store_for_what_clients_need_at_each(
     assert caplog.messages == []
     assert checked(made(E)) == ""
     assert "--store URL shares them" in caplog.messages[0]
+    assert '`http={"sessions": False}`' in checked(made())
     assert checked(made(http={"sessions": False})) == ""
     monkeypatch.setattr(checking, "SESSIONS", "json")  # as if the package that shares sessions were there
     assert checked(made(store=sqlite)) == ""
