@@ -248,7 +248,9 @@ class Spread(asyncio.Transport):
         number, headers = self._next(), {"Accept": ACCEPT, **self._headers}
         if not self._client.revision.handshake:
             headers |= {
-                "MCP-Protocol-Version": message["params"].get("_meta", {}).get(VERSION, self._client.revision.name),
+                "MCP-Protocol-Version": message["params"]
+                .get("_meta", {})
+                .get(VERSION, self._client.revision.name),
                 "Mcp-Method": message["method"],
             }
             if message["method"] in NAMED:

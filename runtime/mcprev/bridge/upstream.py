@@ -20,6 +20,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import BY_METHOD, LISTEN, Changed
 from mcprev.revisions import Revision
 
@@ -113,7 +114,7 @@ class Upstream:
     link: Connection | None = None
     """Its connection; None before it is open."""
     server: ServerIntroduction | None = None
-    calls: dict[object, Caller | None] = field(default_factory=dict[object, "Caller | None"])
+    calls: dict[Call, Caller | None] = field(default_factory=dict[Call, "Caller | None"])
     """The open calls, and for whom they are made."""
     related: dict[object, Caller] = field(default_factory=dict[object, "Caller"])
     """For whom the tasks of the server run that the bridge follows, by id."""
@@ -208,7 +209,10 @@ class Upstream:
         call = getattr(origin, "call", None)
         if call is not None:
             return self.calls.get(call)
-        callers = [caller for caller in self.calls.values() if caller is not None]
+        # What belongs to a listen stream names its subscription.
+        callers = [
+            each for call, each in self.calls.items() if each and getattr(call, "method", "") != LISTEN
+        ]
         return callers[0] if len(callers) == 1 and not self.attributes else None
 
     def requests(self) -> list[IncomingRequest]:
