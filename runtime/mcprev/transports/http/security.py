@@ -120,8 +120,9 @@ class OriginPolicy:
             return _forbidden(
                 'this Host is not served here; start with --host NAME or http={"hosts": ["NAME"]}'
             )
-        origin, named = headers.text(_ORIGIN_KEY) or "", headers.text(_HOST_KEY)
-        if _ORIGIN_KEY not in headers or self.admits(origin, named):
+        if _ORIGIN_KEY not in headers:
+            return None
+        if self.admits(headers.text(_ORIGIN_KEY) or "", headers.text(_HOST_KEY)):
             return None
         return _forbidden(
             'this Origin is not let in here; start with --origin URL or http={"origins": ["URL"]}'
