@@ -76,7 +76,7 @@ def test_a_name_that_was_pointed_at_this_machine_does_not_let_its_page_in(
     body = json.loads(refusal.body)
     assert "id" not in body
     at_loopback = server is not None and is_loopback(server)
-    assert ("`hosts`" if at_loopback else "`origins`") in body["error"]["message"]
+    assert ("--host" if at_loopback else "--origin") in body["error"]["message"]
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
