@@ -53,7 +53,7 @@ class Serving:
     """What one worker does for another one, in the current task."""
 
     def __init__(self, worker: int, request: str) -> None:
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.task: asyncio.Task[Any] = cast("asyncio.Task[Any]", asyncio.current_task())
         self.worker = worker
         """For whom."""
         self.request = request

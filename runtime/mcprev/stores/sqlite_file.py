@@ -65,10 +65,14 @@ class SqliteFile:
         with suppress(FileExistsError):
             # An existing file is not opened here: closing it would end the locks that this process has on it.
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        self.news = News()
+        self.news: News = News()
         self.poll: asyncio.TimerHandle | None = None
-        self.version = self.changed = self.new_rows = 0
-        self.db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        self.version: int = 0
+        self.changed: int = 0
+        self.new_rows: int = 0
+        self.db: sqlite3.Connection = sqlite3.connect(
+            path, timeout=0, isolation_level=None, check_same_thread=False
+        )
         try:
             self._is_ours()
             if self.db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -76,7 +80,7 @@ class SqliteFile:
             self.db.execute("PRAGMA synchronous = NORMAL")
             (page,) = self.db.execute("PRAGMA page_size").fetchone()
             self.db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
-            self.now = self._prepare()
+            self.now: Callable[[], float] = self._prepare()
         except BaseException:
             self.db.close()
             raise

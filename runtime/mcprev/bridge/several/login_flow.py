@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -23,7 +24,7 @@ class LoginOAuth(OAuth):
     def __init__(self, step: LoginStep, **options: Any) -> None:  # noqa: ANN401 - those of `OAuth`
         super().__init__(open=step.open, **options)
         self._step = step
-        self.secret = step.secret
+        self.secret: Callable[[], str] = step.secret
 
     @override
     async def obtain(
