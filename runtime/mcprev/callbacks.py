@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeVar, cast
@@ -52,8 +53,9 @@ def call_in(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *given
         here = None
     if here is loop:
         work(*given)
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(work, *given)
+    else:
+        with suppress(RuntimeError):  # it is closed
+            loop.call_soon_threadsafe(work, *given)
 
 
 def decision(found: object, what: str) -> bool:

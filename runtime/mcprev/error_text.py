@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from importlib import import_module
-from inspect import signature
 from typing import Any, Final, TypeVar, cast
 
 from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost
@@ -15,23 +13,22 @@ STORE_UNAVAILABLE: Final = "store_unavailable"
 
 
 F = TypeVar("F", bound=Callable[..., object])
-ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
-    "Server": ("http={{'{}': ...}}", "mcprev.transports.http.server.options:HttpOptions"),
-    "App": ("http={{'{}': ...}}", "mcprev.transports.http.server.options:HttpOptions"),
-    "connect": ("mcprev.http(url, {}=...)", "mcprev.transports.http.client.target:http"),
+HTTP_OPTIONS: Final[Mapping[str, str]] = {
+    "Server": "http={{'{}': ...}}",
+    "App": "http={{'{}': ...}}",
+    "connect": "mcprev.http(url, {}=...)",
 }
-"""By whose options they are taken for: how the options of another part are passed, and the type that has them."""
+"""How the options of HTTP are passed, which are often taken for options of these."""
 
 
 def no_such_option(of: str, name: str, known: Iterable[str]) -> TypeError:
-    """Return the error for an option that does not exist: where one of this name is, or which one was meant."""
-    how, (module, _, kind) = ELSEWHERE[of][0], ELSEWHERE[of][1].partition(":")
-    options: Any = getattr(import_module(module), kind)
-    there = options.__annotations__ if issubclass(options, dict) else signature(options).parameters
-    if name in there:
-        return TypeError(f"mcprev.{of} has no option '{name}' of its own: pass it as {how.format(name)}")
+    """Return the error for an option that does not exist: how one of HTTP is passed, and which one was meant."""
+    known = tuple(known)
     hint = did_you_mean(name, known) or f"; the options are {', '.join(known)}"
-    return TypeError(f"mcprev.{of} has no option '{name}'{hint}")
+    there = HTTP_OPTIONS[of].format(name)
+    return TypeError(
+        f"mcprev.{of} has no option '{name}' of its own: if it is one of HTTP, pass it as {there}{hint}"
+    )
 
 
 def names_options(of: str) -> Callable[[F], F]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import Unpack, override
 
+from mcprev.bridge.client_requests import ClientRequests
 from mcprev.bridge.introduction import (
     DISCOVER,
     INITIALIZE,
@@ -23,19 +24,18 @@ from mcprev.bridge.introduction import (
     RelayCapabilities,
     versions_of,
 )
-from mcprev.bridge.opening import OpeningProtocol, process_behind
+from mcprev.bridge.opening import OpeningProtocol
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.relay import Exchange, Outlet, Relay, Serve, Within, wire_error
+from mcprev.bridge.relay import Exchange, Outlet, Relay, Serve, Within
 from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.stateless import StatelessClients
-from mcprev.bridge.upstreams import Bounds, Busy, Upstreams
+from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.convert.rules import JsonObject
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
-from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -340,21 +340,20 @@ async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
             await running.aclose()
 
 
-class _Clients:
+class _Clients(ClientRequests):
     """Serves the requests of every client: the request handler of a bridge."""
 
     def __init__(self, bridge: Bridge, around: Within | None) -> None:
+        super().__init__(around)
         self._bridge = bridge
-        self._around = around
         self._tasks = BridgedTasks(bridge)
         self._relay: Relay | None = None
         self._stateless: StatelessClients | None = None
         self._shared: BridgedSessions[SessionPeer] | None = None
-        self._names = 0
 
     def begin(self, relay: Relay) -> None:
         """Serve from now on."""
-        self._relay = relay
+        self._relay = self._state = relay
         store = self._bridge.shared_store()
         peers = None
         if store is not None:
@@ -369,57 +368,36 @@ class _Clients:
 
     async def end(self) -> None:
         """Serve nothing any more."""
-        stateless, self._relay, self._stateless, self._shared = self._stateless, None, None, None
+        stateless = self._stateless
+        self._relay = self._state = self._stateless = self._shared = None
         if stateless is not None and stateless.peers is not None:
             await stateless.peers.aclose()
 
-    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request of a client."""
-        relay, stateless = self._relay, self._stateless
-        if relay is None or stateless is None:
-            incoming.fail(Busy("the bridge is not running"))
-            await process_behind(connection)
-            return
-        exchange: Exchange | None = None
-        try:
-            if relay.prepare is not None:
-                await relay.prepare()
-            if incoming.revision.handshake and self._shared is not None and connection.session_id is not None:
-                name = self._name()
-                outlet = Outlet(relay, connection, incoming.engine, name)
-                exchange = Exchange(relay, incoming, connection, name, outlet)
-                serve: Serve = self._shared.serve
-            elif incoming.revision.handshake:
-                peer = self._peer(incoming, connection)
-                exchange = Exchange(relay, incoming, connection, peer.name, peer.outlet)
-                serve = peer.serve
-            else:
-                name = self._name()
-                outlet = Outlet(relay, connection, incoming.engine, name)
-                exchange = Exchange(relay, incoming, connection, name, outlet)
-                client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)
-                if incoming.method == DISCOVER:
-                    serve = partial(stateless.discover, client=client, versions=versions_of(relay.revisions))
-                else:
-                    serve = partial(stateless.serve, client=client)
-            await (serve(exchange) if self._around is None else self._around(exchange, serve))
-        except (McpError, ConversionError) as error:
-            if exchange is None:
-                incoming.fail(wire_error(error, incoming.method, None))
-            else:
-                exchange.fail(error, None)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
-            incoming.fail(wire_error(error, incoming.method, None))
-        finally:
-            if incoming.method == INITIALIZE:
-                await process_behind(connection)
+    @override
+    def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
+        relay, stateless, shared = self._relay, self._stateless, self._shared
+        assert relay is not None
+        assert stateless is not None
+        in_session = incoming.revision.handshake
+        if in_session and (shared is None or connection.session_id is None):
+            peer = connection.peer_context
+            if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
+                peer = self._begin_session(incoming, connection)
+            return Exchange(relay, incoming, connection, peer.name, peer.outlet), peer.serve
+        name = f"client-{next(self._numbers)}"
+        outlet = Outlet(relay, connection, incoming.engine, name)
+        exchange = Exchange(relay, incoming, connection, name, outlet)
+        if in_session and shared is not None:
+            return exchange, shared.serve
+        client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)
+        if incoming.method == DISCOVER:
+            return exchange, partial(stateless.discover, client=client, versions=versions_of(relay.revisions))
+        return exchange, partial(stateless.serve, client=client)
 
-    def _peer(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
-        """Return the client of a session's connection; it is known from its first request on."""
-        peer = connection.peer_context
-        if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
-            params = incoming.params if incoming.method == INITIALIZE else None
-            peer = connection.peer_context = self._make_peer(connection, incoming, params)
+    def _begin_session(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
+        """Return the client of a connection's session, which is known from its first request on."""
+        params = incoming.params if incoming.method == INITIALIZE else None
+        peer = connection.peer_context = self._make_peer(connection, incoming, params)
         return peer
 
     def _make_peer(
@@ -428,12 +406,7 @@ class _Clients:
         """Return the client of a session, which has sent these params with `initialize`."""
         assert self._relay is not None
         client = ClientIntroduction.of_session(incoming, params)
-        return SessionPeer(self._relay, self._tasks, connection, client, self._name())
-
-    def _name(self) -> str:
-        """Return the name of a session in recordings."""
-        self._names += 1
-        return f"client-{self._names}"
+        return SessionPeer(self._relay, self._tasks, connection, client, f"client-{next(self._numbers)}")
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
         """Pass a notification of a client with a session to the server; return whether another process has to."""

@@ -190,15 +190,15 @@ class Peers:
                 notified = NotificationReceived(revision, method, _params(message))
                 self.take_notification(str(message["session"]), notified)
             case "note":
-                exchange, notes = self._forwarded.get(key), as_list(message.get("notes")) or []
-                for note in map(as_object, notes if exchange is not None else ()):
-                    assert exchange is not None
-                    exchange.send(str(note["method"]), _params(note))
+                exchange = self._forwarded.get(key)
+                if exchange is not None:
+                    for method, params in _notes(message):
+                        exchange.send(method, params)
             case "progress":
-                listener, notes = self._progress.get(key), as_list(message.get("notes")) or []
-                for note in map(as_object, notes if listener is not None else ()):
-                    assert listener is not None
-                    listener(str(note["method"]), _params(note) or {})
+                listener = self._progress.get(key)
+                if listener is not None:
+                    for method, params in _notes(message):
+                        listener(method, params or {})
             case "cancel":
                 self._take_cancellation(key, message.get("reason"))
             case kind if kind == SERVES:
@@ -369,6 +369,12 @@ class Peers:
             await asyncio.wait(serving, timeout=GRACE)
         with suppress(StoreError):
             await self._worker.aclose()
+
+
+def _notes(message: JsonObject) -> list[tuple[str, JsonObject | None]]:
+    """Return the method and the params of each notification in a message."""
+    notes = map(as_object, as_list(message.get("notes")) or ())
+    return [(str(note["method"]), _params(note)) for note in notes]
 
 
 def _params(message: JsonObject) -> JsonObject | None:

@@ -210,9 +210,7 @@ class Upstream:
         if call is not None:
             return self.calls.get(call)
         # What belongs to a listen stream names its subscription.
-        callers = [
-            each for call, each in self.calls.items() if each and getattr(call, "method", "") != LISTEN
-        ]
+        callers = [each for call, each in self.calls.items() if each is not None and call.method != LISTEN]
         return callers[0] if len(callers) == 1 and not self.attributes else None
 
     def requests(self) -> list[IncomingRequest]:

@@ -162,8 +162,8 @@ class connect:  # noqa: N801 - called like a function
           in the order of the wire. It must not be async or block. If it raises, it is not called again.
         - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
 
-        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for an unknown option, a target, handler or
-        tap of another type, and for a handler together with functions that replace it.
+        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for an unknown option, for a
+        target, handler or tap of another type, and for a handler together with functions that replace it.
         """
         self._target = target = target_of(target)
         functions = handler_of(roots, sampling, elicitation, logging)
@@ -197,7 +197,8 @@ class connect:  # noqa: N801 - called like a function
         )  # fmt: skip
         self._identity, self._telemetry = identity, telemetry
         self._prior = None if prior is None else prior.to_wire()
-        self._verdict, self._on_change = verdict, on_change
+        self._verdict = verdict
+        self._on_change = on_change
         self._record = record
         check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
         self._tap: Tap | None = None

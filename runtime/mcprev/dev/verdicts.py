@@ -6,15 +6,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final, cast
+from functools import partial
+from typing import Final
 
-from mcprev.dev.argument_check import argument_problems
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.errors import Json
+from mcprev.json_schema.validation import compile_schema
 from mcprev.looking.judging import Violation, judge, judge_headers
-from mcprev.protocol.stateless import COMPLETE
-from mcprev.protocol.tasks import TASK
+from mcprev.looking.tool_outputs import output_places
 from mcprev.wire.jsonrpc import Message, Request, Response, parse
 
 LARGE: Final = 100_000
@@ -30,7 +30,6 @@ Told = Callable[[SeenEvent], None]
 OutputSchema = Callable[[str, "str | None"], Json]
 """Returns the output schema of a tool at a revision; None if there is none, or it is not known."""
 CALL: Final = "tools/call"
-CONTENT: Final = "structuredContent"
 
 
 class Verdicts:
@@ -109,17 +108,10 @@ def violations(event: SeenEvent, body: bytes | None, output_schema: Json = None)
 def _output_violations(body: bytes, schema: Json) -> list[Violation]:
     """Return what is wrong with the structured content of a tool's result, by the schema of the tool."""
     message = parse(body.strip(), batch=False)
-    found: object = message.result if isinstance(message, Response) else None
-    if not isinstance(found, dict):
+    if not isinstance(message, Response):
         return []
-    result = cast("dict[str, Json]", found)
-    if result.get("isError") is True or TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
-        return []
-    path = f"$.result.{CONTENT}"
-    if CONTENT not in result:
-        return [Violation(path, "Field required, because the tool has an output schema", CALL)]
-    problems = argument_problems(schema, result[CONTENT])
-    return [Violation(path + at[1:], f"by the tool's output schema: {text}", CALL) for at, text in problems]
+    places = output_places(message.result, partial(compile_schema, schema, trusted=False))
+    return [Violation(path, text, CALL) for path, text in places]
 
 
 def shown(found: list[Violation]) -> list[Json]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Final, cast
 
 from mcprev.errors import Json, SchemaError
@@ -11,6 +11,8 @@ from mcprev.json_schema.bounds import LIST, OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema
 from mcprev.looking.payloads import Place, step
 from mcprev.looking.schemas import definitions_of
+from mcprev.protocol.stateless import COMPLETE
+from mcprev.protocol.tasks import TASK
 from mcprev.revisions import Revision
 
 CALL: Final = "tools/call"
@@ -46,24 +48,9 @@ class ToolOutputs:
 
     def judge(self, name: str | None, result: Json) -> list[Place]:
         """Return the errors of the result of a tool. One that failed needs no structured content."""
-        members = _members(result)
-        if (
-            name is None
-            or name not in self._schemas
-            or members.get("isError") is True
-            or "content" not in members
-        ):
+        if name is None or name not in self._schemas:
             return []
-        if "structuredContent" not in members:
-            return [(_MEMBER, "Field required, because the tool has an outputSchema")]
-        try:
-            issues = self._check_of(name)(members["structuredContent"])
-        except SchemaError as error:
-            return [(_MEMBER, f"not checked: the outputSchema of the tool cannot be used: {error}")]
-        return [
-            (_MEMBER + "".join(map(step, path)), f"{text} (by the outputSchema of the tool)")
-            for path, text in issues[:MAX_ISSUES]
-        ]
+        return output_places(result, partial(self._check_of, name))
 
     def _check_of(self, name: str) -> Validator:
         """Return the check of a tool's results. Raises `SchemaError` for a schema that cannot be used."""
@@ -77,6 +64,26 @@ class ToolOutputs:
         if isinstance(found, SchemaError):
             raise found
         return found
+
+
+def output_places(result: Json, check_of: Callable[[], Validator]) -> list[Place]:
+    """Return the errors of the result of a tool that has an output schema, which `check_of` compiles.
+
+    A result that failed, or that is only the beginning of a task or of a question, needs no structured content.
+    """
+    members = _members(result)
+    if members.get("isError") is True or TASK in members or members.get("resultType", COMPLETE) != COMPLETE:
+        return []
+    if "structuredContent" not in members:
+        return [(_MEMBER, "Field required, because the tool has an outputSchema")]
+    try:
+        issues = check_of()(members["structuredContent"])
+    except SchemaError as error:
+        return [(_MEMBER, f"not checked: the outputSchema of the tool cannot be used: {error}")]
+    return [
+        (_MEMBER + "".join(map(step, path)), f"{text} (by the outputSchema of the tool)")
+        for path, text in issues[:MAX_ISSUES]
+    ]
 
 
 @cache

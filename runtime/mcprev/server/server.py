@@ -148,7 +148,7 @@ class Server:
           of a tool that is not in it is refused. False: the handler checks all of this itself.
         - `show_errors` sends the text of every exception of a tool to the model. Default: only that of `ToolError`;
           for any other exception the model reads only that the tool failed.
-        - `ping_interval`: seconds between pings to clients with a session; one that does not answer in 10 s is cut off. None: none.
+        - `ping_interval`: seconds between pings to clients with a session; one that does not answer within 10 s is disconnected. None: no pings.
         - `max_line` is the maximum size of a message in bytes on stdio and in memory, 16 MiB by default. `max_handlers`
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 

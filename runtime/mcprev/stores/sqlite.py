@@ -195,9 +195,9 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """Close the connection of the running event loop, after what waits to be written; see `Store.aclose`."""
-        task = self._groups.get().task
-        if task is not None:
-            await asyncio.wait({task})
+        group = self._groups.pop()
+        if group is not None and group.task is not None:
+            await asyncio.wait({group.task})
         opened = self._opened.pop()
         if opened is not None:
             opened.news.fail("the store was closed")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from typing_extensions import override
 
 from mcprev.core.store import Store
-from mcprev.error_text import internal_error
+from mcprev.error_text import internal_error, invalid_value
 from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
 from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.stores.bounded import LIMIT
@@ -208,7 +208,7 @@ def _decoded(value: bytes) -> tuple[int, Json, str]:
         worker, owner, *more = cast("list[Json]", json.loads(value))
         return int(worker), owner, str(more[0]) if more else ""
     except (ValueError, TypeError) as error:
-        raise StoreError("the store has an invalid value for a session of HTTP+SSE") from error
+        raise invalid_value("a session of HTTP+SSE") from error
 
 
 def _packed(access: Access) -> dict[str, Json]:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcprev.core.store import Record, Store
+from mcprev.error_text import invalid_value
 from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.stores.watching import TRIES
@@ -216,4 +217,4 @@ def _number(record: Record) -> int:
     try:
         return int(json.loads(record.value))
     except (ValueError, TypeError) as error:
-        raise StoreError("the store has an invalid value for the number of sessions") from error
+        raise invalid_value("the number of sessions") from error

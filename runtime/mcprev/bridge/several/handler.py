@@ -6,6 +6,9 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
+from mcprev.bridge.client_requests import ClientRequests
 from mcprev.bridge.introduction import (
     DISCOVER,
     INITIALIZE,
@@ -14,15 +17,12 @@ from mcprev.bridge.introduction import (
     sender_of,
     versions_of,
 )
-from mcprev.bridge.opening import process_behind
-from mcprev.bridge.relay import Exchange, Outlet, Serve, Within, wire_error
+from mcprev.bridge.relay import Exchange, Outlet, Serve, Within
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.several.view import StatelessView
-from mcprev.bridge.upstreams import Busy
 from mcprev.convert.rules import JsonObject
 from mcprev.core.connection import Connection
-from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.revisions import Revision
 
@@ -33,19 +33,18 @@ VIEWS: Final = 256
 """The senders among stateless clients whose lists are remembered."""
 
 
-class SeveralClients:
+class SeveralClients(ClientRequests):
     """Serves the requests of every client."""
 
     def __init__(self, around: Within | None) -> None:
-        self._around = around
+        super().__init__(around)
         self._hub: Hub | None = None
         self._shared: BridgedSessions[SeveralSession] | None = None
         self._views: OrderedDict[tuple[Sender | None, str], StatelessView] = OrderedDict()
-        self._names = 0
 
     def begin(self, hub: Hub) -> None:
         """Serve from now on."""
-        self._hub = hub
+        self._hub = self._state = hub
         if hub.store is not None and hub.peers is not None:
             from mcprev.bridge.shared_sessions import BridgedSessions
 
@@ -53,51 +52,28 @@ class SeveralClients:
 
     async def end(self) -> None:
         """Serve nothing any more."""
-        hub, self._hub, self._shared = self._hub, None, None
+        hub = self._hub
+        self._hub = self._state = self._shared = None
         self._views.clear()
         if hub is not None and hub.peers is not None:
             await hub.peers.aclose()
 
-    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request of a client."""
-        hub = self._hub
-        if hub is None:
-            incoming.fail(Busy("the bridge is not running"))
-            await process_behind(connection)
-            return
-        exchange: Exchange | None = None
-        try:
-            if hub.prepare is not None:
-                await hub.prepare()
-            if incoming.revision.handshake and self._shared is not None and connection.session_id is not None:
-                name = self._name()
-                outlet = Outlet(hub, connection, incoming.engine, name)
-                exchange = Exchange(hub, incoming, connection, name, outlet)
-                serve: Serve = self._shared.serve
-            elif incoming.revision.handshake:
-                session = self._session(incoming, connection)
-                exchange = Exchange(hub, incoming, connection, session.name, session.outlet)
-                serve = session.serve
-            else:
-                name = self._name()
-                outlet = Outlet(hub, connection, incoming.engine, name)
-                exchange = Exchange(hub, incoming, connection, name, outlet)
-                view = self._view(hub, sender_of(incoming), incoming.revision)
-                if incoming.method == DISCOVER:
-                    serve = partial(view.discover, versions=versions_of(hub.revisions))
-                else:
-                    serve = view.serve
-            await (serve(exchange) if self._around is None else self._around(exchange, serve))
-        except (McpError, ConversionError) as error:
-            if exchange is None:
-                incoming.fail(wire_error(error, incoming.method, None))
-            else:
-                exchange.fail(error, None)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
-            incoming.fail(wire_error(error, incoming.method, None))
-        finally:
-            if incoming.method == INITIALIZE:
-                await process_behind(connection)
+    @override
+    def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
+        hub, shared, in_session = self._hub, self._shared, incoming.revision.handshake
+        assert hub is not None
+        if in_session and (shared is None or connection.session_id is None):
+            session = self._session(incoming, connection)
+            return Exchange(hub, incoming, connection, session.name, session.outlet), session.serve
+        name = f"client-{next(self._numbers)}"
+        outlet = Outlet(hub, connection, incoming.engine, name)
+        exchange = Exchange(hub, incoming, connection, name, outlet)
+        if in_session and shared is not None:
+            return exchange, shared.serve
+        view = self._view(hub, sender_of(incoming), incoming.revision)
+        if incoming.method == DISCOVER:
+            return exchange, partial(view.discover, versions=versions_of(hub.revisions))
+        return exchange, view.serve
 
     def _session(self, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
         """Return the client of a session's connection; it is known from its first request on."""
@@ -113,7 +89,7 @@ class SeveralClients:
         """Return the client of a session, which has sent these params with `initialize`."""
         assert self._hub is not None
         client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
-        name = self._name()
+        name = f"client-{next(self._numbers)}"
         outlet = Outlet(self._hub, connection, incoming.engine, name)
         return SeveralSession(self._hub, connection, client, name, outlet)
 
@@ -127,11 +103,6 @@ class SeveralClients:
                 self._views.popitem(last=False)
         self._views.move_to_end(key)
         return found
-
-    def _name(self) -> str:
-        """Return the name of a session in recordings."""
-        self._names += 1
-        return f"client-{self._names}"
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
         """Pass a notification of a client with a session to the servers; return whether another process has to."""

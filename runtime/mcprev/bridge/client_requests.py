@@ -1,0 +1,53 @@
+"""Answers the requests of clients, of a bridge with one server and of one with several (SEAM-10)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import count
+
+from mcprev.bridge.introduction import INITIALIZE
+from mcprev.bridge.opening import process_behind
+from mcprev.bridge.relay import BridgeState, Exchange, Serve, Within, wire_error
+from mcprev.bridge.upstreams import Busy
+from mcprev.core.connection import Connection
+from mcprev.errors import ConversionError, McpError
+from mcprev.protocol.connection_state import IncomingRequest
+
+
+class ClientRequests(ABC):
+    """The request handler of a bridge."""
+
+    def __init__(self, around: Within | None) -> None:
+        """`around` is what each request is answered within."""
+        self._around = around
+        self._state: BridgeState | None = None
+        """None while the bridge does not run."""
+        self._numbers = count(1)
+        """Those of clients, for their names in recordings."""
+
+    @abstractmethod
+    def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
+        """Return the exchange of a request, and what serves it."""
+
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
+        """Answer a request of a client."""
+        state, around = self._state, self._around
+        exchange: Exchange | None = None
+        try:
+            if state is None:
+                incoming.fail(Busy("the bridge is not running"))
+                return
+            if state.prepare is not None:
+                await state.prepare()
+            exchange, serve = self._choose(incoming, connection)
+            await (serve(exchange) if around is None else around(exchange, serve))
+        except (McpError, ConversionError) as error:
+            if exchange is None:
+                incoming.fail(wire_error(error, incoming.method, None))
+            else:
+                exchange.fail(error, None)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
+            incoming.fail(wire_error(error, incoming.method, None))
+        finally:
+            if incoming.method == INITIALIZE:
+                await process_behind(connection)
