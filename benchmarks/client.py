@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Final
 
-from report import Peer, progress, show
+from report import Peer, progress, release, show
 from stdio_servers import FLOOR as SERVER, REVISION
 
 MEASURE: Final = """
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
     options = parser.parse_args()
     peers = [Peer("floor", [sys.executable, "-c", FLOOR]), Peer("mcprev", [sys.executable, "-c", OURS])]
-    peers += [Peer(f"sdk {python}", [python, "-c", SDK]) for python in options.peer]
+    peers += [Peer(release(python, "mcp"), [python, "-c", SDK]) for python in options.peer]
     runs = 1 if options.quick else options.runs
     for run in range(runs):
         for peer in peers:

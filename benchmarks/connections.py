@@ -26,7 +26,7 @@ from typing import Final
 import http_servers
 from http_load import calls, whole
 from over_http import LANES, STATELESS, running, said
-from report import Peer, cpu_seconds, progress, show
+from report import Peer, cpu_seconds, progress, release, show
 
 LIMIT: Final = 60.0
 """Seconds after which a round has failed."""
@@ -119,7 +119,7 @@ def main() -> None:
         Peer("mcprev", [sys.executable, "-c", http_servers.OURS]),
         Peer("mcprev on uvicorn", [sys.executable, "-c", http_servers.ON_UVICORN]),
     ]
-    peers += [Peer(f"sdk {python}", [python, "-c", http_servers.SDK]) for python in options.peer]
+    peers += [Peer(release(python, "mcp"), [python, "-c", http_servers.SDK]) for python in options.peer]
     runs, count = (1, 400) if options.quick else (options.runs, options.count)
     with ExitStack() as stack:
         servers = [stack.enter_context(running(peer.command, "json", "httptools")) for peer in peers]

@@ -27,7 +27,7 @@ import large_programs as programs
 from http_load import open_session, request
 from over_http import STATELESS, running
 from over_stdio import OPENING
-from report import Peer, byte_code, cpu_seconds, progress, show
+from report import Peer, byte_code, cpu_seconds, progress, release, show
 from stdio_servers import REVISION
 
 Exchange = Callable[[bytes], bytes]
@@ -188,10 +188,11 @@ def main() -> None:
         Peer("mcprev App", [sys.executable, "-c", programs.APP]),
     ]
     peers += [
-        Peer(f"sdk {python}", [python, "-c", programs.SDK], programs.SDK_CLIENT) for python in options.peer
+        Peer(release(python, "mcp"), [python, "-c", programs.SDK], programs.SDK_CLIENT)
+        for python in options.peer
     ]
     peers += [
-        Peer(f"FastMCP {python}", [python, "-c", programs.FASTMCP], programs.FASTMCP_CLIENT)
+        Peer(release(python, "fastmcp"), [python, "-c", programs.FASTMCP], programs.FASTMCP_CLIENT)
         for python in options.fastmcp
     ]
     given, runs = loads(quick=options.quick), 1 if options.quick else options.runs

@@ -27,7 +27,7 @@ import http_servers
 import uvloop
 from client import MEASURE
 from http_load import calls, load
-from report import Peer, cpu_seconds, progress, show
+from report import Peer, cpu_seconds, progress, release, show
 from stdio_servers import REVISION
 
 from mcprev.revisions import DEFAULT, Revision
@@ -162,8 +162,8 @@ def main() -> None:
         Peer("mcprev App", [sys.executable, "-c", http_servers.APP]),
     ]
     for python in options.peer:
-        peers.append(Peer(f"sdk {python}", [python, "-c", http_servers.SDK], SDK_CLIENT))
-        peers.append(Peer(f"sdk MCPServer {python}", [python, "-c", http_servers.SDK_APP]))
+        peers.append(Peer(release(python, "mcp"), [python, "-c", http_servers.SDK], SDK_CLIENT))
+        peers.append(Peer(f"{release(python, 'mcp')} MCPServer", [python, "-c", http_servers.SDK_APP]))
     runs = 1 if options.quick else options.runs
     for number in range(1, runs + 1):
         run(peers, options.parser or ["httptools", "h11"], quick=options.quick)

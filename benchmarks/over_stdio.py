@@ -16,7 +16,7 @@ import sys
 import time
 from typing import IO, Any, Final
 
-from report import Peer, byte_code, cpu_seconds, peak_megabytes, progress, show
+from report import Peer, byte_code, cpu_seconds, peak_megabytes, progress, release, show
 from stdio_servers import APP, FLOOR, OURS, PARTS, REVISION, SDK, SDK_APP
 
 OPENING: Final = (
@@ -124,8 +124,8 @@ def main() -> None:
     peers = [Peer(name, [sys.executable, "-c", code]) for name, code in ours.items()]
     for python in options.peer:
         peers += [
-            Peer(f"sdk {python}", [python, "-c", SDK]),
-            Peer(f"sdk MCPServer {python}", [python, "-c", SDK_APP]),
+            Peer(release(python, "mcp"), [python, "-c", SDK]),
+            Peer(f"{release(python, 'mcp')} MCPServer", [python, "-c", SDK_APP]),
         ]
     parts = [Peer(name, [sys.executable, "-c", code]) for name, code in PARTS.items()]
     runs = 1 if options.quick else options.runs

@@ -2,7 +2,8 @@
 
 Each file of a folder, as `report.save` writes them, becomes one SVG: bars for each figure, which begin at zero, one for each
 program, with the median of its runs, and a line from the smallest to the largest. They are grey but for this project's, which are black,
-so that they can be read in print; below stand machine, date, versions and load. What was not measured is not drawn.
+so that they can be read in print; below stand machine, date, versions and load. What was not measured is not drawn; of benchmarks that
+measure more than a reader can look at, `DRAWN` chooses. The files have everything.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import ast
 import json
 import statistics
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
@@ -24,6 +26,12 @@ HEAD: Final = 30
 OURS: Final = "#111111"
 OTHERS: Final = "#9a9a9a"
 FLOOR: Final = "#d0d0d0"
+DRAWN: Final = {
+    "connections": ("new: connections/s", "new: p99 ms", "beside busy: requests*", "beside busy: longest ms"),
+    "large": ("*text 1 MB: CPU ms", "*image 10 MB: CPU ms"),
+    "over_http": ("*httptools: requests/s", "*httptools: CPU µs", "client, * calls/s"),
+}
+"""Which figures of a benchmark are drawn, as patterns; all of one that is not here."""
 STYLE: Final = "font-family: system-ui, sans-serif; font-size: 13px"
 
 
@@ -33,7 +41,10 @@ def drawn(measured: dict[str, Any]) -> str:
     floor = next(iter(peers))
     parts: list[str] = []
     top = 0
+    chosen = DRAWN.get(measured["benchmark"], ("*",))
     for figure in dict.fromkeys(name for figures in peers.values() for name in figures):
+        if not any(fnmatchcase(figure, pattern) for pattern in chosen):
+            continue
         values = {name: figures[figure] for name, figures in peers.items() if figures.get(figure)}
         most = max(max(runs) for runs in values.values()) or 1.0
         parts.append(f'<text x="0" y="{top + 20}" font-weight="bold">{escape(figure)}</text>')
@@ -92,7 +103,8 @@ PAGE: Final = """# Figures
 
 `make figures` measures everything on this page anew and draws it. Black bars are this project, dark grey ones other libraries, light grey ones
 the floor: the same work without any library of MCP. A bar is the median of the runs, and begins at zero; the line goes from the smallest to
-the largest. Below each drawing stand the machine, the date, the versions and the load of the machine.
+the largest. Below each drawing stand the machine, the date, the versions and the load of the machine, which the programs measured make
+themselves. A bridge beside other proxies is measured in [the bridge's guide](bridge.md#cost).
 
 What the figures do not say: how fast *your* server is, since a tool that does something takes longer than all of this; how machines
 compare, since only ratios within one drawing hold elsewhere; and anything about differences that are smaller than the lines.

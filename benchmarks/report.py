@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
@@ -34,6 +35,13 @@ class Peer:
         """The median of the runs; None for a figure that this program has none of."""
         values = self.figures.get(figure)
         return statistics.median(values) if values else None
+
+
+def release(python: str, distribution: str) -> str:
+    """The name and the version of a library in the environment of a Python, for tables and drawings."""
+    code = f"from importlib.metadata import version; print(version({distribution!r}))"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return f"{distribution} {found.stdout.strip()}"
 
 
 @contextmanager

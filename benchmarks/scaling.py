@@ -35,7 +35,7 @@ from typing import Any, Final
 
 import uvloop
 from http_load import calls, load, request
-from report import cpu_seconds
+from report import Peer, cpu_seconds, release, save
 
 from mcprev.revisions import DEFAULT, Revision
 from stores import redis_server
@@ -297,12 +297,17 @@ def theirs(
     return lambda port: [*base, "--port", str(port)]
 
 
-def show(name: str, workers: int, store: str, found: Figures) -> None:
-    """Print the figures of a case."""
+def show(peers: dict[str, Peer], of: str, mode: str, workers: int, store: str, found: Figures) -> None:
+    """Print the figures of a case, and add them to those of the program that they are of."""
+    name = f"{of}, {store}, {workers} {'worker' if workers == 1 else 'workers'}"
+    figures = peers.setdefault(name, Peer(name, [])).figures
+    cores = min(workers, os.cpu_count() or 1)
+    figures[f"{mode}: CPU µs of a call"] = found.cpu
+    figures[f"{mode}: calls/s of a free machine"] = [cores / cpu * 1e6 for cpu in found.cpu]
     rate, cpu, client = (statistics.median(values) for values in (found.rate, found.cpu, found.client))
-    free = min(workers, os.cpu_count() or 1) / cpu * 1e6
+    free = cores / cpu * 1e6
     print(
-        f"{name:<20} {store:<8} {workers:>2}  {rate:>8.0f}  {cpu:>8.0f}  {client:>8.0f}  {free:>10.0f}"
+        f"{f'{of}, {mode}':<30} {store:<8} {workers:>2}  {rate:>8.0f}  {cpu:>8.0f}  {client:>8.0f}  {free:>10.0f}"
         + (f"  polls {statistics.median(found.polls):.2f}" if found.polls else ""),
         flush=True,
     )
@@ -319,8 +324,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     runs, count = (1, 640) if options.quick else (options.runs, 16_000)
-    print(f"{'':<20} {'store':<8} workers  calls/s   CPU µs  client µs  calls/s of a free machine")
+    print(f"{'':<30} {'store':<8} workers  calls/s   CPU µs  client µs  calls/s of a free machine")
     port = free_port() if options.fastmcp else 0
+    peers: dict[str, Peer] = {}
     with tempfile.TemporaryDirectory() as folder, redis_server(port) as redis:
         stores: dict[str, str | None] = {"none": None, "SQLite": f"sqlite:///{folder}/store.db"}
         if redis is not None:
@@ -336,23 +342,32 @@ def main() -> None:
                         measure(
                             found, ours(folder, mode, workers), mode, workers, url, folder, count // scale
                         )
-                    show(mode.name, workers, store, found)
+                    show(peers, "mcprev", mode.name, workers, "no store" if url is None else store, found)
         if options.fastmcp:
-            beside(str(Path(options.fastmcp).absolute()), folder, redis, runs, count // 8, options.only)
+            python = str(Path(options.fastmcp).absolute())
+            beside(peers, python, folder, redis, runs, count // 8, options.only)
+    save(list(peers.values()))
 
 
 def beside(
-    python: str, folder: str, redis: str | None, runs: int, count: int, only: Sequence[str] | None
+    peers: dict[str, Peer],
+    python: str,
+    folder: str,
+    redis: str | None,
+    runs: int,
+    count: int,
+    only: Sequence[str] | None,
 ) -> None:
     """Measure FastMCP for what it shares with the modes."""
-    cases = {
-        "stateless": ("stateless", Mode("FastMCP, stateless", SESSIONS), WORKERS),
-        "session SSE": ("events", Mode("FastMCP, events", SESSIONS, "sse"), (1,)),
-        "tasks": ("tasks", Mode("FastMCP, tasks", STATELESS, tasks=True), WORKERS),
-    }
-    for name, (form, mode, several) in cases.items():
+    cases = (
+        ("stateless", Mode("stateless", SESSIONS), WORKERS),
+        ("events", Mode("session SSE", SESSIONS, "sse"), (1,)),
+        ("tasks", Mode("tasks", STATELESS, tasks=True), WORKERS),
+    )
+    of = release(python, "fastmcp")
+    for form, mode, several in cases:
         shares = form != "stateless"
-        if (only and name not in only) or (shares and redis is None):
+        if (only and mode.name not in only) or (shares and redis is None):
             continue
         for workers in several:
             found = Figures()
@@ -360,7 +375,7 @@ def beside(
                 command = theirs(python, folder, form, workers, redis)
                 with environment(FASTMCP_DOCKET_URL=redis if form == "tasks" else None):
                     measure(found, command, mode, workers, None, folder, count)
-            show(mode.name, workers, "Redis" if shares else "none", found)
+            show(peers, of, mode.name, workers, "Redis" if shares else "no store", found)
 
 
 @contextmanager

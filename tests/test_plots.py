@@ -35,6 +35,16 @@ def test_what_was_measured_is_written_with_machine_date_and_versions(figures: Pa
     assert all(found[name] for name in ("machine", "date", "versions"))
 
 
+def test_of_a_benchmark_with_many_figures_the_chosen_ones_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")  # type: ignore[no-untyped-call,unused-ignore]
+    plots: Any = importlib.import_module("plots")
+    figures = {"stdio, text 1 MB: CPU ms": [1.0], "stdio, text 1 MB: wall ms": [1.0]}
+    head = {"benchmark": "large", "date": "", "machine": "", "versions": {}, "load": 0}
+    drawn = plots.drawn({**head, "peers": {"floor": figures}})
+    assert "text 1 MB: CPU ms" in drawn
+    assert "wall ms" not in drawn
+
+
 def test_a_drawing_has_bars_from_zero_and_a_caption(figures: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "plots.py"), str(figures), str(tmp_path / "figures")],
