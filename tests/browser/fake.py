@@ -239,7 +239,8 @@ class Handler(BaseHTTPRequestHandler):
         self.api.asked.append(path)
         match path.split("/")[2:]:
             case ["stream"]:
-                self.stream(int(query["since"][0]))
+                known = query.get("session", [self.api.session])[0] == self.api.session
+                self.stream(int(query["since"][0]) if known else 1)
                 return None
             case ["state"]:
                 return self.api.whole()

@@ -56,6 +56,27 @@ async def open_again(page: Page, text: str) -> dict[str, Any]:
         return found
 
 
+async def first_told(page: Page, query: str) -> int:
+    """The number of the first event that a stream tells."""
+    async with page.session.get(f"{page.url}/api/stream?{query}", headers=page.headers) as response:
+        async for raw in response.content:
+            if raw.startswith(b'data: {"events":'):
+                return int(json.loads(raw.removeprefix(b"data: "))["events"][0]["n"])
+    raise AssertionError("no event was told")
+
+
+def test_a_stream_goes_on_in_the_session_that_the_page_has_seen_and_begins_another_one_anew() -> None:
+    async def scenario() -> None:
+        async with opened(in_memory(bank())) as page:
+            await use(page)
+            text, session = await text_of(page, "?raw=1"), dict(page.told)["hello"]["session"]
+            assert await first_told(page, f"session={session}&since=3") == 3
+            assert (await open_again(page, text))["status"] == 200
+            assert await first_told(page, f"session={session}&since=3") == 1
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_session_that_is_opened_again_is_the_same(revision: str) -> None:
     async def scenario() -> None:

@@ -159,7 +159,8 @@ class DevApp(HttpApp):
         options = dict(parse_qsl(query, keep_blank_values=True, errors="replace"))
         name = path.removeprefix(_API)
         if name == "stream" and http_request.verb == "GET":
-            await self._stream(http_request, options.get("since", "1"))
+            known = options.get("session", self.inspector.id) == self.inspector.id
+            await self._stream(http_request, options.get("since", "1") if known else "1")
             return
         body = b""
         if http_request.verb == "POST":
@@ -291,7 +292,8 @@ class DevApp(HttpApp):
             await http_request.write(hello)
             while not reader.closed:
                 reader.news.clear()
-                await self._write_news(reader, http_request.write)
+                await self._write_news(inspector, reader, http_request.write)
+                await asyncio.sleep(0)  # a page that reads fast would keep others waiting
                 if reader.since < inspector.log.next or reader.states or reader.lines:
                     continue
                 try:
@@ -304,9 +306,11 @@ class DevApp(HttpApp):
             channels.readers.discard(reader)
             http_request.unwatch()
 
-    async def _write_news(self, reader: Reader, write: Callable[[bytes], Awaitable[None]]) -> None:
+    async def _write_news(
+        self, inspector: Inspector, reader: Reader, write: Callable[[bytes], Awaitable[None]]
+    ) -> None:
         """Write the next events, and the states and lines that wait: the events first, which the others refer to."""
-        events = self.inspector.log.since(reader.since, BATCH)
+        events = inspector.log.since(reader.since, BATCH)
         states, reader.states = reader.states, {}
         lines = list(reader.lines)
         reader.lines.clear()

@@ -23,7 +23,7 @@ SHOWN: Final = 200
 """How many problems of one message are shown."""
 LONGEST: Final = 1000
 """The maximum length of the text of a problem, in characters."""
-TURN: Final = 0.005
+TURN: Final = 0.001
 """Seconds after which other tasks have their turn."""
 logger: Final = logging.getLogger("mcprev.dev")
 Told = Callable[[SeenEvent], None]

@@ -88,8 +88,8 @@ export async function remove(path) {
   await request(path, { method: "DELETE" });
 }
 
-/** Follow the stream of events from a number on; `on` is told of each, and why the stream ended. */
-export async function follow(since, on, signal) {
-  const response = await request(`/api/stream?since=${since}`, { headers: { Accept: "text/event-stream" }, signal });
+/** Follow the stream of events, from a number on if the session is still the same one; `on` is told of each. */
+export async function follow(session, since, on, signal) {
+  const response = await request(`/api/stream?session=${encodeURIComponent(session)}&since=${since}`, { headers: { Accept: "text/event-stream" }, signal });
   await stream_events(response.body, on);
 }

@@ -217,9 +217,6 @@ function link_is(value, why) {
 export async function run(signal) {
   for (let wait = FIRST; !signal.aborted; wait = Math.min(wait * 2, 4000)) {
     let waiting = [];
-    let other = false;
-    const stream = new AbortController();
-    signal.addEventListener("abort", () => stream.abort(), { once: true });
     const begin = async () => {
       const whole = await api.get("/api/state");
       take(whole);
@@ -230,22 +227,15 @@ export async function run(signal) {
       wait = FIRST;
     };
     try {
-      await api.follow(next(), (name, data) => {
-        if (other) return; // what came with the hello of another session begins in its middle
+      await api.follow(state.session ?? "", next(), (name, data) => {
         if (name === "hello") {
-          if (state.session !== null && state.session !== data.session) {
-            // Another session: what was asked for was the rest of the one before.
-            forget();
-            state.session = null;
-            other = true;
-            return stream.abort();
-          }
+          if (state.session !== null && state.session !== data.session) forget(); // the stream begins with its first event
           state.session = data.session;
           state.explore = data.explore ?? null;
           begin().catch((error) => link_is("lost", error.message));
         } else if (name === "wire" || waiting === null) CHANNELS[name]?.(data);
         else waiting.push([name, data]);
-      }, stream.signal);
+      }, signal);
       // Another session was opened, or the command ended, which the next try tells.
       if (state.link === "open") {
         wait = AGAIN;
@@ -255,10 +245,6 @@ export async function run(signal) {
       link_is("lost", "The stream of events ended; trying again.");
     } catch (error) {
       if (signal.aborted) return;
-      if (other) {
-        wait = FIRST;
-        continue;
-      }
       if (error.status === 401 || error.status === 403) return link_is("refused", error.message);
       link_is("lost", error.message);
     }
