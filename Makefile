@@ -273,7 +273,7 @@ published: setup
 figures: setup
 	rm -rf build/figures
 	MCPREV_FIGURES=$(CURDIR)/build/figures $(MAKE) bench
-	$(BIN)/python benchmarks/plots.py build/figures docs/figures
+	$(BIN)/python benchmarks/plots.py build/figures docs/figures --readme README.md
 
 clean:
 	rm -rf $(VENV) .mcprev-generate .interop .browser tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

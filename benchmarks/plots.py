@@ -1,9 +1,10 @@
-"""Drawings of what was measured: `python benchmarks/plots.py build/figures docs/figures` after `make bench`.
+"""Drawings of what was measured: `make figures`, or `python benchmarks/plots.py build/figures docs/figures` after `make bench`.
 
 Each file of a folder, as `report.save` writes them, becomes one SVG: bars for each figure, which begin at zero, one for each
 program, with the median of its runs, and a line from the smallest to the largest. They are grey but for this project's, which are black,
 so that they can be read in print; below stand machine, date, versions and load. What was not measured is not drawn; of benchmarks that
-measure more than a reader can look at, `DRAWN` chooses. The files have everything.
+measure more than a reader can look at, `DRAWN` chooses. The files, which are kept beside the drawings, have everything. README gets a
+table of a few of them.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import shutil
 import statistics
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from xml.sax.saxutils import escape
 
 WIDTH: Final = 760
@@ -32,6 +34,31 @@ DRAWN: Final = {
     "over_http": ("*httptools: requests/s", "*httptools: CPU µs", "client, * calls/s"),
 }
 """Which figures of a benchmark are drawn, as patterns; all of one that is not here."""
+Cell: TypeAlias = "tuple[str, ...]"
+"""The names of the programs whose figure a column shows: the first that was measured."""
+COLUMNS: Final[dict[str, Cell]] = {
+    "mcprev": ("mcprev App", "mcprev", "mcprev, no store, 2 workers"),
+    "the official SDK": ("mcp 2.3.0 MCPServer", "mcp 2.3.0"),
+    "FastMCP": ("fastmcp 4.1.2", "fastmcp 4.1.2, no store, 2 workers"),
+    "the floor": ("floor",),
+}
+ROWS: Final = (
+    ("start of a stdio server, ms", "over_stdio", "start ms"),
+    ("CPU of a call over stdio, µs", "over_stdio", "CPU µs"),
+    ("CPU of a call with 1 MB of text over stdio, ms", "large", "stdio, text 1 MB: CPU ms"),
+    ("calls a second over HTTP, in sessions", "over_http", "session JSON, httptools: requests/s"),
+    ("calls a second over HTTP, stateless", "over_http", "stateless, httptools: requests/s"),
+    ("new connections a second", "connections", "new: connections/s"),
+    ("calls a second of a client, 100 at a time", "client", "100 in flight, calls/s"),
+    (
+        "calls a second of two workers, if the clients run elsewhere",
+        "scaling",
+        "stateless: calls/s of a free machine",
+    ),
+)
+"""The table of README: what a row says, and the benchmark and figure that it shows."""
+BEGIN: Final = "<!-- figures: begin -->"
+END: Final = "<!-- figures: end -->"
 STYLE: Final = "font-family: system-ui, sans-serif; font-size: 13px"
 
 
@@ -94,6 +121,8 @@ def draw(source: Path, target: Path) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     for path in sorted(source.glob("*.json")):
+        if source != target:
+            shutil.copy(path, target)
         made.append(target / f"{path.stem}.svg")
         made[-1].write_text(drawn(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
     return made
@@ -123,11 +152,36 @@ def page(drawings: list[Path]) -> str:
     return "\n".join(parts)
 
 
+def table(folder: Path) -> str:
+    """The table of README, from the files of a folder: medians, and a dash for what was not measured."""
+    lines = ["| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for label, benchmark, figure in ROWS:
+        peers = json.loads((folder / f"{benchmark}.json").read_text(encoding="utf-8"))["peers"]
+        found: list[list[float]] = [
+            next((peers[name][figure] for name in names if figure in peers.get(name, {})), [])
+            for names in COLUMNS.values()
+        ]
+        cells = [number(statistics.median(one)) if one else "–" for one in found]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def with_table(readme: str, folder: Path) -> str:
+    """README with the table between its marks."""
+    before, rest = readme.split(BEGIN)
+    return f"{before}{BEGIN}\n{table(folder)}\n{END}{rest.split(END)[1]}"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
+    parser.add_argument("--readme", type=Path, help="write the table into this file")
     given = parser.parse_args()
     drawings = draw(given.source, given.target)
+    if given.readme is not None:
+        given.readme.write_text(
+            with_table(given.readme.read_text(encoding="utf-8"), given.target), encoding="utf-8"
+        )
     given.target.with_suffix(".md").write_text(page(drawings), encoding="utf-8")
     print(*drawings, sep="\n")

@@ -66,3 +66,19 @@ def test_a_drawing_has_bars_from_zero_and_a_caption(figures: Path, tmp_path: Pat
     page = (tmp_path / "figures").with_suffix(".md").read_text(encoding="utf-8")
     assert "(figures/over_stdio.svg)" in page
     assert "## The stdio server by bytes" in page
+
+
+def test_drawings_page_and_table_are_what_the_files_beside_them_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is quoted that the run did not measure: `make figures` writes all of it."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")  # type: ignore[no-untyped-call,unused-ignore]
+    plots: Any = importlib.import_module("plots")
+    docs = ROOT / "docs"
+    made = plots.draw(docs / "figures", tmp_path / "figures")
+    assert {path.name for path in made} == {path.name for path in (docs / "figures").glob("*.svg")}
+    for path in made:
+        assert path.read_text(encoding="utf-8") == (docs / "figures" / path.name).read_text(encoding="utf-8")
+    assert plots.page(made) == (docs / "figures.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert plots.with_table(readme, docs / "figures") == readme
