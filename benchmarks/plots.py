@@ -147,7 +147,8 @@ def page(drawings: list[Path]) -> str:
         source = Path(__file__).with_name(f"{path.stem}.py").read_text(encoding="utf-8")
         says = ast.get_docstring(ast.parse(source)) or ""
         title, _, more = says.partition("\n\n")
-        image = f"![What benchmarks/{path.stem}.py measured]({path.parent.name}/{path.name})"
+        place = f"{path.parent.name}/{path.name}"
+        image = f"[![What benchmarks/{path.stem}.py measured]({place})]({place})"
         parts.append(f"## {title.rstrip('.').split(': `')[0]}\n\n{image}\n\n{more}\n")
     return "\n".join(parts)
 
