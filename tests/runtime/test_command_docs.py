@@ -1,10 +1,12 @@
-"""The guide to the command: what it shows after `$` happens, and it names every command, option, host and exit code."""
+"""The guides to the command: what they show after `$` happens, and one names every command, option, host and exit code."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -19,24 +21,42 @@ from support import ROOT
 
 PAGE: Final = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
 SERVER: Final = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
-FILES: Final = dict(re.findall(r'^```json title="([\w.]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
-SHOWN: Final = [
-    re.findall(r"^\$ mcprev (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-]
-"""The commands of each block with their outputs: those of a block run one after the other in one folder."""
+CHECK: Final = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+FILES: Final = {
+    "shop.py": SERVER,
+    **dict(re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```$', PAGE + CHECK, re.MULTILINE | re.DOTALL)),
+}
+
+
+def blocks(page: str) -> list[list[tuple[str, str]]]:
+    """The commands of each block of a page with their outputs."""
+    return [
+        re.findall(r"^\$ mcprev (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ]
+
+
+CHECKED: Final = [each for block in blocks(CHECK) for each in block]
+SHOWN: Final = [*blocks(PAGE), CHECKED]
+"""The commands that run one after the other in one folder: those of a block, or of the page about checking."""
 CODE: Final = re.compile(r"\[exit code (\d)\]\n$")
 OWN: Final = ("diff", "generate", "import", "unpin", "bridge", "dev", "explore")
 """Commands whose options pages of their own explain."""
+
+
+def write_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to a folder with the files of the pages, where `python` and `mcprev` are found."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=[block[0][0] for block in SHOWN])
 def test_what_the_guide_shows_happens(
     block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, text in {"shop.py": SERVER, **FILES}.items():
-        Path(name).write_text(text, encoding="utf-8")
+    write_files(tmp_path, monkeypatch)
     for words, output in block:
         done = CliRunner().invoke(main, shlex.split(words), prog_name="mcprev")
         code = CODE.search(output)
@@ -48,7 +68,20 @@ def test_what_the_guide_shows_happens(
 
 def test_examples_are_found() -> None:
     assert sum(map(len, SHOWN)) >= 12
-    assert set(FILES) == {"answers.json"}
+    assert len(CHECKED) >= 3
+    assert set(FILES) == {"shop.py", "answers.json", "wrong.py", "check.sh"}
+
+
+@pytest.mark.parametrize(("command", "code"), [("mcprev serve shop.py", 0), ("python wrong.py", 1)])
+def test_the_script_for_every_build_tells_servers_apart(
+    command: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, monkeypatch)
+    done = subprocess.run(
+        ["sh", "check.sh", *command.split()], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("0 violations" in done.stdout) == (code == 0)
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
