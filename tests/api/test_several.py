@@ -216,7 +216,7 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     ),
     "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
     "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
-    "a list": ({"mcpServers": []}, "the server 'mcpServers' .*cannot connect to a list"),
+    "a list": ({"mcpServers": []}, "`mcpServers` is a list; write an object with the servers by name"),
     "no servers": ({}, "the configuration has no servers; name at least one"),
     "no servers in a file of a host": ({"mcpServers": {}}, "the configuration has no servers"),
     "both": ({"x": {"command": "c", "url": "https://x"}}, "the server 'x' .*both `command` and `url`"),

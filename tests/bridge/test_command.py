@@ -241,7 +241,7 @@ def test_metrics_and_a_cache_of_the_command(tmp_path: Path) -> None:
         ([], "name one server, or a file with --config"),
         (["--config", "mcp.json", "http://127.0.0.1:1/mcp"], "name one server, or a file with --config"),
         (["--config", "mcp.json", "--header", "a: b"], "write `headers` in the file"),
-        (["--config", "nothing.json"], "No such file"),
+        (["--config", "nothing.json"], "cannot read 'nothing.json': No such file"),
     ],
 )
 def test_what_the_command_refuses(arguments: list[str], text: str) -> None:

@@ -76,12 +76,36 @@ def uses(words: tuple[str, ...], code: int, says: str, *options: str) -> dict[st
     }
 
 
+def configured(file: str, says: str) -> list[Bad]:
+    """A file of --config, in one process and in several: one line, before any process is started."""
+    several = ("--http", "0", "--workers", "2", "--store", "sqlite:///x.db")
+    return [Bad(("bridge", *words, "--config", file), (2,), f"Error: {says}") for words in ((), several)]
+
+
+SHAPES: Final = (
+    ("list.json", "[]", "the configuration is not an object with servers by name"),
+    ("null.json", "null", "the configuration is not an object with servers by name"),
+    ("none-inside.json", '{"mcpServers": {}}', "the configuration has no servers; name at least one"),
+    ("listed.json", '{"mcpServers": []}', "`mcpServers` is a list; write an object with the servers by name"),
+    ("number.json", '{"mcpServers": {"a": 1}}', "the server 'a' of the configuration: it is not an object; write one with"),
+    ("empty.json", '{"mcpServers": {"a": {}}}', "the server 'a' of the configuration: it has neither `command` nor `url`; write"),
+    ("option.json", '{"a": {"command": "x", "bridge": {"prefx": 1}}}', "the server 'a' of the configuration: `bridge` has no member `prefx`"),
+    ("twice.json", '{"a": {"command": "x"}, "b": {"command": "x", "bridge": {"prefix": "a"}}}', "the servers 'a' and 'b' have the same prefix, 'a'; set another"),
+)  # fmt: skip
+"""JSON of another shape than a configuration: the name of the file, its text, and what is told."""
 QUICK: Final = ("--timeout", "0.4")
 TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
     "missing file": {
         **uses(("none.py",), 2, "there is no file 'none.py'"),
         "serve": [Bad(("serve", "none.py"), (1,), "there is no file 'none.py'")],
-        "bridge": [Bad(("bridge", "none.py"), (2,), "there is no file 'none.py'")],
+        "bridge": [
+            Bad(("bridge", "none.py"), (2,), "there is no file 'none.py'"),
+            *configured(
+                "none.json",
+                "cannot read 'none.json': No such file or directory; pass a file with `mcpServers` to --config",
+            ),
+            *configured("home", "'home' is not a regular file; pass the path of one"),
+        ],
         "dev": [Bad(("dev", "none.py", "--no-browser"), (2,), "there is no file 'none.py'")],
         "install": [Bad(("install", "cursor", "none.py"), (2,), "there is no file 'none.py'")],
         "uninstall": [Bad(("uninstall", "none.json", "x"), (2,), "there is no file 'none.json'")],
@@ -94,7 +118,10 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
     "binary file": {
         **uses(("binary.json",), 2, "is not UTF-8 text: byte 0 is 0xff"),
         "serve": [Bad(("serve", "binary.py"), (1,), "binary.py")],
-        "bridge": [Bad(("bridge", "binary.json"), (2,), "is not UTF-8 text")],
+        "bridge": [
+            Bad(("bridge", "binary.json"), (2,), "is not UTF-8 text"),
+            *configured("binary.json", "'binary.json' is not UTF-8 text: byte 0 is 0xff"),
+        ],
         "dev": [Bad(("dev", "binary.json", "--no-browser"), (2,), "is not UTF-8 text")],
         "install": [Bad(("install", "binary.json", "shop.py", "--yes"), (2,), "is not UTF-8 text")],
         "uninstall": [Bad(("uninstall", "binary.json", "x", "--yes"), (2,), "is not UTF-8 text")],
@@ -112,7 +139,11 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
             Bad(("call", "x@broken.json", "buy"), (2,), "broken.json: line 1, column 2"),
         ],
         "serve": [Bad(("serve", "broken.json"), (1,), "there is no module 'broken.json'")],
-        "bridge": [Bad(("bridge", "--config", "broken.json"), (1,), "'broken.json' is not JSON")],
+        "bridge": [
+            *configured("broken.json", "'broken.json' is not JSON: line 1, column 2"),
+            *configured("commented.json", "'commented.json' is not JSON: line 3, column 9"),
+            *(case for name, _, says in SHAPES for case in configured(name, f"'{name}': {says}")),
+        ],
         "dev": [Bad(("dev", "broken.json", "--no-browser"), (2,), "broken.json: line 1, column 2")],
         "install": [Bad(("install", "broken.json", "shop.py", "--yes"), (2,), "line 1, column 2")],
         "uninstall": [Bad(("uninstall", "broken.json", "x", "--yes"), (2,), "line 1, column 2")],
@@ -148,7 +179,10 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
             for name, rest in (("call", ()), ("prompt", ()), ("complete", ("name=a",)), ("read", ()))
         },
         "serve": [Bad(("serve", f"{HUGE}.py"), (1,), "File name too long; name a Python file")],
-        "bridge": [Bad(("bridge", HUGE), (2,), "no configuration has a server")],
+        "bridge": [
+            Bad(("bridge", HUGE), (2,), "no configuration has a server"),
+            *configured(HUGE, f"cannot read '{HUGE[:100]}': File name too long; pass a file"),
+        ],
         "dev": [Bad(("dev", HUGE), (2,), "no configuration has a server")],
         "install": [
             Bad(("install", "x.json", "shop.py", "--name", HUGE), (2,), "cannot be the name of a server"),
@@ -186,7 +220,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
             Bad(("serve", f"{EVIL}.py"), (1,), "\\u202e"),
             Bad(("serve", "evil.py"), (1,), "\\x1b[2J"),
         ],
-        "bridge": [Bad(("bridge", EVIL), (2,), "\\x1b[2Jx")],
+        "bridge": [Bad(("bridge", EVIL), (2,), "\\x1b[2Jx"), *configured(EVIL, "cannot read '\\x1b[2Jx")],
         "dev": [Bad(("dev", EVIL), (2,), "\\x1b[2Jx")],
         "install": [Bad(("install", EVIL, "shop.py"), (2,), "no host '\\x1b[2Jx")],
         "uninstall": [Bad(("uninstall", "known.json", EVIL), (2,), "has no server '\\x1b[2Jx")],
@@ -216,7 +250,10 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
             Bad(("call", "denied.json", "buy"), (2,), "cannot read 'denied.json': Permission denied"),
         ],
         "serve": [Bad(("serve", "denied.py"), (1,), "Permission denied")],
-        "bridge": [Bad(("bridge", "denied.json"), (2,), "Permission denied")],
+        "bridge": [
+            Bad(("bridge", "denied.json"), (2,), "Permission denied"),
+            *configured("denied.json", "cannot read 'denied.json': Permission denied; pass a file"),
+        ],
         "dev": [Bad(("dev", "denied.json"), (2,), "Permission denied")],
         "install": [
             Bad(
@@ -301,6 +338,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("binary.json", "binary.py", "binary.ts"):
         Path(name).write_bytes(b"\xff\xfe\x00\x1b[2J")
     Path("broken.json").write_text("{", encoding="utf-8")
+    Path("commented.json").write_text('{ // comments\n  /* and\n */ "a" 1}', encoding="utf-8")
+    for name, text, _ in SHAPES:
+        Path(name).write_text(text, encoding="utf-8")
+    Path("home").mkdir()
     Path("known.json").write_text('{"mcpServers": {"shop": {"command": "x"}}}', encoding="utf-8")
     for name in ("denied.json", "denied.py", "denied.ts"):
         Path(name).write_text("{}", encoding="utf-8")

@@ -10,6 +10,7 @@ import click
 
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
+from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.loading import Loaded
 from mcprev.cli.options import header_option, revision_option, target_argument
 from mcprev.cli.serve import (
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=click.Path(),
     help="Join the servers of a file with the `mcpServers` of hosts; it is read again when it changes, and on SIGHUP.",
 )
 @click.option(
@@ -182,6 +183,7 @@ def bridge_command(
             "--cache is for one process, which does not hear of the changes that others are told of; pass neither --store nor --workers"
         )
     opened = None if store is None else opened_store(store)
+    file = None if config is None else _file(config)
     worker = worker_of_command()
     if where is not None and workers is not None and worker is None:
         log_to_stderr("info", named=True, process=True)
@@ -189,7 +191,7 @@ def bridge_command(
     try:
         counted = Metrics() if metrics else None
         bridge = Bridge(
-            _file(config) if config is not None else command_target(argv, headers, login=False),
+            command_target(argv, headers, login=False) if file is None else file,
             revisions=_names(revisions),
             server_revisions=_names(server_revisions),
             shared=shared,
@@ -217,9 +219,20 @@ def bridge_command(
 
 
 def _file(path: str) -> ConfigFile:
+    """Return the file of --config, which can be used now. Raises `Failure` that names the file and what to do."""
+    from mcprev.bridge.several.names import Namings
     from mcprev.bridge.several.servers import ConfigFile
 
-    return ConfigFile(path, hangup=True)
+    file = ConfigFile(path, hangup=True)
+    try:
+        Namings(spec.naming for spec in file.read().values())
+    except OSError as error:
+        why = f"cannot read '{clean(path):.100}': {error.strerror}; pass a file with `mcpServers` to --config"
+        raise Failure(why, ExitCode.USAGE) from None
+    except ValueError as error:
+        why = str(error) if f"'{path}'" in str(error) else f"'{path}': {error}"
+        raise Failure(clean(why), ExitCode.USAGE) from None
+    return file
 
 
 def _names(given: tuple[str, ...]) -> list[str] | None:

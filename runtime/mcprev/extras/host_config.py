@@ -60,6 +60,8 @@ def config_entries(config: Config) -> dict[str, Json]:
     """Return the entries by name that are not disabled. Raises `OSError` and `ValueError`."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):
+        if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), list):
+            raise ValueError(f"`{key}` is a list; write an object with the servers by name")  # noqa: TRY004
         if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
             found = cast("Mapping[str, Json]", found)[key]
     if not isinstance(found, Mapping):
@@ -89,9 +91,17 @@ def _parsed(path: str | os.PathLike[str]) -> Json:
     text = read_text(Path(path)).removeprefix("\ufeff")
     try:
         # The second pass finds commas that were followed by a comment.
-        return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", text)))
+        return json.loads(_COMMENT.sub(_blank, _COMMENT.sub(_blank, text)))
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise ValueError(f"'{os.fspath(path)}' is not JSON: {where}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"'{os.fspath(path)}' is not JSON: {error}") from error
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Return a string as it is, and spaces for what JSON does not allow, so that places in the text stay the same."""
+    return found[1] or re.sub(r"[^\n]", " ", found[0])
 
 
 def read_text(
@@ -150,7 +160,7 @@ def entry_of(members: Mapping[str, Json]) -> ServerEntry:
     if "url" in members:
         return ServerEntry(url=filled(members["url"]), headers=_texts(members, "headers"))
     if "command" not in members:
-        raise ValueError("it has neither `command` nor `url`")
+        raise ValueError("it has neither `command` nor `url`; write one of them")
     arguments: Json = members.get("args") or []
     if not isinstance(arguments, list):
         raise TypeError("`args` is not a list; write one of strings")

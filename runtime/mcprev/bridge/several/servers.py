@@ -90,8 +90,10 @@ def specs_of_entries(entries: Mapping[str, Json], logins: Logins | None = None) 
 
 
 def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
-    if not isinstance(entry, Mapping):
+    if isinstance(entry, str):
         return _spec(name, entry, logins)
+    if not isinstance(entry, Mapping):
+        raise TypeError("it is not an object; write one with `command` or `url`")
     members, options = cast("Mapping[str, Json]", entry), options_of(entry)
     prefix, per_principal = options.get("prefix"), options.get("perPrincipal", False)
     if prefix is not None and not isinstance(prefix, str):
