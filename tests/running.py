@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import logging
 import os
 import selectors
@@ -13,7 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -27,6 +27,8 @@ LATE = 0.0001
 """Seconds after its time at which a timer is due: an operating system never ends a wait too early."""
 PATIENCE = 200
 """Turns of the loop after which what a test waits for takes time."""
+OFTEN, SELDOM = 0.001, 0.02
+"""The seconds between two looks, first and later: where no time passes, each look is a turn of everything else as well."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -66,17 +68,21 @@ class _Selector(selectors.DefaultSelector):
         return _children() == set()
 
 
-def _children() -> set[str] | None:
+def _children() -> set[bytes] | None:
     """The processes that this one has started, but for that which the library starts for shared memory and never ends.
 
     None where the system does not say.
     """
+    found: set[bytes] = set()
     try:
-        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+        with os.scandir("/proc/self/task") as tasks:
+            for task in tasks:
+                with io.FileIO(f"{task.path}/children") as children:
+                    found.update(children.read().split())
     except OSError:
         return None
     tracker: Any = resource_tracker._resource_tracker
-    return set(" ".join(lists).split()) - {str(tracker._pid)} if lists else None
+    return found - {b"%d" % (tracker._pid or 0)}
 
 
 def timers_of(kind: type[object]) -> list[object]:
@@ -143,10 +149,14 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT, has_both_ends: bo
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something is the case; the test's own limit is the bound."""
-    turns = 0
+    turns, pause = 0, OFTEN
     while not condition():
         turns += 1
-        await asyncio.sleep(0 if turns < PATIENCE else 0.001)
+        if turns < PATIENCE:
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(pause)
+            pause = min(1.05 * pause, SELDOM)
 
 
 def pass_time(seconds: float) -> None:
