@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
     from mcprev.hosts.named_server import NamedServer
 
 _HOST: Final = "127.0.0.1"
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+"""What ends the command; the last comes when its terminal is closed."""
+_EXIT: Final = 1.0
+"""Seconds that threads have to end after everything else, such as a look-up of a host name."""
 
 
 @click.command("dev", cls=TargetCommand)
@@ -99,7 +107,8 @@ def dev_command(
             server = read_target(argv, headers=headers, env=env)
             return Inspector(_launcher(server, over_http=over_http, login=login), revision)
 
-        asyncio.run(_serve(session, file, _explore_site(site), port, browse=not no_browser))
+        with _Ending() as ending:
+            asyncio.run(_serve(session, file, _explore_site(site), port, ending, browse=not no_browser))
     except (ImportError, OSError) as error:
         raise click.ClickException(clean(str(error))) from error
 
@@ -157,6 +166,7 @@ async def _serve(
     file: str | None,
     site: ExploreSite | None,
     port: int,
+    ending: _Ending,
     *,
     browse: bool,
 ) -> None:
@@ -172,10 +182,55 @@ async def _serve(
         await app.show(saved)
     browser = BrowserPage() if browse else None
     try:
-        await serve_http(app, _HOST, port, ready=partial(_tell, app, browser))
+        with ending.serving():
+            await serve_http(app, _HOST, port, ready=partial(_tell, app, browser))
     finally:
         if browser is not None:
             browser.remove()
+
+
+class _Ending:
+    """Lets signals cancel the task that serves, so that all that was started is ended; threads that run on are left behind.
+
+    The server of the page takes SIGINT and SIGTERM while it runs. A further one, which comes while the session ends, hurries it.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._cancel: Callable[[], object] | None = None
+        self._timer = threading.Timer(_EXIT, os._exit, (0,))
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        # Those that the caller ignores, as `nohup` does, stay ignored.
+        self._before = {
+            each: old for each in numbers if (old := signal.getsignal(each)) is not signal.SIG_IGN
+        }
+        for number in self._before:
+            signal.signal(number, self._signalled)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        for number, old in self._before.items():
+            signal.signal(number, old)
+
+    def _signalled(self, *_: object) -> None:
+        if self._cancel is None:
+            raise KeyboardInterrupt
+        with suppress(RuntimeError):  # the loop is closed: everything has ended
+            self._cancel()
+
+    @contextmanager
+    def serving(self) -> Generator[None, None, None]:
+        """Serve in this block until a signal comes; then the timer runs."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        with suppress(asyncio.CancelledError):  # nothing but a signal cancels the task
+            yield
+        self._timer.start()
 
 
 def _saved(file: str) -> Inspector:

@@ -106,6 +106,8 @@ class DevApp(HttpApp):
         self._api = PageApi(inspector)
         self._hosts: frozenset[str] = frozenset()
         self._closed = False
+        self._serving: set[asyncio.Task[object]] = set()
+        """The requests in progress."""
 
     def listens(self, port: int) -> str:
         """Note the port, and return the URL of the page."""
@@ -118,8 +120,10 @@ class DevApp(HttpApp):
 
     @override
     async def stop(self) -> None:
-        await self.show(self._live)
-        await self._live.aclose()
+        try:
+            await self.show(self._live)
+        finally:
+            await self._live.aclose()
 
     async def show(self, inspector: Inspector) -> None:
         """Show a session; pages that see another one read everything again. A saved session that is left is dropped."""
@@ -135,15 +139,24 @@ class DevApp(HttpApp):
     async def aclose(self, *, linger: float = LINGER) -> None:
         self._closed = True
         self.inspector.channels.close()
+        if self._serving:
+            await asyncio.wait(set(self._serving), timeout=linger)
+        for task in self._serving:  # of pages that do not send, or do not read
+            task.cancel()
 
     @override
     async def serve(self, http_request: HttpRequest) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
             await self._serve(http_request)
         except Refusal as refusal:
             await self._refuse(http_request, refusal)
         except (ClientGone, OSError) as error:
             _logger.debug("the page was closed: %s", error)
+        finally:
+            self._serving.discard(task)
 
     async def _serve(self, http_request: HttpRequest) -> None:
         self._check(http_request)

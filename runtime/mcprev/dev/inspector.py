@@ -112,19 +112,20 @@ class Inspector:
             self._spawn(self._reload(self.launcher.sources))
 
     async def aclose(self) -> None:
-        """End the session."""
+        """End the session; if it is cancelled, without waiting for the server."""
         for task in self._background:
             task.cancel()
-        if self._background:
-            await asyncio.wait(set(self._background), timeout=_CLOSING)
-        await self.calls.aclose()
-        await self.repetitions.stop()
-        await self.lists.aclose()
-        await self._disconnect()
-        await self.launcher.stop()
-        self.launcher.close()
-        self.channels.close()
-        self.log.close()
+        try:
+            waiting = [asyncio.wait(set(self._background), timeout=_CLOSING)] if self._background else []
+            await asyncio.gather(*waiting, self.calls.aclose(), self.repetitions.stop(), self.lists.aclose())
+            await self._disconnect()
+        finally:
+            try:
+                await self.launcher.stop()
+            finally:
+                self.launcher.close()
+                self.channels.close()
+                self.log.close()
 
     async def connect(self, state: str = "starting", *, anew: bool = True) -> None:
         """Start the server and connect to it, in place of the present connections; not `anew` if it is connected."""
@@ -187,8 +188,7 @@ class Inspector:
         for _, task in self._subscriptions.values():
             task.cancel()
         self._subscriptions.clear()
-        for client in clients:
-            await _close(client)
+        await asyncio.gather(*map(_close, clients))
 
     async def _watch(self) -> None:
         """Tell when the connection is lost."""

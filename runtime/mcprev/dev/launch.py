@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -167,18 +168,19 @@ class ChildLauncher:
         return stdio(*self._command, env=self._environment, stderr=ignore)
 
     async def stop(self) -> None:
-        """End the server over HTTP, if it runs."""
+        """End the server over HTTP, if it runs, and the processes that it started."""
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()
+        if process is not None:
             try:
-                async with asyncio.timeout(STOPPING):
-                    await process.wait()
-            except TimeoutError:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+                with suppress(TimeoutError, ProcessLookupError):
+                    if process.returncode is None:
+                        process.terminate()
+                    async with asyncio.timeout(STOPPING):
+                        await process.wait()
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})
