@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import pytest
@@ -25,6 +25,7 @@ from authorization_server.town import (
 )
 from mcprev.authorization_server import upstream
 from mcprev.authorization_server.login import Login
+from mcprev.authorization_server.requests import PageError
 from mcprev.authorization_server.upstream import ProviderRefused, ProviderTokens
 from mcprev.errors import AuthError
 from mcprev.oauth.steps import HttpFetch, HttpReply
@@ -56,6 +57,21 @@ def test_a_client_of_each_revision_logs_in_with_the_url_alone(row: Revision) -> 
             auth = mcprev.OAuth(redirect_uri=REDIRECT, open=town.new_browser("bob").open)
             async with connected(town, auth, mode=row.name) as client:
                 assert (await client.call_tool("whoami")).text == "bob ['read']"
+
+    run(main())
+
+
+def test_a_name_that_no_user_has_logs_nobody_in() -> None:
+    """Neither by the page, nor by a form that somebody else sends."""
+
+    async def main() -> None:
+        async with local() as town:
+            auth = mcprev.OAuth(redirect_uri=REDIRECT, open=town.new_browser("mallory").open)
+            with pytest.raises(mcprev.AuthError, match="no user 'mallory' here; the users are alice, bob"):
+                async with connected(town, auth):
+                    pass
+        with pytest.raises(PageError, match="no user 'mallory'"):
+            await LocalUsers("alice").start("", "", cast("Any", None), "mallory")
 
     run(main())
 

@@ -18,6 +18,7 @@ from typing_extensions import Unpack, override
 from mcprev.auth.bearer import Bearer, Needs
 from mcprev.authorization_server.grants import Grant, Grants, User
 from mcprev.authorization_server.options import LoginOptions
+from mcprev.authorization_server.requests import PageError
 from mcprev.authorization_server.server import Attempt, AuthorizationServer
 from mcprev.errors import AuthError, MissingExtra
 from mcprev.transports.http.security import OriginPolicy
@@ -35,6 +36,10 @@ RESOURCE_SERVER: Final = ("resource-server", "try-me-resource-server-secret")
 _REDIRECTS: Final = 10
 
 
+def _unknown(user: str, users: Sequence[str]) -> str:
+    return f"there is no user {user[:100]!r} here; the users are {', '.join(users)}"
+
+
 class LocalUsers:
     """Users without passwords, who choose their name on the consent page, for an authorization server on this machine."""
 
@@ -45,9 +50,11 @@ class LocalUsers:
         self.users: Sequence[str] = users
 
     async def start(self, callback: str, state: str, attempt: Attempt, chosen: str) -> str | User:
-        """Return the chosen user."""
+        """Return the chosen user, or the first one if none was chosen. Raises `PageError` for any other name."""
         del callback, state, attempt
-        return User(chosen if chosen in self.users else self.users[0])
+        if chosen and chosen not in self.users:
+            raise PageError(_unknown(chosen, self.users))
+        return User(chosen or self.users[0])
 
     async def finish(self, callback: str, attempt: Attempt, said: Mapping[str, str]) -> User:
         """Never called: local users do not log in at a provider."""
@@ -107,6 +114,8 @@ class _Form(HTMLParser):
         super().__init__()
         self.action: str | None = None
         self.fields: dict[str, str] = {}
+        self.users: list[str] = []
+        """The users whom the page lets choose from."""
         self.feed(text)
 
     @override
@@ -116,6 +125,8 @@ class _Form(HTMLParser):
             self.action = said.get("action", "")
         elif tag == "input" and said.get("type") == "hidden":
             self.fields[said["name"]] = said["value"]
+        elif tag == "input" and said.get("name") == "user":
+            self.users.append(said.get("value", ""))
 
 
 class Browser:
@@ -130,13 +141,17 @@ class Browser:
         decision: str = "allow",
         connector: aiohttp.BaseConnector | None = None,
     ) -> None:
-        """`user` is chosen on the consent page (None: the first one), and `decision` is `allow` or `deny`."""
+        """`user` is chosen on the consent page (None: the first one; a name that is not there is an error), and `decision` is `allow` or `deny`."""
         self._said = {"decision": decision, **({} if user is None else {"user": user})}
+        self._user = user
         self._connector = connector
         self._cookies: dict[str, str] = {}
 
     async def open(self, url: str) -> str:
-        """Open a login page, and return the URL that leads back to the client. Raises `AuthError` if none does."""
+        """Open a login page, and return the URL that leads back to the client.
+
+        Raises `AuthError` if none does, or if the user is not one of those whom the page lets choose from.
+        """
         form: dict[str, str] | None = None
         owner = self._connector is None
         async with aiohttp.ClientSession(
@@ -159,6 +174,8 @@ class Browser:
                 page = _Form(text)
                 if page.action is None:
                     raise AuthError(f"the page has no form (HTTP {response.status}): {text}")
+                if page.users and self._user is not None and self._user not in page.users:
+                    raise AuthError(_unknown(self._user, page.users))
                 url, form = urljoin(url, page.action), {**page.fields, **self._said}
         raise AuthError("the login does not lead back to the client")
 
