@@ -29,6 +29,7 @@ from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
 from mcprev.bridge.relay import Exchange, Outlet, Relay, Serve, Within
 from mcprev.bridge.sessions import SessionPeer
+from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
@@ -71,7 +72,7 @@ class Bridge(Server):
     def __init__(
         self,
         target: Target | PipeServer | HasServer | str | Servers | ConfigFile,
-        name: str = "mcprev-bridge",
+        name: str | None = None,
         version: str = VERSION,
         *,
         revisions: Sequence[str] | None = None,
@@ -95,7 +96,8 @@ class Bridge(Server):
         Several servers are a mapping of such targets, or of `mcprev.bridge.several.options.BridgedServer` with options for
         each, by their names; or a `mcprev.bridge.several.servers.ConfigFile`.
 
-        - `name` and `version` are sent to clients if the server does not state its own.
+        - `name` and `version` are sent to clients if the server does not state its own. In a `store`, processes with one
+          `name` are one bridge. None: `mcprev-bridge`, and in a store a digest of `target`; see `mcprev.bridge.shared_name`.
         - `revisions` are the revisions to offer to clients, `server_revisions` those to negotiate with the server. None:
           every dated revision.
         - `shared` lets clients over HTTP without authentication share connections to a server with sessions, and so what
@@ -119,9 +121,11 @@ class Bridge(Server):
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
         type, and `OSError` for a file that cannot be read.
         """
+        self._logins = logins
+        shared_name = self._set_target(target)
         super().__init__(
             None,
-            name,
+            name or shared_name,
             version,
             revisions=None if revisions is None else tuple(revisions),
             states=states,
@@ -137,7 +141,7 @@ class Bridge(Server):
             from mcprev.stores.keys import SharedKeys
 
             self._keys = SharedKeys(self.store, LIFETIME)
-            self._states = RequestStateSealer(self._keys, audience=name)
+            self._states = RequestStateSealer(self._keys, audience=self.identity.info["name"])
         elif (
             states is None
         ):  # all servers of a process have the key, and no bridge continues calls of another
@@ -156,19 +160,12 @@ class Bridge(Server):
         if prefixes not in ("always", "needed"):
             raise ValueError(f"`prefixes` must be 'always' or 'needed', not {prefixes!r}")
         self._prefixes: Prefixes = prefixes
-        self._logins = logins
+        self._own = {**known.info, "name": name or NAME}
         if logins is not None:
             if not self.http.keys() & {"auth", "principal"}:
                 raise ValueError("`logins` requires `auth`, which identifies the user of each request")
             self.routes: Callable[[], Mapping[str, Route]] = lambda: logins.routes
         self._over_http = False
-        self._file: ConfigFile | None = None
-        self._specs: dict[str, ServerSpec] | None = None
-        self._target: Target | None = None
-        if isinstance(target, Mapping) or callable(getattr(target, "watch", None)):
-            self._set_servers(cast("Servers | ConfigFile", target))
-        else:
-            self._target = target_of(target)
         self._server_revisions = select(None if server_revisions is None else tuple(server_revisions))
         self._shared = shared
         self._policy = Policy(strict, report)
@@ -207,7 +204,7 @@ class Bridge(Server):
             "bounds": self._bounds,
             "policy": self._policy,
             "states": self._states,
-            "own": self.identity.info,
+            "own": self._own,
             "revisions": self.identity.revisions,
             "shared": self._shared,
             "record": record,
@@ -233,12 +230,20 @@ class Bridge(Server):
             self._hub = hub
             return hub
         assert self._target is not None
-        upstreams = Upstreams(
-            self._target, self._server_revisions, self.identity.info, self._bounds, new_protocol
-        )
+        upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, new_protocol)
         return Relay(upstreams=upstreams, **shared)
 
-    def _set_servers(self, given: Servers | ConfigFile) -> None:
+    def _set_target(self, given: Target | PipeServer | HasServer | str | Servers | ConfigFile) -> str:
+        """Set the server or servers; return the name of the bridge in a store."""
+        self._file: ConfigFile | None = None
+        self._specs: dict[str, ServerSpec] | None = None
+        self._target: Target | None = None
+        if isinstance(given, Mapping) or callable(getattr(given, "watch", None)):
+            return self._set_servers(cast("Servers | ConfigFile", given))
+        self._target = target_of(given)
+        return name_of_target(self._target, given)
+
+    def _set_servers(self, given: Servers | ConfigFile) -> str:
         from mcprev.bridge.several.names import Namings
         from mcprev.bridge.several.servers import ConfigFile, specs_of
 
@@ -247,6 +252,7 @@ class Bridge(Server):
             given.read(self._logins) if isinstance(given, ConfigFile) else specs_of(given, self._logins)
         )
         Namings(spec.naming for spec in self._specs.values())
+        return name_of_servers(self._specs, given.path if isinstance(given, ConfigFile) else None)
 
     @override
     def connection(self) -> LineConnection:

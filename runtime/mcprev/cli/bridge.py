@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     help="Seconds that calls in progress have to finish when the bridge stops; 30 by default.",
 )
 @store_option
+@click.option(
+    "--name",
+    help="The name of the bridge in the store: processes with one name are one bridge. Default: made of the URL, of the command "
+    "and the folder, or of the path of the file.",
+)
 @workers_option
 @health_option
 @click.option(
@@ -138,6 +143,7 @@ def bridge_command(
     config: str | None,
     prefixes: Prefixes,
     store: str | None,
+    name: str | None,
     workers: int | None,
     health: bool,
     metrics: bool,
@@ -192,6 +198,7 @@ def bridge_command(
         counted = Metrics() if metrics else None
         bridge = Bridge(
             command_target(argv, headers, login=False) if file is None else file,
+            name,
             revisions=_names(revisions),
             server_revisions=_names(server_revisions),
             shared=shared,

@@ -127,7 +127,7 @@ class ConfigFile:
         `hangup` also reads it again when the process receives SIGHUP; its handler replaces that of the process while
         the bridge runs.
         """
-        self._path = Path(path)
+        self.path: Path = Path(path)
         self._poll = poll
         self._hangup = hangup
         self._seen: object = None
@@ -137,12 +137,12 @@ class ConfigFile:
     def read(self, logins: Logins | None = None) -> dict[str, ServerSpec]:
         """Return how the servers are configured. Raises `OSError` and `ValueError`."""
         self._seen, self._logins = self._stat(), logins
-        return specs_of_entries(config_entries(self._path), logins)
+        return specs_of_entries(config_entries(self.path), logins)
 
     def _stat(self) -> object:
         """Return what tells one state of the file from another."""
         try:
-            found = self._path.stat()
+            found = self.path.stat()
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
@@ -174,11 +174,11 @@ class ConfigFile:
                 except (OSError, ValueError) as error:
                     logger.error(
                         "%s is invalid and was ignored; the servers are unchanged: %s",
-                        self._path,
+                        self.path,
                         one_line(error),
                     )
                 else:
-                    logger.warning("%s was read again: %s", self._path, ", ".join(map(one_line, specs)))
+                    logger.warning("%s was read again: %s", self.path, ", ".join(map(one_line, specs)))
         finally:
             if self._hangup and hasattr(signal, "SIGHUP"):
                 with suppress(RuntimeError, ValueError, NotImplementedError):
