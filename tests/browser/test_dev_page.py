@@ -132,6 +132,29 @@ def test_a_question_is_answered_and_the_wrong_argument_is_held_back(harbour: str
 
 
 @pytest.mark.parametrize("width", [1280, 390])
+def test_an_answer_is_kept_listed_and_forgotten(harbour: str, open_page: Open, width: int) -> None:
+    page = opened(open_page, harbour, width)
+    use(page, "sail")
+    field(page, "ship").fill("Aurora")
+    call(page)
+    card = page.locator(".view-place .card:not(.over)")
+    card.wait_for()
+    field(card, "sailors").fill("3")
+    card.get_by_label("Answer so from now on").check()
+    card.get_by_role("button", name="Accept").click()
+    done(page)
+    use(page, "Questions")
+    page.get_by_role("tree", name="Saved answer to elicitation/create").get_by_text('"accept"').wait_for()
+    page.get_by_role("button", name="Forget them").click()
+    page.get_by_text("None: each question is asked of you.").wait_for()
+    use(page, "sail")
+    call(page)
+    card.wait_for()
+    card.get_by_role("button", name="Decline").click()
+    done(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
 def test_a_tool_is_called_many_times_and_the_figures_are_shown(
     harbour: str, open_page: Open, width: int
 ) -> None:

@@ -146,6 +146,26 @@ def test_a_call_that_is_cancelled_takes_its_question_with_it(revision: str) -> N
     run(scenario())
 
 
+def test_an_answer_that_is_saved_for_forms_visits_no_page() -> None:
+    async def scenario() -> None:
+        async with opened(in_memory(cafe())) as page:
+            call, question = await asked(page, "order")
+            form = {"action": "accept", "content": {"size": 2}}
+            await page.post(f"question/{question['question']}", **form, remember=True)
+            await page.ended(call["call"])
+            call, question = await asked(page, "pay")
+            await page.post(f"question/{question['question']}", action="decline", remember=True)
+            assert "decline" in (await page.ended(call["call"]))["result"]
+            kept = await page.get("answers")
+            assert kept == {
+                "elicitation/create": form, "elicitation/create (url)": {"action": "decline"}, "status": 200,
+            }  # fmt: skip
+            again = await page.call("tools/call", {"name": "pay", "arguments": {}})
+            assert "decline" in again["result"]
+
+    run(scenario())
+
+
 def test_a_page_to_visit_is_shown_and_accepted_by_hand() -> None:
     async def scenario() -> None:
         async with opened(in_memory(cafe())) as page:

@@ -77,7 +77,7 @@ class Questions:
         self._questions: OrderedDict[str, Question] = OrderedDict()
         self._count = 0
         self.saved: dict[str, dict[str, Json]] = {}
-        """The answers by method, for the questions of the same kind that come later."""
+        """The answers by kind, for the questions of the same kind that come later."""
         self.roots: list[Json] | None = None
         """The roots that `roots/list` is answered with; None asks the user."""
 
@@ -132,7 +132,7 @@ class Questions:
         if "error" not in answer:
             _check(question.method, question.params, answer)
         if given.get("remember") is True and "error" not in answer:
-            self.saved[question.method] = answer
+            self.saved[_kind(question.method, question.params)] = answer
         self._settle(question, answer)
         self._tell(question)
 
@@ -140,7 +140,7 @@ class Questions:
         """Return the answer that needs no user: the roots, or a saved answer that fits the question."""
         if method == ROOTS and self.roots is not None:
             return {"roots": list(self.roots)}
-        saved = self.saved.get(method)
+        saved = self.saved.get(_kind(method, params))
         if saved is None:
             return None
         try:
@@ -195,6 +195,12 @@ class Questions:
 
     def _tell(self, question: Question) -> None:
         self._channels.state("question", question.id, question.document())
+
+
+def _kind(method: str, params: Json) -> str:
+    """Return what one saved answer is for: a method, and apart from its forms the URLs of elicitation, which a user has to see."""
+    mode: Json = cast("dict[str, Json]", params).get("mode") if isinstance(params, dict) else None
+    return method if mode in (None, "form") else f"{method} ({mode})"
 
 
 def _check(method: str, params: Json, answer: dict[str, Json]) -> None:

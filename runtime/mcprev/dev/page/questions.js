@@ -181,7 +181,7 @@ export function questions_view() {
   };
   const saved = async () => {
     const found = await api.get("/api/answers").catch(() => null);
-    const entries = Object.entries(found?.answers ?? {}).map(([method, answer]) => ({ method, answer }));
+    const entries = Object.entries(found ?? {}).map(([method, answer]) => ({ method, answer }));
     replace(kept, h("h3", {}, "Saved answers"), entries.length === 0 ? h("p", { class: "hint" }, "None: each question is asked of you.") : [
       h("ul", {}, entries.map(({ method, answer }) => h("li", {}, h("b", {}, short(method, 80)), json.view(JSON.stringify(answer), { label: `Saved answer to ${method}`, folded: 1 })))),
       h("button", { type: "button", on: { click: () => api.remove("/api/answers").then(saved, (error) => say(error.message)) } }, "Forget them"),
