@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
-from mcprev.cli.connecting import told_failures, told_output, told_warnings
+from mcprev.cli.connecting import MAX_WARNINGS, told_failures, told_output, told_warnings
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES: Final = 5
 """The maximum number of invalid entries of a list that are named."""
+MAX_NOTES: Final = 1000
+"""The maximum number of HTTP responses that are judged, the last ones."""
 _SECTIONS: Final = (
     ("tools", "tools", "TOOL", "name"),
     ("resources", "resources", "RESOURCE", "uri"),
@@ -76,15 +79,17 @@ def inspect_command(
     """
     chosen = revision_names(names)
     server = read_target(argv, headers=headers, env=env)
+    notes: deque[dict[str, Json]] = deque(maxlen=MAX_NOTES)
     with told_output() as stderr:
         with told_failures(server, timeout), told_warnings() as warnings:
             document = asyncio.run(
-                _inspect(target_of_server(server, login=login, stderr=stderr), chosen, timeout)
+                _inspect(target_of_server(server, login=login, stderr=stderr), chosen, timeout, notes)
             )
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
             warnings.extend(_schema_warnings(document))
+            warnings.extend(_http_warnings(notes, document["revision"]))
         if as_json:
             echo_json(document)
         else:
@@ -100,9 +105,12 @@ def inspect_command(
 # -- requests ----------------------------------------------------------------------------------------------
 
 
-async def _inspect(target: Target, names: list[str] | None, seconds: float) -> dict[str, Any]:
+async def _inspect(
+    target: Target, names: list[str] | None, seconds: float, notes: deque[dict[str, Json]]
+) -> dict[str, Any]:
     import mcprev
     from mcprev.client.connect import PROBE
+    from mcprev.recording.responses import ResponseNotes
 
     opening = mcprev.connect(
         target,
@@ -111,6 +119,7 @@ async def _inspect(target: Target, names: list[str] | None, seconds: float) -> d
         total_timeout=seconds,
         probe_timeout=min(PROBE, seconds),
         open_timeout=seconds,
+        tap=ResponseNotes(notes.append),
     )
     async with opening as client:
         document, errors = _describe(client), dict[str, str]()
@@ -261,6 +270,17 @@ def _schema_warnings(document: dict[str, Any]) -> list[str]:
             except SchemaError as error:
                 found.append(clean(f"the {member} of the tool '{tool['name']}' cannot be used: {error}"))
     return found
+
+
+def _http_warnings(notes: deque[dict[str, Json]], revision: str) -> list[str]:
+    """Return what is wrong with HTTP responses outside of their bodies, once for each method."""
+    from mcprev.looking.exchanges import judge_response
+    from mcprev.revisions import revision_named
+
+    row = revision_named(revision)
+    found = [(one, note.get("verb", "")) for note in notes for one in judge_response(note, row)]
+    texts = [f"the HTTP response to {one.method or verb}: {one.path}: {one.message}" for one, verb in found]
+    return [clean(text) for text in dict.fromkeys(texts)][:MAX_WARNINGS]
 
 
 def _about(item: dict[str, Any], key: str) -> str:

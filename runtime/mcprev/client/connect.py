@@ -157,7 +157,7 @@ class connect:  # noqa: N801 - called like a function
           answer within 10 s is closed. None: no pings.
         - `tasks` declares that the server may answer a call with a task; the client waits for the task's result.
         - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
-          results, but without HTTP headers and members with names of secrets. None: no recording.
+          results, and the status and media type of HTTP responses, but without HTTP headers and members with names of secrets. None: no recording.
         - `tap` is a function that is called with each `mcprev.WireEvent`: all that is sent and received, with its secrets,
           in the order of the wire. It must not be async or block. If it raises, it is not called again.
         - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
@@ -221,10 +221,10 @@ class connect:  # noqa: N801 - called like a function
         opener = self._new_opener(handler, self._identity.result_types)
         opener.tap = self._tap
         if self._record is not None:
-            from mcprev.recording.recording import Recording, RecordingProtocol
+            from mcprev.recording.recording import Recording
 
             recording = opener.files.enter_context(closing(Recording(self._record)))
-            opener.new_protocol = partial(RecordingProtocol, recording)
+            opener.new_protocol, opener.tap = recording.protocol, recording.tapped(self._tap)
         try:
             opened = await opener.open(self._verdict, self._prior or cache.introduction(now()))
         except BaseException:

@@ -18,6 +18,7 @@ The specification leaves these points open; they are decided here:
 - Of a session that `mcprev dev` saved, whose first line says its format, only messages are validated, and what was sent
   instead of one.
 - A request without a response is counted and named, and no violation: a capture may end at any time.
+- A line with the number of an `http` exchange and what was `sent` notes the response: it belongs to the transport, not to the messages.
 - The result of a tool is also held against the output schema that an earlier `tools/list` of the session gave it.
 """
 
@@ -25,10 +26,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from mcprev.errors import Json
+from mcprev.looking.exchanges import judge_response
 from mcprev.looking.judging import (
     INITIALIZE,
     Violation,
@@ -137,8 +139,12 @@ class TranscriptValidator:
         direction: Direction | None = None
         found: list[Violation] = []
         wrapped = _unwrap(data) if isinstance(message, Malformed) else None
-        if wrapped is None and isinstance(message, Malformed) and self._is_other_part(data):
-            return []
+        if wrapped is None and isinstance(message, Malformed):
+            members = _members(data)
+            if isinstance(members.get("http"), int) and isinstance(members.get("sent"), str):
+                return self._check_response(members, number)
+            if self._is_other_part(members):
+                return []
         if wrapped is not None:
             named, self._name, data = wrapped
             message = parse(data, batch=self._batches)
@@ -153,12 +159,16 @@ class TranscriptValidator:
             found += [Violation(path, said, method, number) for path, said in places]
         return found
 
-    def _is_other_part(self, data: bytes) -> bool:
+    def _check_response(self, note: dict[str, Json], number: int) -> list[Violation]:
+        """Judge a note of an HTTP response by the revision of its session."""
+        self._name = _session_name(note)
+        revision = self._current
+        return (
+            [] if revision is None else [replace(one, line=number) for one in judge_response(note, revision)]
+        )
+
+    def _is_other_part(self, members: dict[str, Json]) -> bool:
         """Return whether a line is a part of a saved session that is no message."""
-        try:
-            members = members_of(json.loads(data))
-        except (ValueError, RecursionError):
-            return False
         if not self.messages and members.get("format") == SAVED:
             self._saved = True
         return self._saved and members.get("kind") not in ("message", "invalid") and "jsonrpc" not in members
@@ -309,11 +319,22 @@ def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
         members = members_of(value)
         if "message" not in members or "jsonrpc" in members:
             return None
-        session = members.get("session")
-        named = session if isinstance(session, str | int) else None
-        return members.get("direction"), named, _text_of(members["message"]).encode()
+        return members.get("direction"), _session_name(members), _text_of(members["message"]).encode()
     except (ValueError, RecursionError):
         return None
+
+
+def _session_name(members: dict[str, Json]) -> str | int | None:
+    session = members.get("session")
+    return session if isinstance(session, str | int) else None
+
+
+def _members(data: bytes) -> dict[str, Json]:
+    """Return the members of a line that is an object; none for any other line."""
+    try:
+        return members_of(json.loads(data))
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _text_of(message: Json) -> str:

@@ -1,7 +1,7 @@
 """Writes the messages of a client to a file that `mcprev validate` reads (BASE-10, SEC-6).
 
-Messages are written as they are sent, and as they were understood when they were received. HTTP headers, and so tokens,
-are no part of messages; secrets in them are masked as in the log of payloads, and the answers to properties that a
+Messages are written as they are sent, and as they were understood when they were received. Of an HTTP response its status
+and media type are written too, but no header, and so no token; secrets in them are masked as in the log of payloads, and the answers to properties that a
 schema says are passwords.
 """
 
@@ -17,9 +17,13 @@ from typing import Final
 
 from typing_extensions import override
 
+from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.tap import Tap
+from mcprev.recording.responses import ResponseNotes
+from mcprev.recording.tap import WireTap
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, encode
 from mcprev_types import Direction
 
@@ -29,7 +33,7 @@ logger: Final = logging.getLogger("mcprev.client")
 
 
 class Recording:
-    """A file with one message on each line, for all connections of one client."""
+    """A file with one message or HTTP response on each line, for all connections of one client."""
 
     def __init__(self, path: str | os.PathLike[str], most: int = MOST) -> None:
         """Append to the file, which is made for its owner alone if it is not there. Raises `OSError`.
@@ -40,12 +44,32 @@ class Recording:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._room = most - os.fstat(descriptor).st_size
+        self._latest = ""
+
+    def protocol(self, local: LocalInfo, result_types: frozenset[str]) -> RecordingProtocol:
+        """Return the client side of a new connection, whose messages are recorded."""
+        made = RecordingProtocol(self, local, result_types)
+        self._latest = made.name
+        return made
+
+    def tapped(self, tap: Tap | None) -> Tap:
+        """Return a tap that records the HTTP responses of the latest connection, and reports to another tap too."""
+        notes = ResponseNotes(self._write_response)
+        return tap.also(notes) if isinstance(tap, WireTap) else WireTap(notes)
+
+    def _write_response(self, note: dict[str, Json]) -> None:
+        self._write_line(
+            json.dumps({"session": self._latest, **note}, separators=(",", ":")).encode() + b"\n"
+        )
 
     def write(self, session: str, direction: Direction, message: bytes) -> None:
         """Write a message. Does not raise."""
         line = b'{"session":"%b","direction":"%b","message":%b}\n' % (
             session.encode(), direction.value.encode(), self._redactor.message(message),
         )  # fmt: skip
+        self._write_line(line)
+
+    def _write_line(self, line: bytes) -> None:
         if self._file.closed:
             return
         self._room -= len(line)
@@ -69,11 +93,11 @@ class RecordingProtocol(ClientProtocol):
 
     def __init__(self, recording: Recording, local: LocalInfo, result_types: frozenset[str]) -> None:
         super().__init__(local, result_types)
-        name = os.urandom(8).hex()  # the names of connections that are in the file differ from it
+        self.name: str = os.urandom(8).hex()  # the names of connections that are in the file differ from it
         self.on_send: Callable[[bytes], None] | None = partial(
-            recording.write, name, Direction.CLIENT_TO_SERVER
+            recording.write, self.name, Direction.CLIENT_TO_SERVER
         )
-        self._on_receive = partial(recording.write, name, Direction.SERVER_TO_CLIENT)
+        self._on_receive = partial(recording.write, self.name, Direction.SERVER_TO_CLIENT)
 
     @override
     def receive(self, message: Message | Batch, now: float) -> None:

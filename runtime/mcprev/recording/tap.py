@@ -110,6 +110,12 @@ class WireTap:
         """The number of the connection."""
         self._closed = False
 
+    def also(self, report: Callable[[WireEvent], object]) -> WireTap:
+        """Return a tap that calls one more function, and numbers the events together with this one."""
+        new = copy(self)
+        vars(new)["_reports"] = [*self._reports, report]
+        return new
+
     def connection(self, server: str, /) -> WireTap:
         """Report that a connection begins, and return its tap."""
         new = copy(self)
@@ -130,24 +136,24 @@ class WireTap:
         """Report an event. Does not raise."""
         direction = Direction.CLIENT_TO_SERVER if sent else Direction.SERVER_TO_CLIENT
         at = self._began + time.monotonic()
-        for report in self._reports:
-            found = WireEvent(
-                next(self._events),
-                at,
-                self.number,
-                kind,
-                direction,
-                data,
-                exchange,
-                event.id,
-                None if event is _NO_EVENT else event.event,
-                event.retry,
-                text,
-            )
+        found = WireEvent(
+            next(self._events),
+            at,
+            self.number,
+            kind,
+            direction,
+            data,
+            exchange,
+            event.id,
+            None if event is _NO_EVENT else event.event,
+            event.retry,
+            text,
+        )
+        for report in tuple(self._reports):
             try:
                 at_once(report(found), "`tap`")
             except Exception:
-                self._reports.clear()
+                self._reports.remove(report)
                 logger.exception("the function `tap` raised, so it is not called again")
 
     def closed(self, error: Exception, /) -> None:

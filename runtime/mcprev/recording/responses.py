@@ -1,0 +1,71 @@
+"""Notes what HTTP responses say outside of their bodies, for recordings and `mcprev inspect` (BASE-10, SEC-6).
+
+A note has no secrets: of a session id it only keeps whether its characters are allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mcprev.errors import Json
+from mcprev.recording.tap import HttpExchange, WireEvent, WireKind
+from mcprev.wire import media
+from mcprev.wire.headers import SESSION_ID
+from mcprev.wire.jsonrpc import Notification, Request, parse
+from mcprev_types import Direction
+
+MAX_OPEN: Final = 1000
+"""The maximum number of requests that wait for their response."""
+_NO_STREAM: Final = "nothing"
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")  # HTTP-19
+Sent = tuple[str, str | None]
+"""What a request carried: `request`, `notification`, `response` or `nothing`; and the method."""
+
+
+class ResponseNotes:
+    """Makes a note of each response to a message of a client; given to `mcprev.connect(tap=...)`."""
+
+    def __init__(self, report: Callable[[dict[str, Json]], object]) -> None:
+        """`report` is called with each note."""
+        self._report = report
+        self._open: dict[int, Sent] = {}
+
+    def __call__(self, event: WireEvent) -> None:
+        """Take an event of the wire."""
+        exchange = event.exchange
+        if exchange is None:
+            return
+        if (
+            event.kind in (WireKind.MESSAGE, WireKind.REQUEST)
+            and event.direction is Direction.CLIENT_TO_SERVER
+        ):
+            if len(self._open) >= MAX_OPEN:
+                del self._open[next(iter(self._open))]
+            self._open[exchange.number] = _sent(event.data)
+        elif event.kind is WireKind.RESPONSE and (sent := self._open.pop(exchange.number, None)) is not None:
+            self._report(_note(exchange, sent))
+
+
+def _sent(body: bytes) -> Sent:
+    if not body:
+        return _NO_STREAM, None
+    message = parse(body, batch=False)
+    if isinstance(message, Request | Notification):
+        return ("request" if isinstance(message, Request) else "notification"), message.method
+    return "response", None
+
+
+def _note(exchange: HttpExchange, sent: Sent) -> dict[str, Json]:
+    session, length = _header(exchange.received, SESSION_ID), _header(exchange.received, "Content-Length")
+    return {
+        "http": exchange.number, "verb": exchange.verb, "sent": sent[0], "method": sent[1],
+        "status": exchange.status, "content_type": media.media_type(_header(exchange.received, "Content-Type")),
+        "length": int(length) if length is not None and re.fullmatch("[0-9]{1,15}", length) else None,
+        "session_id_valid": None if session is None else _VISIBLE.fullmatch(session) is not None,
+    }  # fmt: skip
+
+
+def _header(pairs: Iterable[tuple[str, str]], name: str) -> str | None:
+    return next((value for key, value in pairs if key.lower() == name.lower()), None)

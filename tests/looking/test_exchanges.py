@@ -1,0 +1,165 @@
+"""What is wrong with HTTP responses outside of their bodies: noted on the wire, judged by the transport of a revision."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+import mcprev
+from mcprev.cli import main as command
+from mcprev.recording.tap import WireTap
+from mcprev.revisions import DEFAULT, HttpShape, Revision
+from named import C
+from raw_server import Exchange, Mcp, serve
+from requirements import req
+from running import run
+from support import ROOT
+
+HTTP: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
+SESSIONS: Final = [row for row in HTTP if row.http is HttpShape.STREAMABLE]
+STATELESS: Final = [row for row in HTTP if row.http is HttpShape.POST_ONLY]
+TOOLS: Final[dict[str, Any]] = {"tools": []}
+
+
+async def greet_notification(exchange: Exchange) -> None:
+    await exchange.json({"ok": True})
+
+
+async def list_as_text(exchange: Exchange) -> None:
+    body = json.dumps({**exchange.response, "result": TOOLS | MODERN}).encode()
+    await exchange.respond(200, body, {"Content-Type": "text/plain; charset=utf-8"})
+
+
+async def list_in_session(exchange: Exchange) -> None:
+    await exchange.result(TOOLS | MODERN, {"Mcp-Session-Id": "s-1"})
+
+
+async def page_for_get(exchange: Exchange) -> None:
+    await exchange.respond(200, b"<p>", {"Content-Type": "text/html"})
+
+
+MODERN: Final[dict[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+Handler = Callable[[Exchange], Awaitable[None]]
+Case = tuple[Revision, Mapping[str, Handler], str, list[tuple[str, str]]]
+CASES: Final[list[Case]] = [
+    *(
+        (row, {"notifications/initialized": greet_notification}, "session-1", [("status", "not 200"), ("body", "not 12 bytes")])
+        for row in SESSIONS
+    ),
+    *((row, {"tools/list": list_as_text}, "session-1", [('headers["Content-Type"]', "not 'text/plain'")]) for row in HTTP),
+    *((row, {"GET": page_for_get}, "session-1", [('headers["Content-Type"]', "not 'text/html'")]) for row in SESSIONS),
+    *((row, {}, "two words", [('headers["Mcp-Session-Id"]', "not others")]) for row in SESSIONS),
+    *((row, {"tools/list": list_in_session}, "", [('headers["Mcp-Session-Id"]', "not one")]) for row in STATELESS),
+    *((row, {}, "session-1", []) for row in HTTP),
+]  # fmt: skip
+
+
+@req("HTTP-6", "HTTP-7", "HTTP-10", "HTTP-19", "HTTPM-1", "HTTPM-4", "BASE-10")
+@pytest.mark.parametrize(("row", "replies", "session", "wrong"), CASES)
+def test_inspect_warns_and_validate_fails(
+    row: Revision, replies: Mapping[str, Any], session: str, wrong: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """A server that is wrong around its messages is used as any other, and both commands say what is wrong."""
+    path = tmp_path / "saved.jsonl"
+    options = ("--as", row.name, "--no-login")
+
+    async def main() -> Any:
+        server = Mcp(
+            row, {"tools/list": TOOLS, **replies}, session=session or None, capabilities={"tools": {}}
+        )
+        async with serve(server) as raw:
+            async with mcprev.connect(raw.url, revisions=[row.name], record=path) as client:
+                assert [tool async for tool in client.tools()] == []
+            return await asyncio.to_thread(CliRunner().invoke, command, ["inspect", raw.url, *options])
+
+    inspected = run(main(), limit=60)
+    assert inspected.exit_code == 0, inspected.output
+    warnings = [line for line in inspected.stderr.splitlines() if "the HTTP response to" in line]
+    validated = CliRunner().invoke(command, ["validate", "--json", str(path)])
+    found = [(each["path"], each["message"]) for each in json.loads(validated.stdout)["violations"]]
+    assert [place for place, _ in found] == [place for place, _ in wrong]
+    for (place, said), (_, message) in zip(wrong, found, strict=True):
+        assert message.startswith(f"{row.name} wants ")
+        assert message.endswith(said)
+        assert any(f"{place}: {message}" in line for line in warnings)
+    assert len(warnings) == len(wrong)
+    assert "session-1" not in path.read_text(encoding="utf-8")
+
+
+@req("BASE-10", everywhere=True)
+def test_a_tap_beside_a_recording_sees_what_it_would_see_alone(tmp_path: Path) -> None:
+    row = SESSIONS[-1]
+
+    async def seen(**options: Any) -> list[tuple[int, str]]:
+        events: list[tuple[int, str]] = []
+        async with (
+            serve(Mcp(row, {"tools/list": TOOLS})) as raw,
+            mcprev.connect(
+                raw.url,
+                revisions=[row.name],
+                tap=lambda event: events.append((event.number, event.kind)),
+                **options,
+            ) as client,
+        ):
+            await client.list_tools()
+        return events
+
+    alone, beside = run(seen()), run(seen(record=tmp_path / "r.jsonl"))
+    assert [number for number, _ in beside] == [*range(1, len(beside) + 1)]
+    assert {kind for _, kind in alone} == {kind for _, kind in beside}
+
+
+@req("BASE-10", everywhere=True)
+def test_one_function_that_raises_does_not_end_the_other(caplog: pytest.LogCaptureFixture) -> None:
+    got: list[str] = []
+
+    def fails(event: object) -> None:
+        raise ValueError("no")
+
+    tap = WireTap(fails).also(lambda event: got.append(event.text))
+    with caplog.at_level(logging.ERROR, logger="mcprev.client"):
+        tap.visit("one")
+        tap.visit("two")
+    assert got == ["one", "two"]
+    assert len(caplog.records) == 1
+
+
+@req("HTTP-6", "HTTP-7")
+def test_the_guide_shows_what_is_said_about_a_server_that_gets_both_wrong(tmp_path: Path) -> None:
+    (row,) = (row for row in SESSIONS if row.name == C)
+    path = tmp_path / "saved.jsonl"
+
+    async def initialize_as_text(exchange: Exchange) -> None:
+        opened = {
+            "protocolVersion": row.version,
+            "capabilities": {},
+            "serverInfo": {"name": "s", "version": "1"},
+        }
+        body = json.dumps({**exchange.response, "result": opened}).encode()
+        await exchange.respond(200, body, {"Content-Type": "text/plain"})
+
+    async def accept(exchange: Exchange) -> None:
+        await exchange.respond(200)
+
+    async def main() -> None:
+        wrong = {"initialize": initialize_as_text, "notifications/initialized": accept}
+        async with serve(Mcp(row, wrong)) as raw, mcprev.connect(raw.url, revisions=[row.name], record=path):
+            pass
+
+    run(main(), limit=60)
+    said = CliRunner().invoke(command, ["validate", str(path)]).stdout.splitlines()[:3]
+    page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+    assert len(said) == 3
+    assert [
+        "\t".join(re.split(r"\s{2,}", line))
+        for line in page.splitlines()
+        if re.match(r"LINE  |\d+ {5}", line)
+    ] == said
