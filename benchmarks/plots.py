@@ -157,12 +157,15 @@ def table(folder: Path) -> str:
     """The table of README, from the files of a folder: medians, and a dash for what was not measured."""
     lines = ["| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     for label, benchmark, figure in ROWS:
-        peers = json.loads((folder / f"{benchmark}.json").read_text(encoding="utf-8"))["peers"]
-        found: list[list[float]] = [
-            next((peers[name][figure] for name in names if figure in peers.get(name, {})), [])
-            for names in COLUMNS.values()
-        ]
-        cells = [number(statistics.median(one)) if one else "–" for one in found]
+        peers: dict[str, dict[str, list[float]]] = json.loads(
+            (folder / f"{benchmark}.json").read_text(encoding="utf-8")
+        )["peers"]
+        cells: list[str] = []
+        for names in COLUMNS.values():
+            measured: list[list[float]] = [
+                peers[name][figure] for name in names if figure in peers.get(name, {})
+            ]
+            cells.append(number(statistics.median(measured[0])) if measured else "–")
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -39,7 +39,7 @@ def test_of_a_benchmark_with_many_figures_the_chosen_ones_are_drawn(monkeypatch:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")  # type: ignore[no-untyped-call,unused-ignore]
     plots: Any = importlib.import_module("plots")
     figures = {"stdio, text 1 MB: CPU ms": [1.0], "stdio, text 1 MB: wall ms": [1.0]}
-    head = {"benchmark": "large", "date": "", "machine": "", "versions": {}, "load": 0}
+    head: dict[str, Any] = {"benchmark": "large", "date": "", "machine": "", "versions": {}, "load": 0}
     drawn = plots.drawn({**head, "peers": {"floor": figures}})
     assert "text 1 MB: CPU ms" in drawn
     assert "wall ms" not in drawn

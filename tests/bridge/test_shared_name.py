@@ -127,7 +127,7 @@ def test_two_bridges_of_two_servers_on_one_store(named: bool, tmp_path: Path) ->
     """A session of one is unknown to the other; that one name joins them shows that the store is one."""
     store = f"sqlite:///{tmp_path}/bridge.db"
     name = ("--name", "one") if named else ()
-    count = {"method": "tools/call", "params": {"name": "count", "arguments": {}}}
+    count: dict[str, Any] = {"method": "tools/call", "params": {"name": "count", "arguments": {}}}
 
     async def main() -> None:
         async with (
