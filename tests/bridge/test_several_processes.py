@@ -40,16 +40,16 @@ class RawSession:
 
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
-        self._headers = {"Accept": "application/json, text/event-stream"}
+        self.headers = {"Accept": "application/json, text/event-stream"}
 
     async def post(self, url: str, message: dict[str, Any]) -> dict[str, Any]:
         """What is answered to a message; nothing for a notification."""
         sent = {"jsonrpc": "2.0", **message}
-        async with self._http.post(url, json=sent, headers=self._headers) as response:
+        async with self._http.post(url, json=sent, headers=self.headers) as response:
             text = await response.text()
             if "Mcp-Session-Id" in response.headers:
-                self._headers["Mcp-Session-Id"] = response.headers["Mcp-Session-Id"]
-                self._headers["MCP-Protocol-Version"] = OLD.name
+                self.headers["Mcp-Session-Id"] = response.headers["Mcp-Session-Id"]
+                self.headers["MCP-Protocol-Version"] = OLD.name
         lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
         found = [line for line in lines or [text] if line.strip()]
         answer: dict[str, Any] = json.loads(found[-1]) if found else {}

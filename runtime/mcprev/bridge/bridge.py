@@ -33,7 +33,6 @@ from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
-from mcprev.convert.rules import JsonObject
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
@@ -264,6 +263,12 @@ class Bridge(Server):
         return made
 
     @override
+    def keep(self, connection: Connection, /) -> None:
+        """Send notifications to a connection of a transport; see `mcprev.Server.keep`."""
+        super().keep(connection)
+        cast("ClientRequests", self.request_handler).watch(connection)
+
+    @override
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout, with uvloop if that is installed and can; see `mcprev.Server.run_stdio`."""
         from mcprev.bridge.event_loop import new_loop_for
@@ -403,15 +408,13 @@ class _Clients(ClientRequests):
     def _begin_session(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
         """Return the client of a connection's session, which is known from its first request on."""
         params = incoming.params if incoming.method == INITIALIZE else None
-        peer = connection.peer_context = self._make_peer(connection, incoming, params)
+        client = ClientIntroduction.of_session(incoming, params)
+        peer = connection.peer_context = self._make_peer(connection, client)
         return peer
 
-    def _make_peer(
-        self, connection: Connection, incoming: IncomingRequest, params: JsonObject | None
-    ) -> SessionPeer:
-        """Return the client of a session, which has sent these params with `initialize`."""
+    def _make_peer(self, connection: Connection, client: ClientIntroduction) -> SessionPeer:
+        """Return the client of a session, which has said this of itself."""
         assert self._relay is not None
-        client = ClientIntroduction.of_session(incoming, params)
         return SessionPeer(self._relay, self._tasks, connection, client, f"client-{next(self._numbers)}")
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from mcprev.bridge.introduction import INITIALIZE
 from mcprev.bridge.opening import process_behind
@@ -12,6 +13,9 @@ from mcprev.bridge.upstreams import Busy
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, McpError
 from mcprev.protocol.connection_state import IncomingRequest
+
+if TYPE_CHECKING:
+    from mcprev.bridge.shared_sessions import BridgedSessions
 
 
 class ClientRequests(ABC):
@@ -22,12 +26,19 @@ class ClientRequests(ABC):
         self._around = around
         self._state: BridgeState | None = None
         """None while the bridge does not run."""
+        self._shared: BridgedSessions[Any] | None = None
+        """The sessions that this process shares with others; None without a store."""
         self._numbers = count(1)
         """Those of clients, for their names in recordings."""
 
     @abstractmethod
     def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
         """Return the exchange of a request, and what serves it."""
+
+    def watch(self, connection: Connection) -> None:
+        """Take over the session of a connection if the process that has it ends."""
+        if self._shared is not None:
+            self._shared.watch(connection)
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of a client."""

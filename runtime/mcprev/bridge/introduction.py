@@ -14,11 +14,11 @@ from mcprev.bridge.pair import Pair
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object, without
 from mcprev.core.capabilities import ServerCapabilities, extension_settings
-from mcprev.core.interfaces import principal_of
 from mcprev.errors import Json
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest, RequestKind
 from mcprev.protocol.engine import declares
+from mcprev.protocol.handshake import HandshakeServer
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
 
@@ -34,10 +34,15 @@ Sender: TypeAlias = "tuple[str, str | None]"
 
 def sender_of(incoming: IncomingRequest) -> Sender | None:
     """Return who sends a request, as the transport has authenticated it."""
-    principal = principal_of(incoming)
-    if principal is None:
+    return sender_at(incoming.origin)
+
+
+def sender_at(origin: object) -> Sender | None:
+    """Return who has opened a stream of a transport; None without authentication, as on a pipe."""
+    principal = getattr(origin, "principal", None)
+    if not isinstance(principal, str):
         return None
-    access = getattr(incoming.origin, "access", None)
+    access = getattr(origin, "access", None)
     client = getattr(access, "client_id", None)
     return principal, client if isinstance(client, str) else None
 
@@ -81,12 +86,17 @@ class ClientIntroduction:
 
     @classmethod
     def of_session(
-        cls, incoming: IncomingRequest, params: JsonObject | None, sender: Sender | None = None
+        cls,
+        said: IncomingRequest | HandshakeServer,
+        params: JsonObject | None,
+        sender: Sender | None = None,
     ) -> ClientIntroduction:
-        """Return what the client of a session says of itself in a request and in the params of its `initialize`."""
+        """Return what the client of a session says of itself in a request, or has said, and in the params of its `initialize`."""
         info = None if params is None else params.get("clientInfo")
         known = cast("JsonObject", info) if isinstance(info, dict) else None
-        return cls(incoming.revision, incoming.capabilities, known, params, sender)
+        if isinstance(said, IncomingRequest):
+            return cls(said.revision, said.capabilities, known, params, sender)
+        return cls(said.negotiated or said.revision, said.peer_capabilities or {}, known, params, sender)
 
     @property
     def digest(self) -> str:

@@ -190,6 +190,8 @@ class SessionPeer:
         """Connect to the server. Raises `McpError`."""
         await self.upstream()
 
+    reconnect = prepare
+
     def continue_as(self, remembered: JsonObject) -> None:
         """Continue the session of a process that has ended: the server is told this, and the client that all may have changed."""
         self.follow(remembered)

@@ -10,17 +10,18 @@ import asyncio
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcprev.bridge.answers import Gone
 from mcprev.bridge.forwarded import ForwardedExchange
-from mcprev.bridge.introduction import INITIALIZE
+from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction, sender_at, sender_of
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import logger
 from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPeer
 from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.error_text import internal_error
-from mcprev.errors import InternalError, RpcError, StoreError, one_line
+from mcprev.errors import InternalError, McpError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
 from mcprev.revisions import REPEATABLE
 from mcprev.workers.copied import SharedCopy
@@ -30,7 +31,7 @@ from mcprev.workers.streams import LOST
 if TYPE_CHECKING:
     from mcprev.bridge.relay import BridgeState, Exchange
     from mcprev.core.connection import Connection
-    from mcprev.core.store import Store
+    from mcprev.core.store import Record, Store
     from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 
 TTL: Final = 86_400.0
@@ -77,14 +78,18 @@ class HeldSession(Protocol):
         """Continue the session of a process that has ended."""
         ...
 
+    async def reconnect(self) -> None:
+        """Connect to servers for a session that is continued without a request. Raises `McpError`."""
+        ...
+
     def end(self) -> None:
         """Give the connections to servers back."""
         ...
 
 
 S = TypeVar("S", bound=HeldSession)
-MakeSession: TypeAlias = "Callable[[Connection, IncomingRequest, JsonObject | None], S]"
-"""Makes the client of a session, which has sent these params with `initialize`."""
+MakeSession: TypeAlias = "Callable[[Connection, ClientIntroduction], S]"
+"""Makes the client of a session, which has said this of itself."""
 
 
 class BridgedSessions(Generic[S]):
@@ -106,6 +111,8 @@ class BridgedSessions(Generic[S]):
         """The versions of the records of the sessions that are held here."""
         self._looked: dict[str, tuple[float, float]] = {}
         """When it was last looked at a session that is held here, and when it had been used here last."""
+        self._copies: WeakKeyDictionary[SharedCopy, int] = WeakKeyDictionary()
+        """The sessions with a copy here, and the worker that held each when it was last read; 0 before that."""
         self._taking: dict[str, asyncio.Event] = {}
         """The sessions that are being taken over, by key."""
         self._keeping: asyncio.Task[None] | None = None
@@ -120,7 +127,8 @@ class BridgedSessions(Generic[S]):
         await self._peers.start()
         try:
             if incoming.method == INITIALIZE:
-                peer = self._peer(connection, incoming, incoming.params)
+                client = ClientIntroduction.of_session(incoming, incoming.params, sender_of(incoming))
+                peer = self._peer(connection, client, anew=True)
                 await peer.prepare()
                 # Written before the answer, after which the client may send to any process.
                 self._hold(key, peer, await self._write_record(key, peer, None) or 0)
@@ -144,7 +152,8 @@ class BridgedSessions(Generic[S]):
         record: JsonObject = {} if found is None else as_object(json.loads(found.value))
         holder = int(record.get("worker") or 0)
         if record.get("tasks") and _is_about_tasks(incoming):
-            peer = self._peer(connection, incoming, record.get("params"), held=False)
+            client = ClientIntroduction.of_session(incoming, record.get("params"), sender_of(incoming))
+            peer = self._peer(connection, client, held=False)
             if isinstance(peer, SessionPeer):
                 peer.follow(record)
             await peer.serve(exchange)
@@ -160,22 +169,33 @@ class BridgedSessions(Generic[S]):
                     return False  # the message is lost, not the process
             else:
                 return True
-        if key in self._taking:
+        client = ClientIntroduction.of_session(incoming, record.get("params"), sender_of(incoming))
+        peer = await self._take_over(key, found, connection, client)
+        if peer is None:
             return False
-        self._taking[key] = asyncio.Event()
-        try:
-            seen, taken = 0 if found is None else found.version, {**record, "worker": self._peers.number}
-            value = json.dumps(taken).encode()
-            version = await self._store.write(_name(key), value, seen=seen, ttl=_ttl(connection))
-            if version is None:
-                return False
-            peer = self._peer(connection, incoming, record.get("params"))
-            peer.continue_as(record)
-            self._hold(key, peer, version)
-        finally:
-            self._taking.pop(key).set()
         await self._serve_here(key, peer, exchange)
         return True
+
+    async def _take_over(
+        self, key: str, found: Record | None, connection: Connection, client: ClientIntroduction
+    ) -> S | None:
+        """Hold a session whose holder has ended; return None if somebody else does, or is about to."""
+        if key in self._taking:
+            return None
+        self._taking[key] = asyncio.Event()
+        try:
+            record: JsonObject = {} if found is None else as_object(json.loads(found.value))
+            value = json.dumps({**record, "worker": self._peers.number}).encode()
+            seen = 0 if found is None else found.version
+            version = await self._store.write(_name(key), value, seen=seen, ttl=_ttl(connection))
+            if version is None:
+                return None
+            peer = self._peer(connection, client)
+            peer.continue_as(record)
+            self._hold(key, peer, version)
+            return peer
+        finally:
+            self._taking.pop(key).set()
 
     async def _holding(self, key: str) -> S | None:
         """Return the client of a session that is held here, as others believe too; None if there is none."""
@@ -220,26 +240,20 @@ class BridgedSessions(Generic[S]):
         return await self._store.write(_name(key), value, seen=seen, ttl=_ttl(peer.connection))
 
     def _peer(
-        self,
-        connection: Connection,
-        incoming: IncomingRequest,
-        params: JsonObject | None,
-        *,
-        held: bool = True,
+        self, connection: Connection, client: ClientIntroduction, *, anew: bool = False, held: bool = True
     ) -> S:
-        """Return the client of a connection, which has sent these params with `initialize`."""
+        """Return the client of a connection, which has said this of itself."""
         known = connection.peer_context
-        if isinstance(known, self._kind) and incoming.method != INITIALIZE:
+        if isinstance(known, self._kind) and not anew:
             known.watches = held
             return known
-        peer = connection.peer_context = self._make(connection, incoming, params)
+        peer = connection.peer_context = self._make(connection, client)
         peer.watches = held
         return peer
 
     def _hold(self, key: str, peer: S, version: int) -> None:
         self._held[key], self._written[key], self._versions[key] = peer, _now(), version
-        if self._keeping is None:
-            self._keeping = self._state.start(self._keep())
+        self._keep_soon()
 
         def ended(_: object) -> None:
             if self._held.get(key) is peer:
@@ -259,10 +273,56 @@ class BridgedSessions(Generic[S]):
 
     # -- while a session lasts -------------------------------------------------------------------------------
 
+    def watch(self, connection: Connection) -> None:
+        """Take over the session of a connection if its holder ends while the client only listens here."""
+        if isinstance(connection, SharedCopy):
+            self._copies[connection] = 0
+            self._keep_soon()
+
+    def _keep_soon(self) -> None:
+        if self._keeping is None:
+            self._keeping = self._state.start(self._keep())
+
+    async def _continue_for_listener(self, copy: SharedCopy) -> None:
+        """Take over the session of a client that listens here, if its holder has ended."""  # SUB-5, LIFE-16
+        key = key_of(str(copy.session_id))
+        streams = tuple(copy.response_streams)
+        if key in self._held or not streams:
+            return
+        holder = self._copies[copy]
+        if holder and await self._peers.is_alive(holder):
+            return
+        found = await self._store.read(_name(key))
+        record: JsonObject = {} if found is None else as_object(json.loads(found.value))
+        holder = self._copies[copy] = int(record.get("worker") or 0)
+        if not holder or await self._peers.is_alive(holder):
+            return
+        await self._peers.start()
+        client = ClientIntroduction.of_session(
+            copy.protocol.session, record.get("params"), sender_at(streams[0])
+        )
+        peer = await self._take_over(key, found, copy, client)
+        if peer is not None:
+            self._state.start(self._reconnect(peer))
+
+    async def _reconnect(self, peer: S) -> None:
+        try:
+            await peer.reconnect()
+        except McpError as error:
+            logger.warning("a session is continued without its server: %s", one_line(error))
+
     async def _keep(self) -> None:
         """Hold sessions as long as they last, wherever their clients send requests and listen."""
         while True:
             await asyncio.sleep(LOOK)
+            for copy in tuple(self._copies):
+                try:
+                    await self._continue_for_listener(copy)
+                except McpError as error:
+                    logger.warning(
+                        "the session of a listening client cannot be continued: %s", one_line(error)
+                    )
+                    break
             for key, peer in tuple(self._held.items()):
                 try:
                     if isinstance(peer.connection, SharedCopy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
@@ -21,9 +21,9 @@ from mcprev.bridge.relay import Exchange, Outlet, Serve, Within
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.several.view import StatelessView
-from mcprev.convert.rules import JsonObject
 from mcprev.core.connection import Connection
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
@@ -80,17 +80,15 @@ class SeveralClients(ClientRequests):
         session = connection.peer_context
         if not isinstance(session, SeveralSession) or incoming.method == INITIALIZE:
             params = incoming.params if incoming.method == INITIALIZE else None
-            session = connection.peer_context = self._make_session(connection, incoming, params)
+            client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
+            session = connection.peer_context = self._make_session(connection, client)
         return session
 
-    def _make_session(
-        self, connection: Connection, incoming: IncomingRequest, params: JsonObject | None
-    ) -> SeveralSession:
-        """Return the client of a session, which has sent these params with `initialize`."""
+    def _make_session(self, connection: Connection, client: ClientIntroduction) -> SeveralSession:
+        """Return the client of a session, which has said this of itself."""
         assert self._hub is not None
-        client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
         name = f"client-{next(self._numbers)}"
-        outlet = Outlet(self._hub, connection, incoming.engine, name)
+        outlet = Outlet(self._hub, connection, cast("ServerProtocol", connection.protocol).session, name)
         return SeveralSession(self._hub, connection, client, name, outlet)
 
     def _view(self, hub: Hub, sender: Sender | None, revision: Revision) -> StatelessView:

@@ -298,6 +298,9 @@ class SeveralSession(SeveralClient):
         self._live()
         self.changed(None)
 
+    async def reconnect(self) -> None:
+        """Do nothing: a session that is continued connects to its servers at once."""
+
     def end(self) -> None:
         """Give the connections to the servers back."""
         self.hub.discard(self)
