@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pydantic import BaseModel
 
 import mcprev
 from api.wire import Error, Message
@@ -175,6 +176,38 @@ def test_its_errors_and_those_of_the_server(row: Revision, there: Revision) -> N
             assert "secret" not in str(internal)
             of_server = (await client.ask("tools/call", {"name": "fails"})).error
             assert of_server == {"code": -32001, "message": "of the server", "data": {"more": [1]}}
+
+    run(main())
+
+
+class Name(BaseModel):
+    """What a client by hand answers."""
+
+    name: str
+
+
+@req("SEAM-10", "MRTR-1", "ERR-2", everywhere=True)
+@each_cell
+def test_it_can_ask_clients_with_a_session_alone(row: Revision, there: Revision) -> None:
+    """A call of any other client is answered, too: with an error that says why."""
+
+    async def asks(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        if call.method == "tools/call":
+            asked.append(await call.ctx.elicit("who?", Name))
+        return await call_next(call)
+
+    client, servers = Downstream(row), servers_of(there)
+    asked: list[object] = []
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, there, middleware=[asks]), client):
+            answer = await client.ask("tools/call", {"name": "echo"})
+            if row.handshake:
+                assert asked == [mcprev.Accepted(Name(name="who?"))]
+                assert len(servers.upstreams[-1].asked("tools/call")) == 1
+            else:
+                assert answer.error["code"] == -32603
+                assert "asked a client without a session" in answer.error["message"]
 
     run(main())
 

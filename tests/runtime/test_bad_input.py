@@ -290,6 +290,7 @@ for _words in (
     ("inspect", "shop.py", "--timeout"),
     ("ask", "shop.py", "--for"),
     ("serve", "shop.py", "--drain"),
+    ("bridge", "shop.py", "--drain"),
 ):
     TABLE["wrong arguments"][_words[0]].append(Bad((*_words, "nan"), (2,), "nan is not in the range"))
 TABLE["wrong arguments"]["generate"].pop(1)  # writes all packages

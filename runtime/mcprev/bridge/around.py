@@ -21,7 +21,7 @@ from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.method_binding import call_stub, first, reader
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, ToolError
-from mcprev.protocol.mrtr import is_first
+from mcprev.protocol.mrtr import InputRequired, is_first
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import LATEST
 from mcprev.server.context import Context
@@ -95,6 +95,10 @@ class Around:
 
         try:
             result = await call_stub(wrap(self._middleware, incoming.method, pass_on), context, params)
+        except InputRequired:
+            raise InternalError(
+                "middleware of a bridge asked a client without a session; only clients with one can be asked by it"
+            ) from None
         except ToolError as error:
             if incoming.method != CALL:
                 raise

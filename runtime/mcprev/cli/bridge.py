@@ -12,7 +12,7 @@ from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.loading import Loaded
-from mcprev.cli.options import header_option, revision_option, target_argument
+from mcprev.cli.options import NumberRange, header_option, revision_option, target_argument
 from mcprev.cli.serve import (
     address,
     health_option,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--drain",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     help="Seconds that calls in progress have to finish when the bridge stops; 30 by default.",
 )
 @store_option
