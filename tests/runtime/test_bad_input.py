@@ -53,7 +53,7 @@ def names(value: str) -> list[str]:
 """
 USES: Final[dict[str, tuple[str, ...]]] = {
     "inspect": (), "call": ("buy", "what=x"), "read": ("memo://one",), "prompt": ("hello", "name=x"),
-    "complete": ("hello", "name=a"), "ask": (),
+    "complete": ("hello", "name=a"), "ask": (), "task": ("an-id",),
 }  # fmt: skip
 """The commands that connect to a server, with the words after the target."""
 
@@ -176,7 +176,13 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
         **uses((HUGE,), 2, "no configuration has a server 'xxx"),
         **{
             name: [Bad((name, "shop.py", HUGE, *rest), (1, 2), HUGE[:50])]
-            for name, rest in (("call", ()), ("prompt", ()), ("complete", ("name=a",)), ("read", ()))
+            for name, rest in (
+                ("call", ()),
+                ("prompt", ()),
+                ("complete", ("name=a",)),
+                ("read", ()),
+                ("task", ()),
+            )
         },
         "serve": [Bad(("serve", f"{HUGE}.py"), (1,), "File name too long; name a Python file")],
         "bridge": [
@@ -282,9 +288,21 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
 TABLE["wrong arguments"]["call"] += [
     Bad(("call", "shop.py", "buy", "what=x", "--repeat", "0"), (2,), "0 is not in the range 1<=x<="),
     Bad(("call", "shop.py", "buy", "what=x", "--at-once", "2"), (2,), "--at-once needs --repeat N"),
+    Bad(("call", "shop.py", "buy", "what=x", "--no-wait"), (2,), "--no-wait needs --task"),
+    Bad(
+        ("call", "shop.py", "buy", "what=x", "--task", "--no-wait"), (2,), "--no-wait needs a server at a URL"
+    ),
+    Bad(("call", "shop.py", "buy", "what=x", "--task", "--repeat", "2"), (2,), "--task starts one call"),
     Bad(("call", "shop.py", "buy", "what=x", "--seconds", "0"), (2,), "0.0 is not in the range"),
     Bad(("call", "shop.py", "buy", "what=x", "--rate", "5"), (2,), "--rate needs --repeat N"),
     Bad(("call", "shop.py", "buy", "what=x", "--warm-up", "nan"), (2,), "nan is not in the range"),
+]
+TABLE["wrong arguments"]["task"] += [
+    Bad(("task", "shop.py"), (2,), "Missing argument ID"),
+    Bad(("task", "shop.py", "an-id", "more"), (2,), "a task has one ID"),
+    Bad(
+        ("task", "shop.py", "an-id", "--status", "--cancel"), (2,), "--status and --cancel do not go together"
+    ),
 ]
 for _words in (
     ("inspect", "shop.py", "--timeout"),

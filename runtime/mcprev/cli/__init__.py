@@ -36,6 +36,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "prompt": ("mcprev.cli.call", _NOTHING),
     "complete": ("mcprev.cli.call", _NOTHING),
     "ask": ("mcprev.cli.ask", _NOTHING),
+    "task": ("mcprev.cli.task", _NOTHING),
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
     "hosts": ("mcprev.cli.hosts_", _NOTHING),

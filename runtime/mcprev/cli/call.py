@@ -20,6 +20,7 @@ from mcprev.cli.arguments import HINT, check_arguments, prompt_schema, read_argu
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
 from mcprev.cli.connecting import told_failures, told_output, told_warnings
 from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.following import call_as_task, check_leaving, take_task_options, task_options
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -95,7 +96,7 @@ def session_options(command: Command) -> Command:
     return command
 
 
-_out_option: Final = click.option(
+out_option: Final = click.option(
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
@@ -199,7 +200,7 @@ def server_use_of(
     )
 
 
-def _split(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+def split_words(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Return the words of the target, of what is used there, and the rest: TARGET WHAT REST, or WHAT REST -- COMMAND."""
     target: tuple[str, ...] = ()
     if not words_after_dashes():
@@ -234,7 +235,8 @@ def _document(client: Client, result: Mapping[str, Json]) -> dict[str, Json]:
 @click.command("call", cls=TargetCommand)
 @session_options
 @repeat_options
-@_out_option
+@task_options
+@out_option
 @words_argument("TARGET TOOL [ARGS]... | TOOL [ARGS]... -- COMMAND", "tools")
 def call_command(
     *,
@@ -251,8 +253,11 @@ def call_command(
     Exit codes: 0 success, 1 the tool failed (with --repeat or --seconds, one call or more), 2 usage, 3 the server cannot be reached, 4 it breaks the protocol.
     """
     plan = repeat_plan(options, out)
-    target, tool, rest = _split(words, "TOOL")
+    as_task, no_wait = take_task_options(options, repeated=plan is not None)
+    target, tool, rest = split_words(words, "TOOL")
     session = server_use_of(target, **options)
+    if no_wait:
+        check_leaving(session.server)
 
     async def use(client: Client) -> int:
         found = _entry(await session.listed(client, "tools"), tool, "tool", "name")
@@ -269,19 +274,34 @@ def call_command(
             return await repeat_call(call, plan, client.revision, as_json=session.as_json)
         doubt: RemoteProtocolError | None = None
         try:
-            result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
+            if as_task:
+                start = partial(client.start_tool, tool, arguments, progress=_show_step, meta=session.meta)
+                ended = await call_as_task(
+                    client, start, session.server, no_wait=no_wait, as_json=session.as_json
+                )
+                if ended is None:
+                    return ExitCode.OK
+                result = ended
+            else:
+                result = await client.call_tool(tool, arguments, progress=_show_step, meta=session.meta)
         except RemoteProtocolError as error:
             result, doubt = _result_in(error), error
-        show_progress("")
-        if session.as_json:
-            echo_json(_document(client, result.to_wire()))
-        else:
-            _renderer(out).tool(result)
+        code = print_result(client, result, out, as_json=session.as_json)
         if doubt is not None:
             raise doubt
-        return ExitCode.FAILED if result.is_error else ExitCode.OK
+        return code
 
     session.run(use)
+
+
+def print_result(client: Client, result: ToolResult, out: Path | None, *, as_json: bool) -> ExitCode:
+    """Print the result of a tool, and return the exit code that it means."""
+    show_progress("")
+    if as_json:
+        echo_json(_document(client, result.to_wire()))
+    else:
+        _renderer(out).tool(result)
+    return ExitCode.FAILED if result.is_error else ExitCode.OK
 
 
 def _result_in(error: RemoteProtocolError) -> ToolResult:
@@ -317,7 +337,7 @@ def _entry(entries: list[Any], name: str, what: str, key: str) -> Any:  # noqa: 
 
 @click.command("read", cls=TargetCommand)
 @session_options
-@_out_option
+@out_option
 @words_argument("TARGET URI | URI -- COMMAND", "resources")
 def read_command(
     *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
@@ -326,7 +346,7 @@ def read_command(
 
     Text is printed; other contents are written to files with --out. Exit codes are those of `mcprev call`.
     """
-    target, uri, rest = _split(words, "URI")
+    target, uri, rest = split_words(words, "URI")
     no_more(rest, "a resource has one URI")
     session = server_use_of(target, **options)
 
@@ -352,7 +372,7 @@ def no_more(rest: Sequence[str], why: str) -> None:
 
 @click.command("prompt", cls=TargetCommand)
 @session_options
-@_out_option
+@out_option
 @words_argument("TARGET PROMPT [ARGS]... | PROMPT [ARGS]... -- COMMAND", "prompts")
 def prompt_command(
     *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
@@ -362,7 +382,7 @@ def prompt_command(
     Each of ARGS is NAME=VALUE, a JSON object of strings, @FILE with one, or - for standard input. Exit codes are those of
     `mcprev call`.
     """
-    target, name, rest = _split(words, "PROMPT")
+    target, name, rest = split_words(words, "PROMPT")
     session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
@@ -399,7 +419,7 @@ def complete_command(*, words: tuple[str, ...], **options: Any) -> None:  # noqa
     REF is the name of a prompt, or a URI template. NAME=VALUE is the argument to complete with the text so far;
     OTHER=VALUE are arguments that have a value already. Exit codes are those of `mcprev call`.
     """
-    target, ref, rest = _split(words, "REF")
+    target, ref, rest = split_words(words, "REF")
     if not rest:
         raise click.UsageError("Missing argument NAME=VALUE: what is to be completed, such as city=Par")
     texts = {name: {"type": "string"} for name in (word.partition("=")[0] for word in rest)}

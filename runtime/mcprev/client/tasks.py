@@ -108,7 +108,7 @@ class ClientTask:
             return await self._await_result()
         wait = FIRST
         while self.status not in tasks.FINAL:
-            await asyncio.sleep(min(wait, self._poll_interval()))
+            await asyncio.sleep(min(wait, self.poll_interval))
             await self.refresh()
             wait *= 2
         if self.status is Status.CANCELLED:
@@ -147,12 +147,12 @@ class ClientTask:
             self._answered.difference_update(new)
             raise
 
-    def _poll_interval(self) -> float:
-        """Return the seconds to wait before the next poll."""  # TASK-8
-        every = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
-        if isinstance(every, bool) or not isinstance(every, int | float):
-            every = tasks.DEFAULT_POLL
-        return min(max(every / 1000, LEAST), MOST)
+    @property
+    def poll_interval(self) -> float:
+        """The seconds that the server asks clients to wait between two calls of `refresh`, within limits."""  # TASK-8
+        every: Json = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
+        valid = isinstance(every, int | float) and not isinstance(every, bool)
+        return min(max(float(every if valid else tasks.DEFAULT_POLL) / 1000, LEAST), MOST)
 
 
 def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:
