@@ -118,7 +118,7 @@ def test_what_other_code_may_protect_is_served_with_a_warning(
     assert caplog.messages == []
     assert serve(monkeypatch, "wrapped.py:app")[0] is not None
     told = (
-        f"wrapped.py:{line} puts the server into other code, which this command does not run: if that authenticates "
+        f"wrapped.py:{line} wraps the server in other code, which this command does not run: if that code authenticates "
         "clients, run it with an ASGI server such as uvicorn instead"
     )
     assert caplog.messages == ([] if line is None else [told])

@@ -61,6 +61,6 @@ def test_the_table_of_variables_has_those_that_the_code_reads() -> None:
     found = (found for path in sources for found in VARIABLES.findall(path.read_text(encoding="utf-8")))
     read = {name for each in found for name in each if name}
     text = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
-    table = text.partition("## Variables of the environment")[2].partition("\n## ")[0]
+    table = text.partition("## Environment variables")[2].partition("\n## ")[0]
     assert {"MCPREV_STORE", "NO_COLOR", "XDG_CONFIG_HOME"} <= read
     assert sorted(name for name in read - INTERNAL if f"`{name}`" not in table) == []

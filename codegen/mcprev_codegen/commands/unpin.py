@@ -11,7 +11,7 @@ from mcprev_codegen.terminal import echo
 @click.command("unpin")
 @click.argument("revision", metavar="REV")
 def unpin_command(*, revision: str) -> None:
-    """Delete the contract and the pin of a revision.
+    """Delete the schema and the pin of a revision.
 
     The next `mcprev generate` deletes its package.
 

@@ -138,7 +138,7 @@ def read_contract(folder: SchemaFolder, pin: Pin) -> str:
     if digest(data) != pin.contract:
         raise InputError(
             f"{path}: its sha256 is {digest(data)[:12]}…, but the pin has {pin.contract[:12]}…; "
-            f"contracts are not edited by hand: run `mcprev import` again, or put the change into overlay.toml"
+            f"this file is not edited by hand: run `mcprev import` again, or put the change into overlay.toml"
         )
     return data.decode("utf-8")
 

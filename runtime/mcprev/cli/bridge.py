@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @click.option(
     "--metrics",
     is_flag=True,
-    help="Also serve numbers for Prometheus at /metrics: calls by method, outcome, server and pair of revisions.",
+    help="Also serve metrics for Prometheus at /metrics: calls by method, outcome, server and pair of revisions.",
 )
 @click.option(
     "--no-auth",
@@ -72,7 +72,8 @@ if TYPE_CHECKING:
 @click.option(
     "--shared",
     is_flag=True,
-    help="Let stateless clients over HTTP share connections to a server with sessions, and its state.",
+    help="Let stateless clients over HTTP that are not authenticated share connections to a server with sessions, and so "
+    "the state of those sessions.",
 )
 @partial(header_option, variable=HEADERS_VARIABLE)
 @click.option(
@@ -95,14 +96,16 @@ if TYPE_CHECKING:
     "--config",
     metavar="FILE",
     type=click.Path(),
-    help="Join the servers of a file with the `mcpServers` of hosts; it is read again when it changes, and on SIGHUP.",
+    help="Serve all servers in this JSON file, which has `mcpServers` as the configuration of a host; it is read again "
+    "when it changes, and on SIGHUP.",
 )
 @click.option(
     "--prefixes",
     type=click.Choice(("always", "needed")),
     default="always",
     show_default=True,
-    help="With several servers: which names get the name of their server as a prefix, all (always) or those that clash (needed).",
+    help="With several servers, which names get the name of their server as a prefix: all (always), or only those that "
+    "several servers have (needed).",
 )
 @click.option(
     "--strict", is_flag=True, help="Refuse what a revision cannot express, instead of replacing it."
@@ -110,14 +113,14 @@ if TYPE_CHECKING:
 @click.option(
     "--cache",
     is_flag=True,
-    help="Return lists and resources again for as long as their server allows, without asking it.",
+    help="Cache lists and resources for as long as their server allows.",
 )
 @click.option("--explain", is_flag=True, help="Write to stderr what each conversion changed, without values.")
 @click.option(
     "--record",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Append the messages of both sides, for `mcprev validate`.",
+    help="Append the messages of both sides to a file, for `mcprev validate`.",
 )
 @click.option(
     "--log-level",

@@ -76,8 +76,8 @@ def session_options(command: Command) -> Command:
             "--answer",
             metavar="FILE",
             type=click.Path(),
-            help="Answer the questions of the server with this JSON file. Default: ask at a terminal; without one, "
-            "the client declares that it cannot be asked.",
+            help="Answer elicitation and sampling requests of the server from this JSON file. Default: ask at a terminal; "
+            "without one, the client does not declare these capabilities.",
         ),
         click.option(
             "--root",

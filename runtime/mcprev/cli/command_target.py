@@ -97,7 +97,7 @@ def _headers(given: Sequence[str]) -> Mapping[str, str]:
 def _variables(given: Sequence[str]) -> Mapping[str, str]:
     pairs = [variable.partition("=") for variable in given]
     if not all(_VARIABLE.fullmatch(name) and equals for name, equals, _ in pairs):
-        raise click.BadParameter("write a variable as NAME=VALUE", param_hint="-e")
+        raise click.BadParameter("write an environment variable as NAME=VALUE", param_hint="-e")
     return {name: value for name, _, value in pairs}
 
 
@@ -124,7 +124,7 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
             raise mcprev.TokenRejected(
                 "the tokens of the last login are no longer valid; pass --login to log in again"
             )
-        echo_lines(f"the server wants you to log in at\n  {clean(page)}", err=True)
+        echo_lines(f"the server requires a login; the page is\n  {clean(page)}", err=True)
         open_browser(page)
         return True
 
@@ -146,7 +146,7 @@ def _kept_tokens() -> TokenStore:
             """Return the registration of an earlier login. Raises `TokenRejected` if there was none."""
             found = await super().registration(issuer)
             if found is None:
-                raise mcprev.TokenRejected(f"no user has logged in at {issuer} yet")
+                raise mcprev.TokenRejected(f"no user has logged in at {issuer} yet; pass --login to log in")
             return found
 
     return KeptTokensOnly(token_folder())

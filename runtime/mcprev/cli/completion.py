@@ -23,8 +23,8 @@ def completion_command(ctx: click.Context, *, shell: str) -> None:
     It completes revisions, methods, types, servers, tools and arguments.
 
     Put `eval "$(mcprev completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or `mcprev completion fish
-    | source` into ~/.config/fish/config.fish. Names of tools are those that the server listed last; server; no server
-    is started.
+    | source` into ~/.config/fish/config.fish. The names of tools are those that the server listed at its last use: no
+    server is started.
     """
     import_module("mcprev.cli.bash_completion")
     root = ctx.find_root()

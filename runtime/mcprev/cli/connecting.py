@@ -131,7 +131,7 @@ def told_failures(server: NamedServer, seconds: float) -> Iterator[None]:
 
 def _stray_hint(stray: _StrayResponses) -> Iterator[str]:
     if stray.last:
-        yield f"it sent {stray.last}; it must have the id of its request: record it with --save FILE, and see `mcprev validate FILE`"
+        yield f"it sent {stray.last}; a response must have the id of its request: record the messages with --save FILE, then run `mcprev validate FILE`"
 
 
 def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
     if url is not None and _is_no_endpoint(url, error):
         yield f"there may be a server at {' or '.join(_usual_urls(url))}"
     elif url is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
-        yield "its certificate is not one that Python trusts: set SSL_CERT_FILE to a file with the one that signed it"
+        yield "Python does not trust its certificate: set SSL_CERT_FILE to a PEM file with the certificate that signed it"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
     if isinstance(error, errors.AuthError):
@@ -150,7 +150,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
     if isinstance(error, errors.NegotiationError) and any("no answer in" in step for step in error.evidence):
         yield "if it needs longer to start, pass --timeout SECONDS"
     if isinstance(error, errors.NegotiationError) and error.theirs:
-        yield f"speak one of its revisions: --revision {clean(error.theirs[-1])}"
+        yield f"use one of its revisions: --revision {clean(error.theirs[-1])}"
     elif isinstance(error, errors.ProcessExited | errors.NegotiationError) and not url and not server.module:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
     if url is not None and isinstance(error, errors.InternalError):

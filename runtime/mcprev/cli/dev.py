@@ -61,7 +61,8 @@ _EXIT: Final = 1.0
     "--explore",
     "site",
     metavar="URL|DIR",
-    help="Link types to a site of `mcprev explore`: at a URL, or in a folder, which is served with the page.",
+    help="Link the names of types to a site that `mcprev explore` wrote: at a URL, or in a folder, which is then served "
+    "with the page.",
 )
 @env_option
 @click.option(
@@ -70,7 +71,7 @@ _EXIT: Final = 1.0
     "name",
     metavar="REV",
     shell_complete=completing.revisions,
-    help="Speak this revision first; the page can switch.",
+    help="Speak this revision at first; the page can switch to others.",
 )
 @header_option
 @login_option
@@ -90,11 +91,11 @@ def dev_command(
 ) -> None:
     """Open a web page to try a server.
 
-    The page shows its tools, resources and prompts, and every message on the wire.
+    The page shows the server's tools, resources and prompts, and every message on the wire.
 
-    TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST out of the
-    configuration of a host, or a command after --. The page is served at 127.0.0.1 only, and only to the URL that is
-    printed, which has a token. The server of a file or module starts again when its source changes.
+    TARGET is a file or module with a mcprev.Server or mcprev.App, an http or https URL, NAME or NAME@HOST from the
+    configuration of a host, or a command after --. The page is served on 127.0.0.1 only, and only at the URL that is
+    printed, which contains a token. The server of a file or module is restarted when its source changes.
     """
     revision = None if name is None else revision_option(name).name
     log_to_stderr("warning", named=True)

@@ -20,7 +20,7 @@ def hosts_command(*, host: str | None, as_json: bool) -> None:
 
     Without HOST, those of all hosts are listed.
 
-    Each can be named as NAME or NAME@HOST in place of a TARGET. Values of variables, headers and arguments that look like
+    Other commands take NAME or NAME@HOST as their TARGET. Values of variables, headers and arguments that look like
     secrets are masked.
     """
     if host is not None and host not in HOSTS and not host.endswith((".json", ".jsonc")):

@@ -15,8 +15,9 @@ from mcprev.cli.table import echo, echo_json, echo_table
 def list_command(*, as_json: bool) -> None:
     """List the revisions.
 
-    The columns are the status, the era, the numbers of requests, notifications and types, and the pin. In a checkout
-    with the generator, the open decisions follow. A pending revision is not offered to peers.
+    The columns are the status, the era (handshake: with `initialize`; stateless: without), the numbers of requests,
+    notifications and types, and the upstream commit and SHA-256 of the schema. In a checkout with the generator, the
+    open decisions follow. A pending revision is not offered to peers.
     """
     from mcprev_types.index import LATEST, REVISIONS
 

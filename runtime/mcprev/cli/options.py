@@ -48,15 +48,17 @@ class NumberRange(click.FloatRange):
 
 
 class _Line(click.ParamType[str]):
-    """A text; a variable of the environment has one on each line."""
+    """A text; an environment variable has one on each line."""
 
     name = "text"
     envvar_list_splitter = "\n"
 
 
 def header_option(command: Command, *, variable: str | None = None) -> Command:
-    """Add the option for headers that a server at a URL gets, with the variable of the environment for its default."""
-    default = f" Default: the lines of ${variable}, which no list of processes shows." if variable else ""
+    """Add the option for headers that a server at a URL gets, with the environment variable for its default."""
+    default = (
+        f" Default: the lines of the environment variable {variable}, which lists of processes do not show."
+    )
     return click.option(
         "--header",
         "headers",
@@ -64,7 +66,7 @@ def header_option(command: Command, *, variable: str | None = None) -> Command:
         multiple=True,
         type=_Line(),
         envvar=variable,
-        help=f"Send this header to a server at a URL; may be repeated.{default}",
+        help=f"Send this header to a server at a URL; may be repeated.{default if variable else ''}",
     )(command)
 
 
@@ -85,7 +87,7 @@ def login_option(command: Command) -> Command:
     return click.option(
         "--login/--no-login",
         default=None,
-        help="Log in with a browser if a server at a URL requires it, and keep the tokens. Default: only at a terminal; "
+        help="Log in with a browser if a server at a URL requires it, and store the tokens. Default: only at a terminal; "
         "otherwise with the tokens of earlier logins.",
     )(command)
 

@@ -37,33 +37,33 @@ def repeat_options(command: Command) -> Command:
             "--warm-up",
             metavar="SECONDS",
             type=positive,
-            help="With --repeat or --seconds, call the tool so long before, which is in no figure.",
+            help="With --repeat or --seconds, first call the tool for this time; these calls are not counted.",
         ),
         click.option(
             "--rate",
             metavar="R",
             type=NumberRange(0, MAX_RATE, min_open=True),
-            help="With --repeat or --seconds, begin at most R calls a second, evenly.",
+            help="With --repeat or --seconds, start at most R calls a second, at even intervals.",
         ),
         click.option(
             "--at-once",
             metavar="M",
             type=click.IntRange(1, MAX_AT_ONCE),
-            help="With --repeat or --seconds, at most this number of calls wait for an answer at a time. "
-            f"Default: 1, with --rate {AT_ONCE}.",
+            help="With --repeat or --seconds, the maximum number of calls in progress at a time. "
+            f"Default: 1, or {AT_ONCE} with --rate.",
         ),
         click.option(
             "--seconds",
             metavar="S",
             type=positive,
-            help="Like --repeat, but begin calls for so long; with both, the first limit ends the calls.",
+            help="Like --repeat, but start calls for this number of seconds; with both, the first limit ends the calls.",
         ),
         click.option(
             "--repeat",
             metavar="N",
             type=click.IntRange(1, MAX_CALLS),
-            help="Call the tool N times over one connection, and print how many calls were answered and in which time, "
-            "in place of the results.",
+            help="Call the tool N times over one connection, and print the number of calls that succeeded and failed, and "
+            "their times, instead of the results.",
         ),
     ):
         command = option(command)
@@ -81,7 +81,7 @@ def repeat_plan(options: dict[str, Any], out: object) -> RepeatPlan | None:
         for name, given in (("--at-once", at_once), ("--rate", rate), ("--warm-up", warm_up)):
             if given is not None:
                 raise click.UsageError(
-                    f"{name} needs --repeat N, the number of calls, or --seconds S, their time"
+                    f"{name} needs --repeat N, the number of calls, or --seconds S, their duration"
                 )
         return None
     if out is not None:

@@ -36,8 +36,8 @@ store_option: Final = click.option(
     "--store",
     metavar="URL",
     envvar=STORE,
-    help=f"The store that the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. The variable {STORE} "
-    "of the environment does the same, and keeps a password out of the command line.",
+    help="The store that the processes of the server share: sqlite:///FILE, or redis://HOST:PORT/0. Default: the "
+    f"environment variable {STORE}, which keeps a password out of the command line.",
 )
 workers_option: Final = click.option(
     "--workers",
@@ -180,8 +180,8 @@ def serve_loaded(
         line = wrapping_line(loaded.modules)
         if line is not None and (worker is None or worker.settings.reports):
             _logger.warning(
-                "%s puts the server into other code, which this command does not run: if that authenticates clients, run it "
-                "with an ASGI server such as uvicorn instead",
+                "%s wraps the server in other code, which this command does not run: if that code authenticates clients, "
+                "run it with an ASGI server such as uvicorn instead",
                 line,
             )
     routes = {**loaded.server.routes()}

@@ -73,7 +73,7 @@ def _tasks(server: Server) -> str | None:
     """Return why tasks cannot be served, and what to do."""
     if server.tasks is None or server.records is not None:
         return None
-    return "tasks run in one worker, and no other could tell of them: pass --store URL, or leave out `tasks=`"
+    return "tasks are known only to the worker that runs them: pass --store URL, or leave out `tasks=`"
 
 
 def _memory(server: Server) -> str | None:

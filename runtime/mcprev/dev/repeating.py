@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 MAX_CALLS: Final = 1_000_000
 """The maximum number of calls of one repetition."""
 MAX_AT_ONCE: Final = 1_000
-"""The maximum number of calls that wait for an answer at a time."""
+"""The maximum number of calls in progress at a time."""
 AT_ONCE: Final = 100
-"""How many calls wait for an answer at a time if they begin at a rate, and no number is given."""
+"""The default of the calls in progress at a time if they begin at a rate."""
 MAX_SECONDS: Final = 86_400
 """The maximum time of calls and of a warm-up, in seconds."""
 MAX_RATE: Final = 100_000
@@ -53,7 +53,7 @@ class RepeatPlan:
     rate: float | None = None
     """How many calls begin in a second, evenly; None: each as soon as it may."""
     warm_up: float | None = None
-    """How many seconds of calls come before, which are in no figure."""
+    """The seconds of calls before the others, which are not counted."""
 
     def of_warm_up(self) -> RepeatPlan:
         """Return the plan of the calls that come before."""

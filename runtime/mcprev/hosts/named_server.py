@@ -86,7 +86,7 @@ def named_server(
     if headers and entry.url is None:
         raise ValueError("headers require a server at a URL")
     if env and entry.url is not None:
-        raise ValueError("variables of the environment require a server that is started, not a URL")
+        raise ValueError("environment variables require a server that is started, not a URL")
     entry = entry._replace(env={**entry.env, **(env or {})}, headers={**entry.headers, **(headers or {})})
     return replace(server, entry=entry)
 
