@@ -140,7 +140,7 @@ COMMAND: Final = ("-e", "NOTES=notes", "--", sys.executable, "server.py")
 CASES: Final = [
     Case("stubborn servers at each revision", COMMAND, STUBBORN, call_at_each_revision, ("SIGTERM",)),
     Case("a stubborn server, terminal closed", COMMAND, STUBBORN, has_a_server, ("SIGHUP",)),
-    Case("a stubborn server, in a hurry", COMMAND, STUBBORN, has_a_server, ("SIGTERM", "SIGTERM")),
+    Case("stubborn servers, in a hurry", COMMAND, STUBBORN, call_at_each_revision, ("SIGHUP", "SIGTERM")),
     Case(
         "a stubborn server, in a hurry at a terminal", COMMAND, STUBBORN, has_a_server, ("SIGINT", "SIGINT")
     ),

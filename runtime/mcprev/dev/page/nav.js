@@ -12,6 +12,10 @@ import { item_of, name_of, panel, reads } from "./use.js";
 const LISTS = [["tools", "Tools", "tools"], ["resources", "Resources", "resources"], ["templates", "Templates", "resources"], ["prompts", "Prompts", "prompts"]];
 const VIEWS = table({ questions: ["Questions", questions_view], tasks: ["Tasks", tasks_view], logs: ["Logs", logs_view], server: ["Server", server_view] });
 const FIRST = 300;
+const LONGEST = 1000;
+
+/** What the button of a name is found by; the name itself would be copied each time that the list is drawn, however long it is. */
+const key_of = (kind, name) => `${kind}/${name.length > LONGEST ? `${name.slice(0, LONGEST)}…${name.length}` : name}`;
 
 export class Nav {
   constructor() {
@@ -135,8 +139,8 @@ export class Nav {
 
   button(kind, name, children) {
     const here = this.open_at?.kind === kind && this.open_at.name === name;
-    const news = this.news.get(`${kind}/${name}`);
-    return h("button", { type: "button", class: "item", "data-key": `${kind}/${name}`, "aria-current": here ? "page" : null, title: name.length > 18 ? short(name, 300) : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children, news ? h("span", { class: "news" }, news) : null);
+    const news = this.news.size > 0 ? this.news.get(`${kind}/${name}`) : undefined;
+    return h("button", { type: "button", class: "item", "data-key": key_of(kind, name), "aria-current": here ? "page" : null, title: name.length > 18 ? short(name, 300) : null, on: { click: () => this.open(kind, name, { focus: true }) } }, children, news ? h("span", { class: "news" }, news) : null);
   }
 
   pressed(event) {
@@ -191,7 +195,8 @@ export class Nav {
 
   remember() {
     const fragment = new URLSearchParams(location.hash.slice(1));
-    fragment.set("at", `${this.open_at.kind}${this.open_at.name ? `/${this.open_at.name}` : ""}`);
+    const { kind, name } = this.open_at;
+    fragment.set("at", name && name.length <= LONGEST ? `${kind}/${name}` : kind); // a longer name is no part of an address
     history.replaceState(null, "", `#${fragment}`);
   }
 

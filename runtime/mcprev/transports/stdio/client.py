@@ -306,7 +306,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
                     break
         finally:
             self._kill(signal.SIGKILL)
-        self._process.close()
+            self._process.close()
         self.report_lost()
 
     def _kill(self, number: int) -> None:
