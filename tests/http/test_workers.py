@@ -97,7 +97,7 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
                 async with mcprev.connect(server.url, mode=E) as client:
                     await client.list_tools()  # says that the tool may be repeated
                     while not stop:
-                        await pid(client)
+                        await client.call_tool("pid_later")
                         calls += 1
 
             async def wait_in_one(name: str) -> int:

@@ -19,6 +19,12 @@ async def pid() -> int:
     return os.getpid()
 
 
+async def pid_later() -> int:
+    """Say which process this is, after a moment in it."""
+    await asyncio.sleep(0.02)
+    return os.getpid()
+
+
 async def wait_for(file: str, ctx: mcprev.Context) -> int:
     """Say with a file and a message that this has begun, and wait until there is another file."""
 
@@ -55,7 +61,8 @@ def made(**options: object) -> mcprev.App:
     metrics = Metrics()
     found = mcprev.App("workers", "1", middleware=[metrics], **options)  # type: ignore[arg-type]
     found.route("/metrics", metrics.app)
-    found.tool(annotations=SAFE)(pid)
+    for safe in (pid, pid_later):
+        found.tool(annotations=SAFE)(safe)
     for each in (wait_for, remember, name):
         found.tool(each)
 
