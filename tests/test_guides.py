@@ -9,14 +9,17 @@ import inspect
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Coroutine
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
+import click
 import pytest
 
 import mcprev
+from mcprev.cli import main
 from mcprev.errors import MissingExtra
 from mcprev.state.session import SessionState
 from support import ROOT
@@ -105,6 +108,17 @@ def test_the_program_of_the_first_page_runs() -> None:
         compile(program, "docs/index.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), module.__dict__
     )
     asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
+
+
+def test_the_project_file_and_the_line_that_starts_the_server_are_read() -> None:
+    page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
+    (project,) = re.findall(r'^```toml title="pyproject.toml"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    assert tomllib.loads(project)["project"]["dependencies"][0] == "mcprev[http]"
+    (words,) = re.findall(r"^uv run mcprev serve (.+)$", page, re.MULTILINE)
+    command = main.get_command(click.Context(main), "serve")
+    assert command is not None
+    with command.make_context("serve", words.split()) as context:
+        assert context.params["target"] == "weather.py:app"
 
 
 def test_every_guide_has_programs() -> None:
