@@ -40,6 +40,28 @@ def silent(row: Revision = SESSION) -> Servers:
     return Servers(lambda: Silent(row, {}, {"tools/list": {"tools": []}}))
 
 
+def late(may_answer: asyncio.Event) -> Servers:
+    """Servers without sessions that answer a probe when they may."""
+
+    class Late(Upstream):
+        @override
+        def _take(self, message: Message) -> None:
+            if message.get("method") == "initialize":
+                error = Error(-32601, "no sessions").wire
+                self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            elif message.get("method") != DISCOVER or may_answer.is_set():
+                super()._take(message)
+            else:
+                kept.append(asyncio.ensure_future(self._later(message)))
+
+        async def _later(self, message: Message) -> None:
+            await may_answer.wait()
+            super()._take(message)
+
+    kept: list[asyncio.Future[None]] = []
+    return Servers(lambda: Late(MODERN, {}, {"tools/list": {"tools": []}}))
+
+
 def bridge_to_unknown(servers: Servers, **options: Any) -> Bridge:
     """A bridge that does not know the revision of its server."""
     target: Any = servers
@@ -98,24 +120,7 @@ def test_a_server_that_is_slow_to_answer_the_probe_keeps_its_revision(
 
     async def main() -> None:
         may_answer = asyncio.Event()
-
-        class Late(Upstream):
-            @override
-            def _take(self, message: Message) -> None:
-                if message.get("method") == "initialize":
-                    error = Error(-32601, "no sessions").wire
-                    self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
-                elif message.get("method") != DISCOVER or may_answer.is_set():
-                    super()._take(message)
-                else:
-                    kept.append(asyncio.ensure_future(self._later(message)))
-
-            async def _later(self, message: Message) -> None:
-                await may_answer.wait()
-                super()._take(message)
-
-        kept: list[asyncio.Future[None]] = []
-        servers = Servers(lambda: Late(MODERN, {}, {"tools/list": {"tools": []}}))
+        servers = late(may_answer)
         client = Downstream(MODERN)
         async with bridged(bridge_to_unknown(servers), client, opened=False):
             opening = asyncio.ensure_future(client.open())
@@ -125,6 +130,27 @@ def test_a_server_that_is_slow_to_answer_the_probe_keeps_its_revision(
             assert client.hello["supportedVersions"]
             assert (await client.ask("tools/list")).result["tools"] == []
             await until(lambda: sum(server.lost for server in servers.made) == 1)
+        servers.check()
+
+    run(main())
+
+
+@req("SEAM-10", "NEG-5", everywhere=True)
+def test_a_slow_server_is_waited_for_where_there_is_nothing_else_to_ask_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstreams, "ANSWER", 0.02)
+
+    async def main() -> None:
+        may_answer = asyncio.Event()
+        servers, client = late(may_answer), Downstream(MODERN)
+        only = bridge_to_unknown(servers, server_revisions=[MODERN.name])
+        async with bridged(only, client, opened=False):
+            opening = asyncio.ensure_future(client.open())
+            assert not (await asyncio.wait({opening}, timeout=10 * upstreams.ANSWER))[0]
+            may_answer.set()
+            await opening
+            assert len(servers.made) == 1
         servers.check()
 
     run(main())

@@ -31,7 +31,9 @@ NewProtocol = Callable[..., ClientProtocol]
 
 
 ANSWER: Final = 4.0
-"""Seconds that a server has to answer what it may not know: its client waits for the bridge meanwhile, often 10 s."""
+"""Seconds that a server has to answer what it may not know, if there is something else to ask it: its client waits for the bridge
+meanwhile, often 10 s.
+"""
 _LOOK: Final = 1.0
 """Seconds between two looks of a call that waits for a connection."""
 
@@ -215,9 +217,10 @@ class Upstreams:
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
         target = self._target_for(client)
+        falls_back = any(revision.handshake for revision in self._revisions)
 
         def new_opener() -> Opener:
-            opener = Opener(target, info, ANSWER, OPEN, ServerMessages(upstream))
+            opener = Opener(target, info, ANSWER if falls_back else OPEN, OPEN, ServerMessages(upstream))
             opener.new_protocol = self._new_protocol
             return opener
 
