@@ -12,6 +12,8 @@ import gc
 import json
 import logging
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -19,6 +21,7 @@ from unittest import mock
 
 import pytest
 import uvicorn.server
+from _pytest.python import importtestmodule
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
@@ -78,6 +81,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     requirements.parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the files first, another one in each process of several.
+
+    All collect all files, in the same order: in a clone in which none is compiled, each would compile each of them.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    folders = [session.config.invocation_params.dir / arg for arg in session.config.args]
+    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
+    for file in files[number::count]:
+        with suppress(Exception, pytest.skip.Exception):  # raised again where the file is collected
+            importtestmodule(file, session.config)
+            continue
+        for name in [name for name, module in sys.modules.items() if _file_of(module) == str(file)]:
+            del sys.modules[name]
+
+
+def _file_of(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
