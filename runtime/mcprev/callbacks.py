@@ -75,7 +75,7 @@ async def allows(function: Callable[..., object], *given: object) -> bool:
         failure: BaseException = error
     except Exception as error:  # noqa: BLE001 - whatever it raises allows nothing
         failure = error
-    text = "%s() says neither True nor False, which counts as False"
+    text = "%s() returned neither True nor False, which counts as False"
     _logger.error(text, title_of(function), exc_info=failure)
     return False
 

@@ -264,7 +264,7 @@ def test_the_log_names_the_function_and_the_type_and_nothing_secret(caplog: pyte
 
     with caplog.at_level(logging.ERROR):
         run(of_a_tool(functools.partial(may_see, "hunter2")))
-    assert "may_see() says neither True nor False" in caplog.text
+    assert "may_see() returned neither True nor False" in caplog.text
     assert "may_see() returned str" in caplog.text
     assert "hunter2" not in caplog.text
     assert "the secret" not in caplog.text.replace('f"the secret', "")
@@ -291,7 +291,7 @@ def test_a_call_that_is_cancelled_while_it_is_decided_leaves_no_decision(
             await until(lambda: bool(ended))
 
     run(main())
-    assert "says neither True nor False" not in caplog.text
+    assert "returned neither True nor False" not in caplog.text
 
 
 def test_middleware_prepares_what_decides_about_a_tool_that_may_run_as_a_task() -> None:

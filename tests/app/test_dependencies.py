@@ -248,7 +248,7 @@ Circle = Annotated[int, mcprev.Depends(circle)]
             ...,
             r"needs_more\(\): the parameter 'text' has no value",
         ),
-        (Annotated[int, mcprev.Depends(circle)], ..., r"circle\(\): depends on itself; break the circle"),
+        (Annotated[int, mcprev.Depends(circle)], ..., r"circle\(\): depends on itself; break the cycle"),
         (Annotated[int, mcprev.Depends(4)], ..., "is not a function; write Depends"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         (int, mcprev.Depends(setting), "has a dependency as its default; write `x: Annotated"),
     ],

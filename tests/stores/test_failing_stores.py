@@ -447,7 +447,7 @@ def _foreign(path: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "advice"),
     [
-        (_text, "the file is something else"),
+        (_text, "the file is not an SQLite database"),
         (_foreign, "belongs to another program"),
         (Path.mkdir, "cannot be opened"),
     ],

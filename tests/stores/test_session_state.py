@@ -434,9 +434,9 @@ def test_keys_are_short_strings() -> None:
 @pytest.mark.parametrize(
     ("limits", "fits", "wrong", "message"),
     [
-        ({"max_value": 10}, {"a": "x" * 8}, ("a", "x" * 9), "'a' takes 11 of 10 bytes"),
-        ({"max_keys": 2}, {"a": 1, "b": 2}, ("c", 3), "'c' would be one more than 2 keys"),
-        ({"max_bytes": 300}, {"a": "x" * 200}, ("b", "x" * 100), "of 300 bytes"),
+        ({"max_value": 10}, {"a": "x" * 8}, ("a", "x" * 9), "'a' has 11 bytes, limit 10"),
+        ({"max_keys": 2}, {"a": 1, "b": 2}, ("c", 3), "'c' would exceed the limit of 2 keys"),
+        ({"max_bytes": 300}, {"a": "x" * 200}, ("b", "x" * 100), "bytes, limit 300"),
     ],
 )  # fmt: skip
 def test_a_state_is_bounded_and_what_was_there_stays(

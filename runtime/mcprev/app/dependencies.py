@@ -90,7 +90,7 @@ class Dependency:
         if not callable(function):
             self._refuse("is not a function; write Depends(f) without calling f")
         if function in within:
-            self._refuse("depends on itself; break the circle")
+            self._refuse("depends on itself; break the cycle")
         inner: Any = innermost(function)
         if not inspect.isroutine(inner):
             inner = inner.__init__ if inspect.isclass(inner) else type(inner).__call__

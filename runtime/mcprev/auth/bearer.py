@@ -49,7 +49,7 @@ MAX_AGE: Final = 3600
 OFFLINE: Final = "offline_access"
 """A scope for authorization servers only; no resource requires it."""  # AUTH-18
 
-_NOT_GOOD: Final = "the token is not good"
+_NOT_GOOD: Final = "the token is not valid"
 _KEY: Final = b"authorization"
 _CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)(?: ++(.*))?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
@@ -245,15 +245,15 @@ class Bearer:
         """Return the token of a request; only the `Authorization` header may contain one."""
         said = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else ()
         if any(name == "access_token" for name, _ in said):
-            return self._malformed("a token belongs into the Authorization header")
+            return self._malformed("send the token in the Authorization header, not in the query")
         value = headers.text(_KEY)
         if value is None:
-            return self._refusal(401, "a token is needed", scopes=self._scopes)
+            return self._refusal(401, "a token is required", scopes=self._scopes)
         found = _CREDENTIALS.fullmatch(value)
         if found is None or _KEY in headers.repeated:
             return self._malformed("the Authorization header is malformed")
         if found[1].lower() != "bearer":
-            return self._refusal(401, "a bearer token is needed", scopes=self._scopes)
+            return self._refusal(401, "a bearer token is required", scopes=self._scopes)
         token: str = found[2] or ""
         return token if _TOKEN.fullmatch(token) else self._malformed("the bearer token is malformed")
 

@@ -38,9 +38,9 @@ def consent_page(
 ) -> bytes:
     """Return the page that asks whether a client may have access; its form carries the sealed request."""
     name = client.name or "An app without a name"
-    rows = [("Server", request.resource), ("Answer goes to", host_of(request.redirect_uri))]
+    rows = [("Server", request.resource), ("Sends you back to", host_of(request.redirect_uri))]
     if client.is_document:
-        rows.insert(0, ("App is of", urlsplit(client.client_id).netloc))
+        rows.insert(0, ("App is published by", urlsplit(client.client_id).netloc))
     if request.scopes:
         rows.append(("Permissions", ", ".join(request.scopes)))
     listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in rows)

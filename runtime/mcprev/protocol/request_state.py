@@ -175,7 +175,7 @@ class RequestStateSealer:
                     return _refused("it was made for another principal")
                 if own[2] != told[2]:
                     return _refused("it was made for another request: its method, params or audience differ")
-                return _refused("it was changed on its way")
+                return _refused("it was modified in transit")
         return _refused(
             "it is sealed with a key that this process does not have; if another process made it, give all of them the same "
             "keys: states=mcprev.RequestStateSealer([key]), or store=",

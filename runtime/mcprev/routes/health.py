@@ -51,7 +51,7 @@ class StoreProbe:
             async with asyncio.timeout(PROBE):
                 await records.read("ready")
         except Exception as caught:  # noqa: BLE001 - of whoever wrote the store
-            failed, error = True, str(caught) or f"nothing came within {PROBE:g} s"
+            failed, error = True, str(caught) or f"no response within {PROBE:g} s"
         if failed and not self._failed:
             _logger.warning("not ready: the store does not respond: %s", error)
         elif self._failed and not failed:

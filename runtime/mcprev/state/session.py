@@ -152,9 +152,11 @@ class SessionState:
             found = values[key] = _json(key, at_once(change(values.get(key, default)), "`change`"))
             size = len(json.dumps(found))
             if size > limits.max_value:
-                raise StateTooLarge(f"the value of '{key}' takes {size:,} of {limits.max_value:,} bytes")
+                raise StateTooLarge(f"the value of '{key}' has {size:,} bytes, limit {limits.max_value:,}")
             if len(values) > limits.max_keys:
-                raise StateTooLarge(f"'{key}' would be one more than {limits.max_keys:,} keys of a session")
+                raise StateTooLarge(
+                    f"'{key}' would exceed the limit of {limits.max_keys:,} keys in a session"
+                )
             return found
 
         _checked(key)
@@ -234,7 +236,7 @@ class SessionState:
                     data = _encoded(values)
                     if len(data) > states.limits.max_bytes:
                         raise StateTooLarge(
-                            f"the state of a session would take {len(data):,} of {states.limits.max_bytes:,} bytes"
+                            f"the session state would have {len(data):,} bytes, limit {states.limits.max_bytes:,}"
                         )
                     if await states.store.write(record, data, seen=version, ttl=self._lifetime) is not None:
                         return result

@@ -41,7 +41,7 @@ _ADVICE: Final = {
     "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted: set `?ssl_ca_certs=` in the URL to a file with its authority",
 }
 """What to do, by what an error says. No text of an error is shown, so that nothing of the URL is."""
-_AWAY: Final = "it cannot be reached: start it, or see the network and the address"
+_AWAY: Final = "it cannot be reached: start it, or check the network and the address"
 SLOW: Final = f"no answer within {TIME_LIMIT:g} s: it is overloaded, stopped or cut off"
 
 

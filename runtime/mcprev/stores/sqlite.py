@@ -58,7 +58,7 @@ _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "it has no room: raise `max_bytes`, free disk space, or store less or for a shorter time",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: its folder must exist, and this user must be allowed to write to both",
     sqlite3.SQLITE_READONLY: "it cannot be written to: this user needs the permission for the file and its folder",
-    sqlite3.SQLITE_NOTADB: "the file is something else; name another one",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; stop all workers, move it away and start again",
     sqlite3.SQLITE_IOERR: "its disk fails or is full; the log of the system says more",
 }

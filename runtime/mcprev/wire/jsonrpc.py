@@ -72,7 +72,7 @@ class Shape(StrEnum):
     REQUEST = "request"
     NOTIFICATION = "notification"
     RESPONSE = "response"
-    ID_ONLY = "an id and nothing that was meant by it"
+    ID_ONLY = "an id, but neither a method nor a result nor an error"
     """A response without its result if the id is a pending one; any other such message gets an error response."""
 
 

@@ -125,7 +125,7 @@ class OriginPolicy:
         if self.admits(headers.text(_ORIGIN_KEY) or "", headers.text(_HOST_KEY)):
             return None
         return _forbidden(
-            'this Origin is not let in here; start with --origin URL or http={"origins": ["URL"]}'
+            'this Origin is not allowed here; start with --origin URL or http={"origins": ["URL"]}'
         )
 
     def lists(self, origin: str) -> bool:

@@ -209,7 +209,9 @@ class SseEndpoints:
         query = parse_qs(http_request.scope.get("query_string", b"").decode("latin-1"))
         named = query.get(SESSION)
         if not named or len(named) != 1:
-            return _refuse(400, f"the parameter {SESSION} is missing: post to where the stream says")
+            return _refuse(
+                400, f"the parameter {SESSION} is missing: POST to the URL of the `endpoint` event"
+            )
         connection = self._open.get(named[0])
         if (
             connection is None
