@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import mcprev
 from mcprev.cli import main as command
+from mcprev.looking.transcript import TranscriptValidator
 from mcprev.recording.tap import WireTap
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from named import C
@@ -163,3 +164,25 @@ def test_the_guide_shows_what_is_said_about_a_server_that_gets_both_wrong(tmp_pa
         for line in page.splitlines()
         if re.match(r"LINE  |\d+ {5}", line)
     ] == said
+
+
+@req("BASE-10", everywhere=True)
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"length": "x" * 100_000, "sent": "notification"},
+        {"length": [1], "sent": "response", "method": ["x"]},
+        {"content_type": {"a": 1}, "sent": "request"},
+        {"content_type": "x" * 100_000, "sent": "request"},
+        {"status": True, "sent": "notification"},
+        {"status": "200", "sent": "notification"},
+        {"sent": "other"},
+        {"session": {"not": "a name"}, "sent": "request"},
+    ],
+)
+def test_a_note_of_somebody_else_neither_raises_nor_fills_the_screen(members: dict[str, Any]) -> None:
+    row = SESSIONS[-1]
+    note = {"http": 1, "verb": "POST", "status": 200, **members}
+    found = TranscriptValidator(row).feed(1, json.dumps(note).encode())
+    assert all(len(violation.message) < 500 for violation in found)
+    assert all(violation.line == 1 for violation in found)

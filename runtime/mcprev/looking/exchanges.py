@@ -48,7 +48,7 @@ RULES: Final = (
     ),
     ResponseRule(  # HTTP-6
         _STREAMABLE | _POST_ONLY, _UNANSWERED, "body", "no body after a notification or response",
-        lambda note: not note.get("length"), lambda note: f"{note.get('length')} bytes",
+        lambda note: not isinstance(size := note.get("length"), int) or size <= 0, lambda note: f"{note.get('length')} bytes",
     ),
     ResponseRule(  # HTTP-7, HTTPM-4
         _STREAMABLE | _POST_ONLY, _REQUEST, _TYPE, f"{media.JSON} or {media.SSE} after a request",

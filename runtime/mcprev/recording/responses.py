@@ -13,7 +13,7 @@ from mcprev.errors import Json
 from mcprev.recording.tap import HttpExchange, WireEvent, WireKind
 from mcprev.wire import media
 from mcprev.wire.headers import SESSION_ID
-from mcprev.wire.jsonrpc import Notification, Request, parse
+from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, Response, parse
 from mcprev_types import Direction
 
 MAX_OPEN: Final = 1000
@@ -21,7 +21,7 @@ MAX_OPEN: Final = 1000
 _NO_STREAM: Final = "nothing"
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]+")  # HTTP-19
 Sent = tuple[str, str | None]
-"""What a request carried: `request`, `notification`, `response` or `nothing`; and the method."""
+"""What a request carried: `request`, `notification`, `response`, `nothing` or something `other`, such as a batch; and the method."""
 
 
 class ResponseNotes:
@@ -54,7 +54,7 @@ def _sent(body: bytes) -> Sent:
     message = parse(body, batch=False)
     if isinstance(message, Request | Notification):
         return ("request" if isinstance(message, Request) else "notification"), message.method
-    return "response", None
+    return ("response" if isinstance(message, Response | ErrorResponse) else "other"), None
 
 
 def _note(exchange: HttpExchange, sent: Sent) -> dict[str, Json]:
