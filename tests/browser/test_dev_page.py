@@ -20,6 +20,7 @@ from browser.conftest import Open
 from browser.recording import recording
 from browser.test_page_flows import call, done, field, use
 from mcprev.dev.opening import BrowserPage
+from mcprev.revisions import ALL
 from named import A, E
 from support import ROOT
 
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HARBOUR = ROOT / "tests" / "browser" / "harbour.py"
+
+WIDEST = """() => {
+  window.widest = 0;
+  const look = () => {
+    for (const cell of document.querySelectorAll(".outcomes td")) window.widest = Math.max(window.widest, cell.getBoundingClientRect().right);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+"""Notes how far to the right the table of revisions reaches in any frame."""
 
 
 @contextmanager
@@ -176,6 +187,21 @@ def test_a_tool_is_called_many_times_and_the_figures_are_shown(
     page.locator(".repeat .figures").get_by_text("stopped").wait_for()
     use(page, "storm")
     assert page.locator(".repeat .figures").inner_text() == ""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_call_at_every_revision_fits_the_window_while_it_waits_and_after(
+    harbour: str, open_page: Open, width: int
+) -> None:
+    page = opened(open_page, harbour, width)
+    use(page, "chart")
+    page.get_by_label("At which revision").select_option(label="every revision")
+    page.evaluate(WIDEST)
+    call(page)
+    page.locator(".at-others tr").nth(len(ALL) - 2).wait_for()
+    page.wait_for_function("() => document.querySelectorAll('.at-others .s-open').length === 0")
+    assert "differences" in page.locator(".at-others").inner_text()
+    assert 100 < page.evaluate("() => window.widest") <= width
 
 
 def test_content_of_all_kinds_resources_and_prompts_are_shown(harbour: str, open_page: Open) -> None:
