@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,9 +53,20 @@ LIMIT: Final = 120.0
 """Seconds for a test: each connection to the server is a process that starts."""
 ASKED: Final = [row for row in DEFAULT if "elicitation/create" in row.methods]
 """The revisions whose clients can be asked for input."""
+STORES: Final = ("sqlite", "redis")
+CELLS: Final = [
+    (row, there, store)
+    for number, (row, there) in enumerate(product(ASKED, (OLD, MODERN)))
+    for place, store in enumerate(STORES)
+    if os.environ.get("MCPREV_WORKERS") == "all" or place == (number + number // 2) % len(STORES)
+]
+"""Each pair of revisions with one store; with each, if MCPREV_WORKERS is all.
+
+What is stored of a question or a session are records and logs, whatever the store: `tests/stores` has what stores do.
+"""
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a store."""
     if request.param == "sqlite":
@@ -125,8 +137,9 @@ def test_workers_of_the_command_are_replaced_while_clients_call(app: str, tmp_pa
 
 
 @req("SEAM-10", "MRTR-4", at=E)
-@pytest.mark.parametrize("there", [OLD, MODERN], ids=lambda row: row.name)
-@pytest.mark.parametrize("row", ASKED, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("row", "there", "store"), CELLS, indirect=["store"], ids=lambda each: getattr(each, "name", each)
+)
 def test_a_question_in_a_call_is_answered_at_another_process(
     row: Revision, there: Revision, app: str, store: str
 ) -> None:
