@@ -276,12 +276,12 @@ def test_why_a_token_is_refused_stands_in_the_log_and_not_in_the_response(
 @pytest.mark.parametrize(
     ("headers", "advice"),
     [
-        ({}, "the server wants a token that it accepts: give `mcprev.http` the `auth`"),
+        ({}, "the server requires a token that it accepts: pass `mcprev.http` an `auth`"),
         (
             {"authorization": "Bearer bad"},
             (
                 "the server refuses the `Authorization` among the `headers`, which may have expired or be for another "
-                "server; its log may say why. Replace it, or give `mcprev.http` the `auth`"
+                "server; its log may say why. Replace it, or pass `mcprev.http` an `auth`"
             ),
         ),
     ],

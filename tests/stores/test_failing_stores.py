@@ -90,7 +90,7 @@ def test_an_operation_of_a_redis_that_is_away_fails_soon_and_goes_on_when_it_is_
             assert time.monotonic() - begun < MOST
             for error in found:
                 assert isinstance(error, StoreError)
-                said = "no answer within 2 s" if paused else "cannot be reached"
+                said = "no response within 2 s" if paused else "cannot be reached"
                 assert said in str(error)
                 assert str(own.folder) in str(error)
             own.go_on() if paused else own.start()
@@ -169,7 +169,7 @@ def test_no_message_shows_credentials() -> None:
             assert await right.write("key", b"1")
             for store, advice in zip(
                 others,
-                ["does not accept", "wants a user", *["cannot be reached"] * 2, "no sentinel knows"],
+                ["does not accept", "requires a user", *["cannot be reached"] * 2, "no sentinel knows"],
                 strict=True,
             ):
                 for operation in (store.read("key"), store.tail("log", 0, wait=60)):

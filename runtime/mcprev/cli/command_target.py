@@ -124,7 +124,7 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
             raise mcprev.TokenRejected(
                 "the tokens of the last login are no longer valid; pass --login to log in again"
             )
-        echo_lines(f"the server requires a login; the page is\n  {clean(page)}", err=True)
+        echo_lines(f"the server requires a login: log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True
 

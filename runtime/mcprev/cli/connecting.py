@@ -147,7 +147,9 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield "check that the server runs and that the URL names its host, port and path"
     if isinstance(error, errors.AuthError):
         yield "log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'"
-    if isinstance(error, errors.NegotiationError) and any("no answer in" in step for step in error.evidence):
+    if isinstance(error, errors.NegotiationError) and any(
+        "no response within" in step for step in error.evidence
+    ):
         yield "if it needs longer to start, pass --timeout SECONDS"
     if isinstance(error, errors.NegotiationError) and error.theirs:
         yield f"use one of its revisions: --revision {clean(error.theirs[-1])}"

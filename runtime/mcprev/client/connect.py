@@ -410,7 +410,7 @@ class Opener:
             self._error = error
             return steps.HttpRefused(error.status, error.body)
         except RequestTimeout as error:
-            return steps.InvalidReply(f"no answer in {error.elapsed:g} s")
+            return steps.InvalidReply(f"no response within {error.elapsed:g} s")
         except RemoteProtocolError as error:
             return steps.InvalidReply(str(error))
         except (ConnectionLost, LocalProtocolError) as error:

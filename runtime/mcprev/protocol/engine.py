@@ -148,7 +148,7 @@ class Engine(Responder):
         for call in self.connection.calls.due(now):
             kind, elapsed = "total" if now >= call.limit else "idle", now - call.sent_at
             self._cancel_closed(call, f"timeout ({kind})")
-            text = f"no answer to '{call.method}' within {elapsed:.3g} s ({kind} timeout)"
+            text = f"no response to '{call.method}' within {elapsed:.3g} s ({kind} timeout)"
             self.connection.events.append(CallFailed(call, RequestTimeout(text, elapsed=elapsed, kind=kind)))
 
     def answered(self, message: Response | ErrorResponse) -> None:

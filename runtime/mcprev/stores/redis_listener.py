@@ -22,10 +22,10 @@ HEARTBEAT: Final = 0.5
 
 _ADVICE: Final = {
     "OOM": "it has no room: raise `maxmemory`, or store less or for a shorter time",
-    "NOAUTH": "it wants a user and password: put them into the URL",
+    "NOAUTH": "it requires a user and password: put them into the URL",
     "WRONGPASS": "it does not accept the user and password of the URL",
     "invalid username-password": "it does not accept the user and password of the URL",
-    "Authentication required": "it wants a user and password: put them into the URL",
+    "Authentication required": "it requires a user and password: put them into the URL",
     "NOPERM": "its user lacks a permission: allow the commands that docs/stores.md lists, for keys and channels of the prefix",
     "no permissions": "its user lacks a permission: allow the commands that docs/stores.md lists, for keys and channels of the prefix",
     "READONLY": "it is a replica, which takes no writes: name the primary, or use redis+sentinel:// or redis+cluster://",
@@ -42,7 +42,7 @@ _ADVICE: Final = {
 }
 """What to do, by what an error says. No text of an error is shown, so that nothing of the URL is."""
 _AWAY: Final = "it cannot be reached: start it, or check the network and the address"
-SLOW: Final = f"no answer within {TIME_LIMIT:g} s: it is overloaded, stopped or cut off"
+SLOW: Final = f"no response within {TIME_LIMIT:g} s: it is overloaded, stopped or cut off"
 
 
 class RedisLocal:
@@ -166,7 +166,7 @@ def advice(error: Exception) -> str:
     return (
         SLOW
         if isinstance(error, TimeoutError)
-        else _AWAY if _is_connection(error) else f"it answers {type(error).__name__}"
+        else _AWAY if _is_connection(error) else f"it responds with {type(error).__name__}"
     )
 
 

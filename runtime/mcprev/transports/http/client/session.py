@@ -80,12 +80,12 @@ _UNAUTHORIZED: Final = 401
 _UNAVAILABLE: Final = 503
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _NO_AUTH: Final = (
-    "the server wants a token that it accepts: give `mcprev.http` the `auth`, such as `mcprev.OAuth()`, "
+    "the server requires a token that it accepts: pass `mcprev.http` an `auth`, such as `mcprev.OAuth()`, "
     "or an `Authorization` among its `headers`"
 )
 _REFUSED: Final = (
     "the server refuses the `Authorization` among the `headers`, which may have expired or be for another server; its log may "
-    "say why. Replace it, or give `mcprev.http` the `auth`, such as `mcprev.OAuth()`"
+    "say why. Replace it, or pass `mcprev.http` an `auth`, such as `mcprev.OAuth()`"
 )
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
