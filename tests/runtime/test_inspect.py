@@ -233,7 +233,7 @@ def test_an_answer_under_a_wrong_id_is_named_when_none_comes() -> None:
     )
     done = CliRunner().invoke(main, words, catch_exceptions=False)
     assert done.exit_code == 3
-    assert "no answer to 'tools/call'" in done.stderr
+    assert "no response to 'tools/call'" in done.stderr
     assert (
         "it sent a response to no pending request: 99; a response must have the id of its request"
         in done.stderr

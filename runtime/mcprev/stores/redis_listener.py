@@ -22,12 +22,13 @@ HEARTBEAT: Final = 0.5
 
 _ADVICE: Final = {
     "OOM": "it has no room: raise `maxmemory`, or store less or for a shorter time",
+    "used memory > 'maxmemory'": "it has no room: raise `maxmemory`, or store less or for a shorter time",
     "NOAUTH": "it requires a user and password: put them into the URL",
     "WRONGPASS": "it does not accept the user and password of the URL",
     "invalid username-password": "it does not accept the user and password of the URL",
     "Authentication required": "it requires a user and password: put them into the URL",
-    "NOPERM": "its user lacks a permission: allow the commands that docs/stores.md lists, for keys and channels of the prefix",
-    "no permissions": "its user lacks a permission: allow the commands that docs/stores.md lists, for keys and channels of the prefix",
+    "NOPERM": "its user lacks a permission: allow the commands that the guide to stores lists, for keys and channels of the prefix",
+    "no permissions": "its user lacks a permission: allow the commands that the guide to stores lists, for keys and channels of the prefix",
     "READONLY": "it is a replica, which takes no writes: name the primary, or use redis+sentinel:// or redis+cluster://",
     "read only replica": "it is a replica, which takes no writes: name the primary, or use redis+sentinel:// or redis+cluster://",
     "MOVED": "it belongs to a cluster: use redis+cluster:// or rediss+cluster://",
