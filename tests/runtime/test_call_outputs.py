@@ -74,3 +74,39 @@ def test_it_is_shown_as_json_too() -> None:
 def test_calls_that_are_repeated_have_failed() -> None:
     done = call("wrong", "--repeat", "3", "--json")
     assert (done.exit_code, json.loads(done.stdout)["repeat"]["failed"]) == (1, 3)
+
+
+RAW: Final = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    answer = {"jsonrpc": "2.0", "id": request["id"]}
+    schema = {"type": "object"}
+    results = {
+        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}},
+        "tools/list": {"tools": [{"name": "odd", "description": 5, "inputSchema": schema}, {"name": "good", "inputSchema": schema}]},
+        "tools/call": {"content": [{"type": "text", "text": "done"}]},
+    }
+    if request["method"] in results:
+        answer["result"] = results[request["method"]]
+    else:
+        answer["error"] = {"code": -32601, "message": "Method not found"}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name)
+def test_an_invalid_tool_in_the_list_keeps_nobody_from_calling_another_one(row: Revision) -> None:
+    def called(tool: str) -> Result:
+        command = ("call", tool, "--as", row.name, "--", sys.executable, "-c", RAW, row.version)
+        return CliRunner().invoke(main, command, catch_exceptions=False, prog_name="mcprev")
+
+    done = called("good")
+    warning = "Warning: not all tools of the server are valid: entry 1 ('odd'): $.description Input should be a valid string\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "done\n", warning)
+    refused = called("odd")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(warning)
+    assert "has no tool 'odd'" in refused.stderr

@@ -33,6 +33,7 @@ from mcprev.cli.options import (
 )
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
+from mcprev.cli.valid_entries import entries_of
 from mcprev.error_text import did_you_mean
 from mcprev.errors import RemoteProtocolError
 
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Command = TypeVar("Command", bound=Callable[..., object])
-MAX_LISTED: Final = 10_000
-"""The maximum number of entries of a list that are looked at."""
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -160,13 +159,7 @@ class ServerUse:
 
     async def listed(self, client: Client, name: str) -> list[Any]:
         """Return the entries of a list of the server, whose names are remembered for completion."""
-        pages: AsyncIterator[Any] = getattr(client, name)()
-        found: list[Any] = []
-        async with asyncio.timeout(self.timeout):
-            async for entry in pages:
-                found.append(entry)
-                if len(found) >= MAX_LISTED:
-                    break
+        found = await entries_of(client, name, self.timeout)
         remember(self.server, name, [entry.to_wire() for entry in found])
         return found
 

@@ -27,15 +27,13 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
-from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.cli.valid_entries import valid_entries
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.targets import Target
     from mcprev.errors import Json
 
-MAX_ENTRIES: Final = 5
-"""The maximum number of invalid entries of a list that are named."""
 MAX_NOTES: Final = 1000
 """The maximum number of HTTP responses that are judged, the last ones."""
 _SECTIONS: Final = (
@@ -166,48 +164,12 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
         if name != "resource_templates":
             errors[name] = str(error)
     except RemoteProtocolError as error:
-        valid, wrong = _entries(name, error.raw)
-        found += valid
+        valid, wrong = valid_entries(name, error.raw)
+        found += [entry.to_wire() for entry in valid]
         errors[name] = "; ".join(wrong) or str(error)
     except McpError as error:
         errors[name] = str(error) or type(error).__name__
     return found
-
-
-def _issues(error: Exception) -> str:
-    """Return what a validator found: the path and the error of each place."""
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ENTRIES]
-    return ", ".join(" ".join([".".join(map(str, ("$", *one["loc"]))), one["msg"]]) for one in found)
-
-
-def _entries(name: str, page: Json) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the valid entries of a page that is not valid as a whole, and what is wrong with the others."""
-    from pydantic import ValidationError
-
-    from mcprev_types.latest import models
-
-    kinds: dict[str, Any] = {
-        "tools": models.Tool,
-        "resources": models.Resource,
-        "resource_templates": models.ResourceTemplate,
-        "prompts": models.Prompt,
-    }
-    members: dict[str, Json] = page if isinstance(page, OBJECT) else {}
-    listed: Json = members.get("resourceTemplates" if name == "resource_templates" else name)
-    entries: list[Json] = listed if isinstance(listed, LIST) else []
-    valid, wrong = list[dict[str, Any]](), list[str]()
-    for number, entry in enumerate(entries):
-        try:
-            valid.append(kinds[name].from_wire(entry).to_wire())
-        except (TypeError, ValidationError) as error:
-            called = f" ('{entry['name']}')" if isinstance(entry, OBJECT) and "name" in entry else ""
-            wrong.append(f"entry {number + 1}{called[:100]}: {_issues(error)}")
-    more = len(wrong) - MAX_ENTRIES
-    return valid, [*wrong[:MAX_ENTRIES], *([f"and {more} more"] if more > 0 else [])]
 
 
 # -- output ------------------------------------------------------------------------------------------------
