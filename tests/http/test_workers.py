@@ -224,7 +224,7 @@ def test_several_workers_need_a_store_for_what_clients_need_at_each(
     sqlite = mcprev.open_store("sqlite:///unused.db")
     assert checked(made(), workers=1) == ""
     assert "sessions (2024-11-05, " in checked(made())
-    assert "tasks run in one worker" in checked(made(E, tasks=mcprev.Tasks({})))
+    assert "tasks are known only to the worker" in checked(made(E, tasks=mcprev.Tasks({})))
     assert "in the memory of each worker" in checked(made(E, store=mcprev.MemoryStore()))
     assert checked(made(E, tasks=mcprev.Tasks({}), store=sqlite)) == ""
     assert caplog.messages == []
