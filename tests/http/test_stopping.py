@@ -78,6 +78,17 @@ class Process:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to it."""
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    def post(self, body: dict[str, Any], headers: Mapping[str, str]) -> bytes:
+        """A request, to be written to a connection."""
+        data = json.dumps(body).encode()
+        fields = {**headers, "Host": f"127.0.0.1:{self.port}", "Content-Length": str(len(data))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + data
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
@@ -324,14 +335,10 @@ def test_a_server_that_leaves_closes_no_connection_whose_response_has_not_said_s
 
     async def test() -> None:
         async with process("asyncio", drain=60, leave=5) as server:
-            base = server.url.removesuffix("/mcp").removeprefix("http://")
-            reader, writer = await asyncio.open_connection(*base.split(":"))
+            reader, writer = await server.connect()
 
             def send(body: dict[str, Any], headers: Mapping[str, str]) -> None:
-                data = json.dumps(body).encode()
-                fields = {**headers, "Host": base, "Content-Length": str(len(data))}
-                head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-                writer.write(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + data)
+                writer.write(server.post(body, headers))
 
             send(*said(row, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
             head = await reader.readuntil(b"\r\n\r\n")
@@ -343,6 +350,33 @@ def test_a_server_that_leaves_closes_no_connection_whose_response_has_not_said_s
             assert head.startswith(b"HTTP/1.1 200")
             assert b"connection: close" in head
             assert b'"tools"' in await reader.read()
+            writer.close()
+            await server.ended(SOON)
+
+    run(test())
+
+
+@req("HTTP-3", "LIFE-16", at=E)
+def test_nor_does_it_when_the_call_ends_after_it_has_left() -> None:
+    """The stream has begun before; whatever comes next on its connection is refused, so that it is sent elsewhere."""
+    row = revision_named(E)
+
+    async def test() -> None:
+        async with process("asyncio", drain=60, leave=1, keep_alive=0.1) as server:
+            (idle, unused), (reader, writer) = await server.connect(), await server.connect()
+            writer.write(server.post(*said(row, "tools/call", {"name": "short", "arguments": {}})))
+            assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
+            server.signal(signal.SIGTERM)
+            assert await idle.read() == b""  # the end of `leave`
+            unused.close()
+            server.go_on()
+            assert b"in time" in await reader.readuntil(b"0\r\n\r\n")
+            writer.write(server.post(*said(row, "tools/list", {}, 2)))
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503")
+            assert b"retry-after: 1" in head
+            assert b"connection: close" in head
+            await reader.read()
             writer.close()
             await server.ended(SOON)
 

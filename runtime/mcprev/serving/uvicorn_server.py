@@ -100,6 +100,8 @@ class HttpServer(uvicorn.Server):
             if self.force_exit:
                 self.app.fail_requests()
         ending.result()
+        if seconds and self._front is not None:  # connections whose last response had begun before
+            await self._leave(self._front, most)
         await super().shutdown([])
         if self._front is not None:
             self._front.abort()

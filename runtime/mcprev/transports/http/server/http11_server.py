@@ -110,9 +110,10 @@ class Http11Server:
             connection.stopping = True
 
     def close_idle(self) -> None:
-        """Close the connections that have no request in progress."""
+        """Close the connections that have no request in progress; the others say so in their response, or stay open after it."""
         for connection in tuple(self._open):
-            connection.shutdown()
+            if not connection.is_serving:
+                connection.shutdown()
 
     def abort(self) -> None:
         """Abort all connections."""
@@ -239,6 +240,11 @@ class Http11Connection(asyncio.Protocol):
         self.stopping = self._ending = True
         if self._serving is None:
             self._transport.close()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request is in progress."""
+        return self._serving is not None
 
     @property
     def is_idle(self) -> bool:
