@@ -92,7 +92,8 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
             try:
                 values[attribute] = read_value(value)
             except ValueError as error:
-                raise BadTag(f"'@{name}' needs {error}, not {value!r}", at) from None
+                next_step = "; put each tag on a line of its own" if " @" in value else ""
+                raise BadTag(f"'@{name}' needs {error}, not {value!r}{next_step}", at) from None
         elif name not in _PROSE_TAGS:
             unknown.append((name, at))
         if value and (name not in _TAGS or name in _PROSE_TAGS):
