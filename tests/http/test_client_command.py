@@ -123,6 +123,15 @@ def test_somebody_logs_in_where_the_server_wants_that(
             assert (code, said) == (0, "")
             if row is not DEFAULT[-1]:
                 return  # the same at each revision, and another process
+            registered = len(at.registered)
+            at.needs = {"tools/list": "more"}
+            code, _, said = await inspect(at.mcp.url)
+            assert code != 0
+            assert "or lack a scope that this requires; pass --login to log in again" in said
+            assert len(at.registered) == registered, "the registration of the kept tokens stays"
+            at.needs = {}
+            code, _, said = await inspect(at.mcp.url)
+            assert (code, said) == (0, ""), "the kept tokens are as good as before"
             code, _, said = await inspect("--no-login", at.mcp.url)
             assert code == 3
             assert "HTTP 401" in said

@@ -6,9 +6,10 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
+from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo_lines
@@ -16,6 +17,7 @@ from mcprev.hosts.named_server import NamedServer, named_server
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
+    from mcprev.oauth.loopback import Loopback
     from mcprev.oauth.store import TokenStore
     from mcprev.transports.http.client.authorization import Authorization
 
@@ -120,10 +122,6 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
         return None
 
     def show(page: str) -> bool:
-        if not asks:
-            raise mcprev.TokenRejected(
-                "the tokens of the last login are no longer valid; pass --login to log in again"
-            )
         echo_lines(f"the server requires a login: log in at\n  {clean(page)}", err=True)
         open_browser(page)
         return True
@@ -133,7 +131,23 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
     except ValueError:
         return None
     store = mcprev.DiskTokens(token_folder()) if asks else _kept_tokens()
-    return mcprev.OAuth(client_name="mcprev", loopback=mcprev.Loopback(open=show), store=store)
+    loopback = mcprev.Loopback(open=show) if asks else _no_login()
+    return mcprev.OAuth(client_name="mcprev", loopback=loopback, store=store)
+
+
+def _no_login() -> Loopback:
+    """Return what ends a login before it begins, also before a client is registered in place of that of the kept tokens."""
+    import mcprev
+
+    class NoLogin(mcprev.Loopback):
+        @override
+        def ready(self) -> NoReturn:
+            """Raise `TokenRejected`."""
+            raise mcprev.TokenRejected(
+                "the tokens of the last login are no longer valid here, or lack a scope that this requires; pass --login to log in again"
+            )
+
+    return NoLogin()
 
 
 def _kept_tokens() -> TokenStore:

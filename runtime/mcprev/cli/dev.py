@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -231,6 +232,7 @@ class _Ending:
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         with suppress(asyncio.CancelledError):  # nothing but a signal cancels the task
             yield
+        logging.getLogger("asyncio").disabled = True  # what is said of processes whose end nobody waits for
         self._timer.start()
 
 
