@@ -33,7 +33,7 @@ from mcprev.cli.options import (
 )
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
-from mcprev.cli.valid_entries import entries_of
+from mcprev.cli.valid_entries import listed_entries
 from mcprev.error_text import did_you_mean
 from mcprev.errors import RemoteProtocolError
 
@@ -159,7 +159,7 @@ class ServerUse:
 
     async def listed(self, client: Client, name: str) -> list[Any]:
         """Return the entries of a list of the server, whose names are remembered for completion."""
-        found = await entries_of(client, name, self.timeout)
+        found = await listed_entries(client, name, self.timeout)
         remember(self.server, name, [entry.to_wire() for entry in found])
         return found
 

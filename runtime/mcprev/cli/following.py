@@ -81,7 +81,7 @@ async def call_as_task(
     if no_wait:
         show_task(client, task, as_json=as_json, alone=True)
         return None
-    return await follow(client, task, server)
+    return await wait_and_tell(client, task, server)
 
 
 def check_tasks(client: Client) -> None:
@@ -94,7 +94,7 @@ def check_tasks(client: Client) -> None:
         raise Failure(text, ExitCode.PROTOCOL)
 
 
-async def follow(client: Client, task: ClientTask, server: NamedServer) -> ToolResult:
+async def wait_and_tell(client: Client, task: ClientTask, server: NamedServer) -> ToolResult:
     """Return the result of a task, and print each change of its status."""
     from mcprev.revisions import TaskSupport
 

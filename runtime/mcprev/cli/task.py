@@ -10,7 +10,7 @@ import click
 from mcprev.cli.call import no_more, out_option, print_result, server_use_of, session_options, split_words
 from mcprev.cli.command_target import TargetCommand
 from mcprev.cli.exit_codes import ExitCode, Failure
-from mcprev.cli.following import check_tasks, follow, show_task
+from mcprev.cli.following import check_tasks, show_task, wait_and_tell
 from mcprev.cli.options import words_argument
 from mcprev.cli.table import clean
 from mcprev.errors import MethodNotFound
@@ -56,7 +56,7 @@ def task_command(
         if status or cancel:
             show_task(client, task, as_json=session.as_json)
             return ExitCode.OK
-        result = await follow(client, task, session.server)
+        result = await wait_and_tell(client, task, session.server)
         return print_result(client, result, out, as_json=session.as_json)
 
     session.run(use)

@@ -13,15 +13,15 @@ from mcprev.json_schema.bounds import LIST, OBJECT
 if TYPE_CHECKING:
     from mcprev.client.client import Client
 
-MAX_ENTRIES: Final = 5
+MAX_NAMED: Final = 5
 """The maximum number of invalid entries of a list that are named, and of mistakes in one."""
 
 
-MAX_LISTED: Final = 10_000
+MAX_READ: Final = 10_000
 """The maximum number of entries of a list that are looked at."""
 
 
-async def entries_of(client: Client, name: str, seconds: float) -> list[Any]:
+async def listed_entries(client: Client, name: str, seconds: float) -> list[Any]:
     """Return the entries of a list of a server; of a page that is not valid as a whole the valid ones, with a warning of the others."""
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[Any] = []
@@ -29,7 +29,7 @@ async def entries_of(client: Client, name: str, seconds: float) -> list[Any]:
         async with asyncio.timeout(seconds):
             async for entry in pages:
                 found.append(entry)
-                if len(found) >= MAX_LISTED:
+                if len(found) >= MAX_READ:
                     break
     except RemoteProtocolError as error:
         valid, wrong = valid_entries(name, error.raw)
@@ -64,8 +64,8 @@ def valid_entries(name: str, page: Json) -> tuple[list[Any], list[str]]:
         except (TypeError, ValidationError) as error:
             called = f" ('{entry['name']}')" if isinstance(entry, OBJECT) and "name" in entry else ""
             wrong.append(f"entry {number + 1}{called[:100]}: {_issues(error)}")
-    more = len(wrong) - MAX_ENTRIES
-    return valid, [*wrong[:MAX_ENTRIES], *([f"and {more} more"] if more > 0 else [])]
+    more = len(wrong) - MAX_NAMED
+    return valid, [*wrong[:MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _issues(error: Exception) -> str:
@@ -74,5 +74,5 @@ def _issues(error: Exception) -> str:
 
     if not isinstance(error, ValidationError):
         return str(error)
-    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ENTRIES]
+    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_NAMED]
     return ", ".join(" ".join([".".join(map(str, ("$", *one["loc"]))), one["msg"]]) for one in found)
