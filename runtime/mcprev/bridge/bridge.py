@@ -27,7 +27,7 @@ from mcprev.bridge.introduction import (
 from mcprev.bridge.opening import OpeningProtocol
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.relay import Exchange, Outlet, Relay, Serve, Within
+from mcprev.bridge.relay import Exchange, Relay, Serve, Within
 from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
 from mcprev.bridge.stateless import StatelessClients
@@ -395,9 +395,7 @@ class _Clients(ClientRequests):
             if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
                 peer = self._begin_session(incoming, connection)
             return Exchange(relay, incoming, connection, peer.name, peer.outlet), peer.serve
-        name = f"client-{next(self._numbers)}"
-        outlet = Outlet(relay, connection, incoming.engine, name)
-        exchange = Exchange(relay, incoming, connection, name, outlet)
+        exchange = self._exchange(relay, incoming, connection)
         if in_session and shared is not None:
             return exchange, shared.serve
         client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcprev.bridge.introduction import INITIALIZE
 from mcprev.bridge.opening import process_behind
-from mcprev.bridge.relay import BridgeState, Exchange, Serve, Within, wire_error
+from mcprev.bridge.relay import BridgeState, Exchange, Outlet, Serve, Within, wire_error
 from mcprev.bridge.upstreams import Busy
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, McpError
@@ -34,6 +34,11 @@ class ClientRequests(ABC):
     @abstractmethod
     def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
         """Return the exchange of a request, and what serves it."""
+
+    def _exchange(self, state: BridgeState, incoming: IncomingRequest, connection: Connection) -> Exchange:
+        """Return the exchange of a request whose client is known by nothing but this request."""
+        name = f"client-{next(self._numbers)}"
+        return Exchange(state, incoming, connection, name, Outlet(state, connection, incoming.engine, name))
 
     def watch(self, connection: Connection) -> None:
         """Take over the session of a connection if the process that has it ends."""

@@ -32,7 +32,7 @@ def name_of_target(target: Target, given: object) -> str:
     from mcprev.transports.stdio.client import stdio
 
     if isinstance(target, stdio):
-        return _digest("command", repr(target), str(Path.cwd()))
+        return _digest("command", repr(target), _folder())
     url = getattr(target, "cache_key", None)
     if isinstance(url, str):
         return _digest("url", mask_text(url))
@@ -45,6 +45,13 @@ def name_of_target(target: Target, given: object) -> str:
 def name_of_servers(servers: Iterable[str], file: Path | None) -> str:
     """Return the shared name of a bridge to several servers, which are those of a file, if there is one."""
     return _digest("servers", *sorted(servers)) if file is None else _digest("file", str(file.absolute()))
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed
+        return ""
 
 
 def _digest(*parts: str) -> str:

@@ -65,9 +65,7 @@ class SeveralClients(ClientRequests):
         if in_session and (shared is None or connection.session_id is None):
             session = self._session(incoming, connection)
             return Exchange(hub, incoming, connection, session.name, session.outlet), session.serve
-        name = f"client-{next(self._numbers)}"
-        outlet = Outlet(hub, connection, incoming.engine, name)
-        exchange = Exchange(hub, incoming, connection, name, outlet)
+        exchange = self._exchange(hub, incoming, connection)
         if in_session and shared is not None:
             return exchange, shared.serve
         view = self._view(hub, sender_of(incoming), incoming.revision)
