@@ -80,8 +80,8 @@ chaos: setup
 # The pages of docs/reference, from the code, the table from our names to those of others, and the drawings.
 reference: setup
 	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
-	PYTHONPATH=tests:docs/.theme $(BIN)/python tests/names_page.py
-	$(BIN)/python docs/.theme/drawings.py
+	PYTHONPATH=tests:docs/.site $(BIN)/python tests/names_page.py
+	$(BIN)/python docs/.site/drawings.py
 
 # The sessions from which `mcprev explore` draws its sequences; a test says when they are no longer what is sent.
 sequences: setup
@@ -90,8 +90,8 @@ sequences: setup
 # The site of docs/ in build/site, within a minute of one core; a page, link or anchor that does not exist is an error.
 # `make browser` also looks at it in Chromium.
 docs: setup $(VENV)/.docs
-	ulimit -t 60; PYTHONPATH=docs/.theme $(BIN)/zensical build --clean --strict
-	$(BIN)/python docs/.theme/page_texts.py build/site
+	ulimit -t 60; PYTHONPATH=docs/.site $(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/.site/page_texts.py build/site
 	MCPREV_SITE=1 $(BIN)/pytest tests/browser/test_site.py -q
 	$(BIN)/mcprev explore --out build/site/explore
 

@@ -65,13 +65,13 @@ def site() -> Path:
         done = subprocess.run(
             [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": "docs/.theme"},
+            env={**os.environ, "PYTHONPATH": "docs/.site"},
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        subprocess.run([sys.executable, "docs/.theme/page_texts.py", str(folder)], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "docs/.site/page_texts.py", str(folder)], cwd=ROOT, check=True)
     return folder
 
 
@@ -89,6 +89,10 @@ def test_every_page_of_the_docs_is_in_the_site(pages: dict[str, Parsed]) -> None
     assert set(pages) == {
         (path.with_name("index.html") if path.name == "README.html" else path).as_posix() for path in docs
     }
+
+
+def test_nothing_that_builds_the_site_is_in_it(site: Path) -> None:
+    assert [path.name for path in site.rglob("*.py*")] == []
 
 
 def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[str, Parsed]) -> None:
