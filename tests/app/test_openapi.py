@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -666,7 +667,7 @@ def test_the_steps_of_reading_names_and_headers_grow_with_them(again: str) -> No
 
     def check(name: str) -> None:
         with contextlib.suppress(mcprev.ToolError):
-            one.check("f", {name: 1}, ())
+            one.check("f", {name: 1}, Counter())
 
     def read(text: str) -> None:
         list(openapi_secrets.credentials({"X-A": text, "Cookie": text}))
@@ -1121,9 +1122,8 @@ def test_files_of_json_and_yaml(tmp_path: Path) -> None:
         tools_of(str(tmp_path / "b.yaml"))
 
 
-REFERRING: Final = document(
-    {"/a": {"get": {"parameters": [parameter("a", schema={"$ref": "#/components/schemas/s"})]}}},
-    components={"schemas": {"s": {"type": "string"}}},
+NEGATED: Final = document(
+    {"/a": {"get": {"parameters": [parameter("a", schema={"type": "string", "not": {"const": "b"}})]}}}
 )
 
 
@@ -1132,7 +1132,7 @@ REFERRING: Final = document(
     [
         ("aiohttp", {}, "mcprev[http]"),
         ("yaml", "a.yaml", "YAML requires PyYAML; install pyyaml, or pass the document as JSON"),
-        ("jsonschema", REFERRING, "mcprev[schema]"),
+        ("jsonschema", NEGATED, "mcprev[schema]"),
     ],
 )
 def test_without_a_library_what_needs_it_is_refused_and_says_so(

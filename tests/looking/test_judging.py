@@ -15,7 +15,7 @@ from mcprev.revisions import ALL, Revision
 from mcprev.wire.headers import request_headers
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 from named import ROW_A, ROW_B, ROW_D, ROW_E
-from support import check_metaschema, complaints, load, validator
+from support import check_metaschema, complaints, load, validator, walk
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 
@@ -68,6 +68,47 @@ def test_what_the_schema_allows_is_valid_and_what_it_requires_is_missed(row: Rev
                 assert found, (spec.method, member)
                 assert {one.method for one in found} == {spec.method}
     assert missed > 10
+
+
+@each_row
+def test_null_is_a_violation_wherever_the_schema_has_none(row: Revision) -> None:
+    """Each member of the fullest params and results of every method, at any depth, as jsonschema judges it."""
+    definitions, tried = definitions_of(row), 0
+    for spec in row.methods.values():
+        for name in (spec.params, spec.result):
+            if name is None or spec.transport is Transport.EMBEDDED or spec.method == "initialize":
+                continue
+            checker = validator(definitions, name)
+            for payload in samples(row, name):
+                for holder in [each for each in walk(payload) if isinstance(each, dict)]:
+                    members: dict[str, Any] = holder
+                    for member, kept in list(members.items()):
+                        members[member] = None
+                        message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": payload}
+                        if name == spec.params:
+                            message = called(row, spec, payload)
+                        found = mcprev.judge(message, row.name, method=spec.method)
+                        # To jsonschema, enumNames is an unknown member of another option of the union.
+                        expected = member == "enumNames" or bool(complaints(checker, payload))
+                        assert bool(found) == expected, (spec.method, member, payload)
+                        members[member] = kept
+                        tried += 1
+    assert tried > 50
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({"id": 1, "method": "ping", "params": None}, "$.params"),
+        ({"id": 1, "result": {}, "error": None}, "$.error"),
+        ({"id": 1, "result": {}, "method": None}, "$.method"),
+        ({"id": 1, "error": {"code": 1, "message": "m"}, "result": None}, "$.result"),
+        ({"error": {"code": 1, "message": "m"}, "id": None}, None),
+    ],
+)
+def test_null_is_a_violation_in_a_message_itself(message: dict[str, Any], path: str | None) -> None:
+    found = mcprev.judge({"jsonrpc": "2.0", **message}, ROW_D)
+    assert [one.path for one in found] == ([] if path is None else [path])
 
 
 @each_row

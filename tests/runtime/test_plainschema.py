@@ -11,6 +11,7 @@ from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[imp
 from fuzz.fuzzing import sampled
 from mcprev.json_schema.bounds import canonical_json, pattern
 from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
+from mcprev.json_schema.validation import compile_schema
 from requirements import req
 
 SCALARS = st.one_of(
@@ -54,6 +55,7 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
             "maxProperties": SIZES,
             "pattern": st.sampled_from(["a", "^a", "b$", "^(a|b)+$"]),
             "items": inner,
+            "uniqueItems": st.booleans(),
             "properties": st.dictionaries(NAMES, inner, max_size=3),
             "required": st.lists(NAMES, max_size=3, unique=True),
             "additionalProperties": st.one_of(st.booleans(), inner),
@@ -96,13 +98,16 @@ def test_what_is_wrong_is_said_where(schema: Any, value: Any) -> None:
 
 OTHERS: list[Any] = [
         False, 5, None, [], {"$ref": "#/x"}, {"$id": "x"}, {"$schema": "y"}, {"not": {}}, {"if": {}},
-        {"uniqueItems": True}, {"patternProperties": {}}, {"propertyNames": {}}, {"prefixItems": []},
+        {"uniqueItems": 1}, {"patternProperties": {}}, {"propertyNames": {}}, {"prefixItems": []},
         {"unevaluatedProperties": False}, {"dependentRequired": {}}, {"contains": {}}, {"multipleOf": 2},
         {"$dynamicRef": "#x"}, {"items": [{}]}, {"anything": 1}, {"pattern": "(?=a)"}, {"pattern": 5},
         {"type": "any"}, {"type": []}, {"type": ["null", "null"]}, {"type": 5}, {"required": True},
         {"required": ["a", "a"]}, {"required": [5]}, {"properties": []}, {"enum": []}, {"minimum": "1"},
         {"minimum": True}, {"minLength": -1}, {"minLength": 0.5}, {"anyOf": []}, {"anyOf": {}},
-        {"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"not": {}}},
+        {"additionalProperties": {"not": {}}}, {"$ref": 5}, {"$ref": "#/$defs/a"}, {"$ref": "#/properties/a"},
+        {"$defs": []}, {"$defs": {"a": {"not": {}}}}, {"$ref": "#/$defs/a~0b", "$defs": {"a~0b": {}}},
+        {"$ref": "#/$defs/a/b", "$defs": {"a/b": {}}}, {"items": {"$defs": {}}}, {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}},
     ]  # fmt: skip
 
 
@@ -110,6 +115,73 @@ OTHERS: list[Any] = [
 @pytest.mark.parametrize("schema", OTHERS)
 def test_anything_else_is_left_to_the_library(schema: Any) -> None:
     assert compile_plain(schema) is None
+
+
+def with_definitions(keyword: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas whose parts are references to definitions and to the root."""
+    leaves = st.one_of(
+        st.builds(
+            lambda to: {"$ref": to}, st.sampled_from(["#", *(f"#/{keyword}/{name}" for name in "abc")])
+        ),
+        st.builds(lambda name: {"type": name}, TYPES),
+    )
+    some = st.recursive(leaves, schemas, max_leaves=3)
+    return st.builds(
+        lambda root, definitions: {**root, keyword: dict(zip("abc", definitions, strict=True))},
+        some,
+        st.lists(some, min_size=3, max_size=3),
+    )
+
+
+@req("TOOL-3", "JSCH-1", everywhere=True)
+@pytest.mark.parametrize(("keyword", "latest"), [("$defs", True), ("definitions", False)])
+def test_references_mean_what_the_library_says(keyword: str, latest: bool) -> None:
+    dialect: Any = Draft202012Validator if latest else Draft7Validator
+    compared = 0
+
+    @settings(max_examples=sampled(200))
+    @given(with_definitions(keyword), st.lists(VALUES, min_size=1, max_size=10))
+    def compare(schema: Any, values: list[Any]) -> None:
+        nonlocal compared
+        check = compile_plain(schema, beside_references=latest)
+        if (
+            check is None
+        ):  # references that lead to themselves, or with keywords beside them that draft-07 ignores
+            return
+        valid = dialect(schema).is_valid
+        assert [check(value) == [] for value in values] == [valid(value) for value in values]
+        compared += 1
+
+    compare()
+    assert compared > 50
+
+
+@req("JSCH-1", everywhere=True)
+def test_keywords_beside_a_reference_are_left_to_the_library_where_they_do_not_count() -> None:
+    schema = {"$ref": "#/definitions/a", "minimum": 5, "definitions": {"a": {"type": "integer"}}}
+    latest = compile_plain(schema)
+    assert latest is not None
+    assert [bool(latest(value)) for value in (5, 4, "5")] == [False, True, True]
+    assert compile_plain(schema, beside_references=False) is None
+    del schema["minimum"]
+    assert compile_plain(schema, beside_references=False) is not None
+
+
+@req("JSCH-3", everywhere=True)
+def test_a_recursive_schema_bounds_how_deep_a_value_nests_and_how_long_it_takes() -> None:
+    each = {"$ref": "#/$defs/list"}
+    lists = {"$ref": "#/$defs/list", "$defs": {"list": {"type": "array", "items": each}}}
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert compile_schema(lists, trusted=False)(deep) == [((), "nests too deeply to be checked")]
+    doubled = {**lists, "$defs": {"list": {"type": "array", "items": {"allOf": [each, each]}}}}
+    wide: list[Any] = []
+    for _ in range(60):
+        wide = [wide]
+    ticks = iter(range(10**9))
+    ((_, said),) = compile_schema(doubled, trusted=False, clock=lambda: next(ticks) / 1_000)(wide)
+    assert "takes longer than" in said
 
 
 @req("JSCH-3", everywhere=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -89,11 +90,15 @@ class ApiArgument:
         """The names of the parameters that are set by this argument and no other."""
         return self.members | {self.name}
 
-    def check(self, name: str, value: Json, others: Collection[str]) -> None:
-        """Raise `ToolError` for an object whose members would set parameters of other names, such as `others`."""
+    def check(self, name: str, value: Json, parameters: Counter[str]) -> None:
+        """Raise `ToolError` for an object whose members would set parameters of other names.
+
+        `parameters` are the names of all parameters of its place, its own ones included.
+        """
         deep = self.style == "deepObject"
         if not isinstance(value, OBJECT) or not (deep or (self.style == "form" and self.explode)):
             return
+        others = parameters - Counter(self.names)
         taken = {plain_name(other) for other in others}
         for key in value:
             if deep:
@@ -153,17 +158,10 @@ class Operation:
         """`keys` are the places and names of the credentials that the document declares."""
         self._api, self._method, self._path = api, method.upper(), path
         self._arguments, self._body = arguments, body
-        self._others = {
-            name: [key for place, key in keys if place == one.place]
-            + [
-                key
-                for each in arguments.values()
-                if each.place == one.place and each is not one
-                for key in each.names
-            ]
-            for name, one in arguments.items()
-        }
-        """The names of the parameters that each argument must not set."""
+        self._parameters = {one.place: Counter[str]() for one in arguments.values()}
+        """How many arguments and credentials set the parameters of a name, by their places."""
+        for place, key in [*keys, *((one.place, key) for one in arguments.values() for key in one.names)]:
+            self._parameters.setdefault(place, Counter())[key] += 1
         self.answer: Validator | None = None
         """Checks the object that the API answers, if the tool has an output schema."""
         self.__name__: str = f"{self._method} {path}"
@@ -188,7 +186,7 @@ class Operation:
                 _refuse_ours(name, "header", [argument.name.lower()], ours)
             else:
                 found = argument.pairs(value)
-                argument.check(name, value, self._others[name])
+                argument.check(name, value, self._parameters[argument.place])
                 _refuse_ours(name, argument.place, (plain_name(unquote(key)) for key, _ in found), ours)
                 (query if argument.place == "query" else cookies).extend(map("=".join, found))
         given.update(cookies)

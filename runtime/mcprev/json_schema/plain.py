@@ -5,13 +5,18 @@ microseconds and without the jsonschema library. `compile_plain` returns None fo
 supported here, because an unsupported keyword could change the meaning of the others. Every supported keyword has the
 same meaning in both dialects.
 
+A `$ref` leads to the root or to one of its `$defs`, as pydantic and zod write them; any other is not supported.
+
 Each keyword visits a value once, so validation takes time linear in the value, with one exception: `anyOf`, `oneOf`
 and `allOf` visit it once for each of their schemas. They check the deadline that `within_time` sets.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, Final
@@ -31,41 +36,90 @@ MAX_DEPTH: Final = 32
 """Schemas that nest deeper are validated by the library."""
 ANNOTATIONS: Final = frozenset(
     {
-        "$comment", "contentEncoding", "contentMediaType", "default", "deprecated", "description", "examples",
-        "format", "readOnly", "title", "writeOnly",
+        "$comment", "contentEncoding", "contentMediaType", "default", "deprecated", "description", "discriminator",
+        "examples", "format", "readOnly", "title", "writeOnly",
     }
 )  # fmt: skip
 """Keywords that never make a value invalid; `format` is one of them by default in both dialects."""
 VALID: Final[list[ValidationIssue]] = []
 """The shared result for a valid value; never modified."""
+_ROOT: Final = "#"
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+_REFERENCE: Final = re.compile(r"#(?:/(?:\$defs|definitions)/[\w.-]+)?", re.ASCII)
+"""The references that are supported: to names that a JSON pointer in a URI writes as they are."""
 
 
 class UnsupportedKeywordError(Exception):
     """The schema uses a keyword that is not supported here."""
 
 
-def compile_plain(schema: Json) -> Validator | None:
-    """Return the validator for a schema without `$schema`, or None if the schema uses an unsupported keyword."""
+def compile_plain(schema: Json, *, beside_references: bool = True) -> Validator | None:
+    """Return the validator for a schema without `$schema`, or None if the schema uses an unsupported keyword.
+
+    `beside_references` says whether keywords beside a `$ref` count, as they do in 2020-12; in draft-07 they do not.
+    """
     try:
-        return _compile(schema, 0)
-    except UnsupportedKeywordError:
+        return _compile_root(schema, beside_references)
+    except (UnsupportedKeywordError, CycleError):
         return None
 
 
-def _compile(schema: Json, depth: int) -> Validator:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a schema stands."""
+
+    definitions: _Definitions
+    owner: str | None
+    """The definition that applies this schema to its own value; None for the schema of a member or an item."""
+    depth: int = 0
+
+    def for_the_same_value(self) -> _Place:
+        return _Place(self.definitions, self.owner, self.depth + 1)
+
+    def for_a_part(self) -> _Place:
+        return _Place(self.definitions, None, self.depth + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Definitions:
+    """The schemas that a `$ref` may lead to, by reference."""
+
+    beside_references: bool
+    schemas: Mapping[str, Json]
+    compiled: dict[str, Validator] = field(default_factory=dict[str, Validator])
+    applied: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The references that each definition applies to its own value; a cycle of them would never end."""
+
+
+def _compile_root(schema: Json, beside_references: bool) -> Validator:  # noqa: FBT001
+    schemas: dict[str, Json] = {_ROOT: schema}
+    for keyword in _DEFINITIONS & schema.keys() if isinstance(schema, OBJECT) else ():
+        _require(isinstance(schema[keyword], OBJECT))
+        schemas |= {f"{_ROOT}/{keyword}/{name}": inner for name, inner in schema[keyword].items()}
+    definitions = _Definitions(beside_references, schemas)
+    for reference, inner in schemas.items():
+        definitions.compiled[reference] = _compile(inner, _Place(definitions, reference))
+    TopologicalSorter(definitions.applied).prepare()
+    return definitions.compiled[_ROOT]
+
+
+def _compile(schema: Json, place: _Place) -> Validator:
     if schema is True:
         return always_valid
-    if not isinstance(schema, OBJECT) or depth > MAX_DEPTH:
+    if not isinstance(schema, OBJECT) or place.depth > MAX_DEPTH:
         raise UnsupportedKeywordError
     given = schema
+    passive = ANNOTATIONS | (_DEFINITIONS if (place.owner, place.depth) == (_ROOT, 0) else frozenset[str]())
+    if "$ref" in given and not place.definitions.beside_references:
+        _require(given.keys() <= passive | {"$ref"})
     checks: list[Validator] = []
     for keyword, value in given.items():
         if keyword in _KEYWORDS:
-            checks.append(_KEYWORDS[keyword](value, depth))
-        elif keyword not in ANNOTATIONS and keyword not in _OBJECT_KEYWORDS and not keyword.startswith("x-"):
+            checks.append(_KEYWORDS[keyword](value, place))
+        elif keyword not in passive and keyword not in _OBJECT_KEYWORDS and not keyword.startswith("x-"):
             raise UnsupportedKeywordError
     if _OBJECT_KEYWORDS & given.keys():
-        checks.append(_members(given, depth))
+        checks.append(_members(given, place))
     if not checks:
         return always_valid
     return checks[0] if len(checks) == 1 else _all(checks)
@@ -94,6 +148,18 @@ def _require(condition: object) -> None:
         raise UnsupportedKeywordError
 
 
+def _ref(value: Json, place: _Place) -> Validator:
+    definitions = place.definitions
+    _require(isinstance(value, str) and _REFERENCE.fullmatch(value) and value in definitions.schemas)
+    if place.owner is not None:
+        definitions.applied.setdefault(place.owner, set()).add(value)
+
+    def check(given: Json) -> list[ValidationIssue]:
+        return definitions.compiled[value](given)  # compiled later, if the references form a cycle
+
+    return check
+
+
 # -- any value -------------------------------------------------------------------------------------------
 
 
@@ -117,7 +183,7 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def _type(value: Json, _: int) -> Validator:
+def _type(value: Json, _: _Place) -> Validator:
     names: list[Any] = value if isinstance(value, LIST) else [value]
     _require(names and all(isinstance(name, str) and name in _TYPES for name in names))
     _require(len(set(names)) == len(names))
@@ -129,13 +195,13 @@ def _type(value: Json, _: int) -> Validator:
     return lambda given: VALID if any(test(given) for test in tests) else issues
 
 
-def _enum(value: Json, _: int) -> Validator:
+def _enum(value: Json, _: _Place) -> Validator:
     _require(isinstance(value, LIST) and value)
     shown = ", ".join(f"{option!r:.40}" for option in value[:10])
     return _one_of_values(value, f"is not one of {shown:.300}")
 
 
-def _const(value: Json, _: int) -> Validator:
+def _const(value: Json, _: _Place) -> Validator:
     return _one_of_values([value], f"is not {value!r:.80}")
 
 
@@ -157,8 +223,8 @@ def _one_of_values(options: list[Any], what: str) -> Validator:
     return check
 
 
-def _any_of(value: Json, depth: int) -> Validator:
-    checks = _compile_all(value, depth)
+def _any_of(value: Json, place: _Place) -> Validator:
+    checks = _compile_all(value, place)
 
     def check(given: Json) -> list[ValidationIssue]:
         found = VALID
@@ -173,8 +239,8 @@ def _any_of(value: Json, depth: int) -> Validator:
     return check
 
 
-def _one_of(value: Json, depth: int) -> Validator:
-    checks = _compile_all(value, depth)
+def _one_of(value: Json, place: _Place) -> Validator:
+    checks = _compile_all(value, place)
 
     def check(given: Json) -> list[ValidationIssue]:
         matching = sum(not one(given) for one in checks)
@@ -185,13 +251,13 @@ def _one_of(value: Json, depth: int) -> Validator:
     return check
 
 
-def _all_of(value: Json, depth: int) -> Validator:
-    return _all(_compile_all(value, depth))
+def _all_of(value: Json, place: _Place) -> Validator:
+    return _all(_compile_all(value, place))
 
 
-def _compile_all(value: Json, depth: int) -> list[Validator]:
+def _compile_all(value: Json, place: _Place) -> list[Validator]:
     _require(isinstance(value, LIST) and value)
-    return [_timed(_compile(item, depth + 1)) for item in value]
+    return [_timed(_compile(item, place.for_the_same_value())) for item in value]
 
 
 def _timed(check: Validator) -> Validator:
@@ -207,10 +273,10 @@ def _timed(check: Validator) -> Validator:
 
 def _bound(
     keyword: str, keeps: Callable[[Any, Any], bool], of: type | None = None
-) -> Callable[[Json, int], Validator]:
+) -> Callable[[Json, _Place], Validator]:
     """Return the compiler of a keyword that bounds numbers or, with `of`, the sizes of values of a type."""
 
-    def make(value: Json, _: int) -> Validator:
+    def make(value: Json, _: _Place) -> Validator:
         _require(is_number(value) if of is None else _is_integer(value) and value >= 0)
         issues: list[ValidationIssue] = [((), f"does not satisfy {keyword} {value}")]
 
@@ -226,7 +292,7 @@ def _bound(
     return make
 
 
-def _pattern(value: Json, _: int) -> Validator:
+def _pattern(value: Json, _: _Place) -> Validator:
     _require(isinstance(value, str))
     try:
         matches = pattern(value)
@@ -240,8 +306,8 @@ def _pattern(value: Json, _: int) -> Validator:
     return check
 
 
-def _items(value: Json, depth: int) -> Validator:
-    inner = _compile(value, depth + 1)
+def _items(value: Json, place: _Place) -> Validator:
+    inner = _compile(value, place.for_a_part())
 
     def check(given: Json) -> list[ValidationIssue]:
         found = VALID
@@ -256,6 +322,17 @@ def _items(value: Json, depth: int) -> Validator:
     return check
 
 
+def _unique_items(value: Json, _: _Place) -> Validator:
+    _require(isinstance(value, bool))
+    return _unique if value else always_valid
+
+
+def _unique(given: Json) -> list[ValidationIssue]:
+    if given.__class__ is not list or len({canonical_json(item) for item in given}) == len(given):
+        return VALID
+    return [((), "contains the same item twice")]
+
+
 _MAX_ISSUES: Final = 20
 """Validation of one value stops after more issues than this."""
 
@@ -265,15 +342,15 @@ _MAX_ISSUES: Final = 20
 _OBJECT_KEYWORDS: Final = frozenset({"properties", "required", "additionalProperties"})
 
 
-def _members(schema: Mapping[str, Any], depth: int) -> Validator:
+def _members(schema: Mapping[str, Any], place: _Place) -> Validator:
     """Return the validator for the three keywords about members, which share one loop over the object."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     _require(isinstance(properties, OBJECT) and isinstance(required, LIST))
     names = required
     _require(all(isinstance(name, str) for name in names) and len(set(names)) == len(names))
-    known = {name: _compile(value, depth + 1) for name, value in properties.items()}
+    known = {name: _compile(value, place.for_a_part()) for name, value in properties.items()}
     more = schema.get("additionalProperties", True)
-    other = None if more is False else _compile(more, depth + 1)
+    other = None if more is False else _compile(more, place.for_a_part())
 
     def check(given: Json) -> list[ValidationIssue]:
         if given.__class__ is not dict:
@@ -297,7 +374,7 @@ def _members(schema: Mapping[str, Any], depth: int) -> Validator:
     return check
 
 
-_KEYWORDS: Final[Mapping[str, Callable[[Json, int], Validator]]] = {
+_KEYWORDS: Final[Mapping[str, Callable[[Json, _Place], Validator]]] = {
     "type": _type,
     "enum": _enum,
     "const": _const,
@@ -316,4 +393,6 @@ _KEYWORDS: Final[Mapping[str, Callable[[Json, int], Validator]]] = {
     "maxProperties": _bound("maxProperties", le, dict),
     "pattern": _pattern,
     "items": _items,
+    "uniqueItems": _unique_items,
+    "$ref": _ref,
 }

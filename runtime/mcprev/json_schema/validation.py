@@ -58,8 +58,8 @@ DIALECTS: Final[Mapping[str, str]] = {
 """The supported dialects, and the library's class for each."""
 _SCHEMA: Final = "$schema"
 _REFERENCES: Final = ("$ref", "$dynamicRef")
-_CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf"})
-"""Keywords that visit one value several times."""
+_UNBOUNDED: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
+"""Keywords that visit one value several times, or nest as deeply as the value."""
 
 
 def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = time.monotonic) -> Validator:
@@ -72,15 +72,15 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
         return always_valid if schema else _never_valid
     if not isinstance(schema, OBJECT):
         raise SchemaError("a JSON Schema must be an object or a boolean")
-    has_choices = _measure(schema)
+    unbounded = _measure(schema)
     dialect = _dialect(schema)
     try:
         bare = copy.deepcopy(schema)
         _drop_dialect(bare, dialect)
         with nullcontext() if trusted else deadline(clock):
-            plain = compile_plain(bare)
+            plain = compile_plain(bare, beside_references=dialect == LATEST_DIALECT)
             if plain is not None:
-                return within_time(plain, clock) if has_choices else plain
+                return within_time(plain, clock) if unbounded else plain
             return within_time(_compiled(bare, dialect, trusted=trusted), clock)
     except RecursionError:
         raise SchemaError("the schema is nested too deeply") from None
@@ -106,11 +106,11 @@ def _never_valid(_: Json) -> list[ValidationIssue]:
 
 
 def _measure(schema: Json) -> bool:
-    """Return whether a schema may contain a keyword that visits one value several times.
+    """Return whether a schema may contain a keyword of `_UNBOUNDED`.
 
     Raises `SchemaError` for a schema that exceeds the bounds. Works level by level, without recursion.
     """
-    level, objects, values, choices = [schema], 0, 0, False
+    level, objects, values, unbounded = [schema], 0, 0, False
     for _ in range(MAX_DEPTH + 1):
         found: list[Any] = [item for item in level if isinstance(item, OBJECT)]
         objects += len(found)
@@ -119,10 +119,10 @@ def _measure(schema: Json) -> bool:
             raise SchemaError(
                 f"the schema contains more than {MAX_OBJECTS} objects, or more than {MAX_VALUES} values in all"
             )
-        choices = choices or any(_CHOICES & item.keys() for item in found)
+        unbounded = unbounded or any(_UNBOUNDED & item.keys() for item in found)
         level = [child for item in level for child in _children(item)]
         if not level:
-            return choices
+            return unbounded
     raise SchemaError(f"the schema is nested deeper than {MAX_DEPTH}")
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from pydantic_core import from_json
+
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.json_schema.bounds import OBJECT
-from mcprev.looking.payloads import Place, judge_payload, quote
+from mcprev.looking.payloads import NO_NULL, Place, judge_payload, quote
 from mcprev.looking.schemas import definitions_of
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version, revision_named
@@ -35,6 +37,8 @@ _TASK_METHODS: Final = {
     TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
 }
 """The methods of tasks, of which those of the extension are in no schema."""
+_MAY_BE_ABSENT: Final = frozenset({"method", "params", "result", "error"})
+"""The members of a message that `parse` reads as absent if they are null; a null `id` has a meaning in errors."""
 _ERRORS: Final = ("Error", "JSONRPCErrorError")
 """The names of the type of an error without a type of its own."""
 
@@ -76,12 +80,26 @@ def judge(
         return [Violation("$", f"nested deeper than {MAX_DEPTH}", method)]
     read = parse(data, batch=row.accepts_batch)
     if not isinstance(read, Batch):
-        return _judge_one(read, row, method, direction, "$")
+        return [*_nulls(read, data), *_judge_one(read, row, method, direction, "$")]
     return [
         found
         for number, one in enumerate(read.messages)
         for found in _judge_one(one, row, method, direction, f"$[{number}]")
     ]
+
+
+def _nulls(read: Message, data: bytes) -> list[Violation]:
+    """Return which members of the message itself are null, which `parse` reads as absent."""
+    if isinstance(read, Malformed) or b"null" not in data:
+        return []
+    try:
+        members = members_of(from_json(data))
+    except ValueError:  # `parse` reads some texts that this does not
+        return []
+    method = read.method if isinstance(read, Request | Notification) else None
+    left_out = _MAY_BE_ABSENT - ({"result"} if isinstance(read, Response) else set())
+    nulls = [name for name, value in members.items() if value is None and name in left_out]
+    return [Violation(f"$.{name}", NO_NULL, method) for name in nulls]
 
 
 def _judge_one(

@@ -1,7 +1,8 @@
 """Validates a payload with the models of a revision, and names the JSON path of each error (BASE-10).
 
-Models fill in constants and defaults, and keep content of unknown types. Here both are errors: what the schema requires
-must be there, and content is of a type that the revision has.
+Models fill in constants and defaults, read null as absent, and keep content of unknown types. Here all of these are
+errors: what the schema requires must be there, null is only where the schema has it, and content is of a type that the
+revision has.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
 """Matches the end of a path to the value itself or to a direct member."""
 _reader: Final = cache(reader)
+NO_NULL: Final = "null is not allowed here: leave the member out"
 Place: TypeAlias = tuple[str, str]
 """A JSON path and its error."""
 
@@ -59,7 +61,7 @@ def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
 
 
 def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
-    """Yield what a valid value leaves out although the schema requires it, and content of an unknown type."""
+    """Yield what models let through: missing members, null where the schema has none, and content of an unknown type."""
     waiting: list[tuple[object, str]] = [(typed, root)]
     while waiting:
         value, path = waiting.pop()
@@ -70,7 +72,10 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
             for name, field in type(value).model_fields.items():
                 alias = field.alias or name
                 if name in value.model_fields_set:
-                    waiting.append((getattr(value, name), path + step(alias)))
+                    inner = getattr(value, name)
+                    if inner is None and field.default is None:  # models read null as absent
+                        yield path + step(alias), NO_NULL
+                    waiting.append((inner, path + step(alias)))
                 elif alias in required:
                     yield path + step(alias), "Field required"
         elif isinstance(value, list):
