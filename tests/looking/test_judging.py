@@ -80,8 +80,8 @@ def test_null_is_a_violation_wherever_the_schema_has_none(row: Revision) -> None
                 continue
             checker = validator(definitions, name)
             for payload in samples(row, name):
-                for holder in [each for each in walk(payload) if isinstance(each, dict)]:
-                    members: dict[str, Any] = holder
+                objects: list[Any] = [each for each in walk(payload) if isinstance(each, dict)]
+                for members in objects:
                     for member, kept in list(members.items()):
                         members[member] = None
                         message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": payload}

@@ -119,18 +119,14 @@ def test_anything_else_is_left_to_the_library(schema: Any) -> None:
 
 def with_definitions(keyword: str) -> st.SearchStrategy[dict[str, Any]]:
     """Schemas whose parts are references to definitions and to the root."""
-    leaves = st.one_of(
-        st.builds(
-            lambda to: {"$ref": to}, st.sampled_from(["#", *(f"#/{keyword}/{name}" for name in "abc")])
-        ),
-        st.builds(lambda name: {"type": name}, TYPES),
-    )
-    some = st.recursive(leaves, schemas, max_leaves=3)
-    return st.builds(
-        lambda root, definitions: {**root, keyword: dict(zip("abc", definitions, strict=True))},
-        some,
-        st.lists(some, min_size=3, max_size=3),
-    )
+
+    def schema(root: dict[str, Any], definitions: list[Any]) -> dict[str, Any]:
+        return {**root, keyword: dict(zip("abc", definitions, strict=True))}
+
+    references: list[Any] = [{"$ref": to} for to in ("#", *(f"#/{keyword}/{name}" for name in "abc"))]
+    leaves: list[Any] = [*references, {"type": "array"}, {"type": "object"}, {"type": "string"}]
+    some: st.SearchStrategy[Any] = st.recursive(st.sampled_from(leaves), schemas, max_leaves=3)
+    return st.builds(schema, some, st.lists(some, min_size=3, max_size=3))
 
 
 @req("TOOL-3", "JSCH-1", everywhere=True)
