@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -16,7 +18,7 @@ from click.testing import CliRunner, Result
 from mcprev.cli import main
 from mcprev_codegen.emit import meta_json as describe
 from mcprev_codegen.python.names import module_name
-from support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, THIRD, each_revision, load
+from support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, SCHEMA, THIRD, each_revision, load
 
 RUN: Final = "from mcprev.cli import main; main()"
 
@@ -145,6 +147,23 @@ def test_every_type_and_method_can_be_shown(revision: str) -> None:
         assert invoke("show", revision, "--method", name).exit_code == 0
 
 
+@each_revision
+def test_the_schema_of_a_revision_is_shown_byte_for_byte(revision: str) -> None:
+    assert invoke("show", revision, "--schema").stdout_bytes == (SCHEMA / revision / "schema.ts").read_bytes()
+
+
+def test_a_schema_that_was_changed_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(SCHEMA, tmp_path / "schema")
+    monkeypatch.setenv("MCPREV_SCHEMA", str(copy))
+    with (copy / FIRST / "schema.ts").open("a") as stream:
+        stream.write("export type Mine = string;\n")
+    (copy / THIRD / "schema.ts").unlink()
+    for revision, said in ((FIRST, "this file is not edited by hand"), (THIRD, "pinned but missing")):
+        result = invoke("show", revision, "--schema")
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert said in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -152,6 +171,9 @@ def test_every_type_and_method_can_be_shown(revision: str) -> None:
         (("show", FIRST, "--type", "Toool"), ["no type 'Toool'", "did you mean", "Tool"]),
         (("show", FIRST, "--method", "tools/cal"), ["no method 'tools/cal'", "did you mean", "tools/call"]),
         (("show", FIRST, "--type", "Tool", "--method", "ping"), ["not both"]),
+        (("show", FIRST, "--schema", "--json"), ["pass no other option with it"]),
+        (("show", FIRST, "--schema", "--type", "Tool"), ["pass no other option with it"]),
+        (("show", "2000-01-01", "--schema"), ["unknown revision '2000-01-01'", *REVISIONS]),
         (("show",), ["Missing argument"]),
         (("lst",), ["No such command"]),
     ],
@@ -241,7 +263,12 @@ READING: Final = {"mcprev_codegen", "tree_sitter", "pydantic"}
 
 @pytest.mark.parametrize(
     ("arguments", "needed"),
-    [(("list",), READING), (("show", FIRST), set[str]()), (("--version",), set[str]())],
+    [
+        (("list",), READING),
+        (("show", FIRST), set[str]()),
+        (("show", FIRST, "--schema"), {"mcprev_codegen", "pydantic"}),
+        (("--version",), set[str]()),
+    ],
 )
 def test_looking_something_up_loads_neither_models_nor_the_generator(
     arguments: tuple[str, ...], needed: set[str]

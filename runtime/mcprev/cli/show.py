@@ -1,16 +1,17 @@
-"""`mcprev show REV`: show the methods and types of one revision, from the description in its package."""
+"""`mcprev show REV`: show the methods and types of one revision, from the description in its package, or its schema.ts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final
 
 import click
 
 from mcprev.cli import completing
-from mcprev.cli.table import echo, echo_json, echo_table
+from mcprev.cli.table import echo, echo_json, echo_lines, echo_table
 
 _ARROWS: Final = {
     ("client_to_server",): "client → server",
@@ -36,13 +37,29 @@ _ARROWS: Final = {
     help="Show one method, such as tools/call.",
 )
 @click.option(
+    "--schema",
+    "as_schema",
+    is_flag=True,
+    help="Print the schema.ts that mcprev has of the revision: every declaration, without upstream's comments.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print JSON (a stable format, versioned by its 'format')."
 )
-def show_command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
-    """Show a revision, or one of its types or methods."""
+def show_command(
+    *, revision: str, type_name: str | None, method_name: str | None, as_schema: bool, as_json: bool
+) -> None:
+    """Show a revision, or one of its types or methods.
+
+    Exit codes: 0 done, 2 usage, 3 a schema.ts that cannot be read (--schema).
+    """
     if type_name and method_name:
         raise click.UsageError("pass --type or --method, not both")
+    if as_schema and (type_name or method_name or as_json):
+        raise click.UsageError("--schema prints the whole schema.ts as it is: pass no other option with it")
     document = _load(revision)
+    if as_schema:
+        _print_schema(document["revision"])
+        return
     found = document
     show: Callable[[dict[str, Any], str], None] = _show_revision
     if type_name:
@@ -66,6 +83,17 @@ def _load(revision: str) -> dict[str, Any]:
     path = files("mcprev_types") / REVISIONS[name].package / "meta.json"
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
+
+
+def _print_schema(revision: str) -> None:
+    """Print the pinned schema.ts, byte for byte; it is in the wheel, and reading it needs no extra."""
+    # The runtime never imports the generator: its packages are loaded by name.
+    codegen: Any = import_module("mcprev_codegen.commands")
+    inputs: Any = import_module("mcprev_codegen.inputs")
+    with codegen.errors_told():
+        folder = inputs.schema_folder()
+        text: str = inputs.read_contract(folder, inputs.require_pin(folder, revision))
+    echo_lines(text.removesuffix("\n"))
 
 
 def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[str, Any]:

@@ -27,8 +27,11 @@ def snippets(language: str) -> list[str]:
 
 
 def extended() -> str:
-    """The vendor's file: the revision's contract with what the page adds to it."""
-    text = (SCHEMA / FOURTH / "schema.ts").read_text(encoding="utf-8")
+    """The vendor's file: what the page's first command prints, with what the page adds to it."""
+    words = shlex.split(snippets("sh")[0])
+    assert words[-2:] == [">", "acme.ts"]
+    text = CliRunner().invoke(main, words[1:-2], catch_exceptions=False).stdout
+    assert text == (SCHEMA / FOURTH / "schema.ts").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(export [^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE)
     assert len(rows) == 4
     for place, added in rows:
@@ -54,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _generate(tmp_path: Path) -> None:
     (tmp_path / "acme.ts").write_text(extended(), encoding="utf-8")
-    (commands,) = snippets("sh")
+    _, commands = snippets("sh")
     generate, install = commands.splitlines()
     result = CliRunner().invoke(main, shlex.split(generate)[1:])
     assert (result.exit_code, result.stderr) == (0, "")
