@@ -85,8 +85,12 @@ for line in sys.stdin:
     answer = {"jsonrpc": "2.0", "id": request["id"]}
     schema = {"type": "object"}
     results = {
-        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}},
-        "tools/list": {"tools": [{"name": "odd", "description": 5, "inputSchema": schema}, {"name": "good", "inputSchema": schema}]},
+        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}, "prompts": {}}, "serverInfo": {"name": "raw", "version": "1"}},
+        "tools/list": {
+            "tools": [{"name": "odd", "description": 5, "inputSchema": schema}, {"name": "good", "inputSchema": schema}],
+            **json.loads(sys.argv[2]),
+        },
+        "prompts/list": {"prompts": [{"name": "odd", "arguments": 5}]},
         "tools/call": {"content": [{"type": "text", "text": "done"}]},
     }
     if request["method"] in results:
@@ -97,16 +101,50 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name)
-def test_an_invalid_tool_in_the_list_keeps_nobody_from_calling_another_one(row: Revision) -> None:
-    def called(tool: str) -> Result:
-        command = ("call", tool, "--as", row.name, "--", sys.executable, "-c", RAW, row.version)
-        return CliRunner().invoke(main, command, catch_exceptions=False, prog_name="mcprev")
+WARNING: Final = (
+    "Warning: not all tools of the server are valid: entry 1 ('odd'): $.description Input should be a valid string; "
+    "results are not held against output schemas\n"
+)
+each_session = pytest.mark.parametrize(
+    "row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name
+)
 
-    done = called("good")
-    warning = "Warning: not all tools of the server are valid: entry 1 ('odd'): $.description Input should be a valid string; results are not held against output schemas\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "done\n", warning)
-    refused = called("odd")
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(warning)
-    assert "has no tool 'odd'" in refused.stderr
+
+def used(command: str, name: str, row: Revision, more: str = "{}") -> Result:
+    words = (command, name, "--as", row.name, "--", sys.executable, "-c", RAW, row.version, more)
+    return CliRunner().invoke(main, words, catch_exceptions=False, prog_name="mcprev")
+
+
+@each_session
+def test_an_invalid_tool_in_the_list_keeps_nobody_from_calling_another_one(row: Revision) -> None:
+    done = used("call", "good", row)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "done\n", WARNING)
+
+
+@each_session
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ("call", "the server has the tool 'odd', but its entry in the list is not valid: $.description Input should be a valid string"),
+        ("prompt", "the server has the prompt 'odd', but its entry in the list is not valid: $.arguments Input should be a valid list"),
+    ],
+)  # fmt: skip
+def test_what_is_in_the_list_and_not_valid_is_no_wrong_name(row: Revision, command: str, wrong: str) -> None:
+    refused = used(command, "odd", row)
+    assert (refused.exit_code, refused.stdout) == (4, "")
+    assert refused.stderr.endswith(f"Error: {wrong}\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "end"),
+    [
+        ("{}", 2, "; did you mean 'good'?\n"),
+        ('{"nextCursor": "2"}', 4, "; the pages after the one that is not valid are not read, and may have the tool\n"),
+    ],
+    ids=["the only page", "one of several"],
+)  # fmt: skip
+def test_a_tool_that_no_entry_names(more: str, code: int, end: str) -> None:
+    refused = used("call", "goood", next(row for row in DEFAULT if row.handshake), more)
+    assert refused.exit_code == code
+    assert "the server has no tool 'goood'" in refused.stderr
+    assert refused.stderr.endswith(end)

@@ -33,7 +33,7 @@ from mcprev.cli.options import (
 )
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
-from mcprev.cli.valid_entries import listed_entries
+from mcprev.cli.valid_entries import Listed, listed_entries
 from mcprev.error_text import did_you_mean
 from mcprev.errors import RemoteProtocolError
 
@@ -157,10 +157,10 @@ class ServerUse:
                 await client.set_log_level(cast("Any", self.log_level))
             yield client
 
-    async def listed(self, client: Client, name: str) -> list[Any]:
+    async def listed(self, client: Client, name: str) -> Listed:
         """Return the entries of a list of the server, whose names are remembered for completion."""
         found = await listed_entries(client, name, self.timeout)
-        remember(self.server, name, [entry.to_wire() for entry in found])
+        remember(self.server, name, [entry.to_wire() for entry in found.valid])
         return found
 
 
@@ -253,7 +253,7 @@ def call_command(
         check_leaving(session.server)
 
     async def use(client: Client) -> int:
-        found = _entry(await session.listed(client, "tools"), tool, "tool", "name")
+        found = _entry(await session.listed(client, "tools"), tool, "tool")
         schema: dict[str, Json] = found.input_schema.to_wire()
         arguments = read_arguments(rest, schema)
         check_arguments(
@@ -315,14 +315,21 @@ def _renderer(out: Path | None) -> Renderer:
     return Renderer(out)
 
 
-def _entry(entries: list[Any], name: str, what: str, key: str) -> Any:  # noqa: ANN401 - a model of the list
-    """Return an entry of a list by its name. Raises `Failure` for an unknown one, with those that resemble it."""
-    for entry in entries:
-        if getattr(entry, key) == name:
+def _entry(listed: Listed, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
+    """Return an entry of a list by its name. Raises `Failure` for an unknown one, with those that resemble it, and for one that is not valid."""
+    for entry in listed.valid:
+        if entry.name == name:
             return entry
-    known = [str(getattr(entry, key)) for entry in entries]
+    for wrong in listed.invalid:
+        if wrong.name == name:
+            text = f"the server has the {what} '{name[:200]}', but its entry in the list is not valid: {wrong.issues}"
+            raise Failure(clean(text), ExitCode.PROTOCOL)
+    known: list[str] = [entry.name for entry in listed.valid]
     hint = did_you_mean(name, known) or f"; it has {', '.join(sorted(known)[:20]) or 'none'}"
-    raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), ExitCode.USAGE)
+    if listed.unread:
+        hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
+    code = ExitCode.PROTOCOL if listed.unread else ExitCode.USAGE
+    raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
 
 
 # -- resources, prompts, completion ---------------------------------------------------------------------------
@@ -379,7 +386,7 @@ def prompt_command(
     session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
-        found = _entry(await session.listed(client, "prompts"), name, "prompt", "name")
+        found = _entry(await session.listed(client, "prompts"), name, "prompt")
         schema = prompt_schema(found)
         arguments = read_arguments(rest, schema)
         check_arguments(

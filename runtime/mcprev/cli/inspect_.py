@@ -27,7 +27,7 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
-from mcprev.cli.valid_entries import valid_entries
+from mcprev.cli.valid_entries import told_entries, valid_entries
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -166,7 +166,7 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
     except RemoteProtocolError as error:
         valid, wrong = valid_entries(name, error.raw)
         found += [entry.to_wire() for entry in valid]
-        errors[name] = "; ".join(wrong) or str(error)
+        errors[name] = "; ".join(told_entries(wrong)) or str(error)
     except McpError as error:
         errors[name] = str(error) or type(error).__name__
     return found

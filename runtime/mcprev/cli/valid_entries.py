@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from mcprev.cli.table import clean, echo_lines
 from mcprev.errors import Json, RemoteProtocolError
@@ -21,8 +24,34 @@ MAX_READ: Final = 10_000
 """The maximum number of entries of a list that are looked at."""
 
 
-async def listed_entries(client: Client, name: str, seconds: float) -> list[Any]:
-    """Return the entries of a list of a server; of a page that is not valid as a whole the valid ones, with a warning of the others."""
+@dataclass(frozen=True, slots=True)
+class InvalidEntry:
+    """An entry of a list that is not valid."""
+
+    number: int
+    """Its place in its page, from 1."""
+    name: str | None
+    issues: str
+    """The path and the error of each mistake."""
+
+    @override
+    def __str__(self) -> str:
+        called = "" if self.name is None else f" ('{self.name}')"
+        return f"entry {self.number}{called[:100]}: {self.issues}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The entries of a list of a server."""
+
+    valid: list[Any]
+    invalid: Sequence[InvalidEntry] = field(default=())
+    unread: bool = False
+    """Whether there are pages after the one with the invalid entries, which are not read."""
+
+
+async def listed_entries(client: Client, name: str, seconds: float) -> Listed:
+    """Return the entries of a list of a server; of a page that is not valid as a whole also the invalid ones, with a warning of them."""
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[Any] = []
     try:
@@ -33,17 +62,18 @@ async def listed_entries(client: Client, name: str, seconds: float) -> list[Any]
                     break
     except RemoteProtocolError as error:
         valid, wrong = valid_entries(name, error.raw)
-        if not valid:
+        if not wrong:
             raise
-        found += valid
         unchecked = "; results are not held against output schemas" if name == "tools" else ""
-        text = f"Warning: not all {name} of the server are valid: {'; '.join(wrong)}{unchecked}"
+        text = f"Warning: not all {name} of the server are valid: {'; '.join(told_entries(wrong))}{unchecked}"
         echo_lines(clean(text), err=True)
-    return found
+        unread = isinstance(error.raw, OBJECT) and "nextCursor" in error.raw
+        return Listed([*found, *valid], wrong, unread)
+    return Listed(found)
 
 
-def valid_entries(name: str, page: Json) -> tuple[list[Any], list[str]]:
-    """Return the valid entries of a page that is not valid as a whole, and what is wrong with the others."""
+def valid_entries(name: str, page: Json) -> tuple[list[Any], list[InvalidEntry]]:
+    """Return the entries of a page that is not valid as a whole: the valid ones, and the others with what is wrong."""
     from pydantic import ValidationError
 
     from mcprev_types.latest import models
@@ -57,15 +87,20 @@ def valid_entries(name: str, page: Json) -> tuple[list[Any], list[str]]:
     members: dict[str, Json] = page if isinstance(page, OBJECT) else {}
     listed: Json = members.get("resourceTemplates" if name == "resource_templates" else name)
     entries: list[Json] = listed if isinstance(listed, LIST) else []
-    valid, wrong = list[Any](), list[str]()
-    for number, entry in enumerate(entries):
+    valid, wrong = list[Any](), list[InvalidEntry]()
+    for number, entry in enumerate(entries, 1):
         try:
             valid.append(kinds[name].from_wire(entry))
         except (TypeError, ValidationError) as error:
-            called = f" ('{entry['name']}')" if isinstance(entry, OBJECT) and "name" in entry else ""
-            wrong.append(f"entry {number + 1}{called[:100]}: {_issues(error)}")
+            called: Json = entry.get("name") if isinstance(entry, OBJECT) else None
+            wrong.append(InvalidEntry(number, called if isinstance(called, str) else None, _issues(error)))
+    return valid, wrong
+
+
+def told_entries(wrong: Sequence[InvalidEntry]) -> list[str]:
+    """Return what is wrong with the first of the entries, and how many more there are."""
     more = len(wrong) - MAX_NAMED
-    return valid, [*wrong[:MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
+    return [*map(str, wrong[:MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])]
 
 
 def _issues(error: Exception) -> str:
