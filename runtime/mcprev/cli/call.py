@@ -33,7 +33,7 @@ from mcprev.cli.options import (
 )
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
-from mcprev.cli.valid_entries import Listed, listed_entries
+from mcprev.cli.valid_entries import ListedEntries, listed_entries
 from mcprev.error_text import did_you_mean
 from mcprev.errors import RemoteProtocolError
 
@@ -157,7 +157,7 @@ class ServerUse:
                 await client.set_log_level(cast("Any", self.log_level))
             yield client
 
-    async def listed(self, client: Client, name: str) -> Listed:
+    async def listed(self, client: Client, name: str) -> ListedEntries:
         """Return the entries of a list of the server, whose names are remembered for completion."""
         found = await listed_entries(client, name, self.timeout)
         remember(self.server, name, [entry.to_wire() for entry in found.valid])
@@ -315,7 +315,7 @@ def _renderer(out: Path | None) -> Renderer:
     return Renderer(out)
 
 
-def _entry(listed: Listed, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
+def _entry(listed: ListedEntries, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
     """Return an entry of a list by its name. Raises `Failure` for an unknown one, with those that resemble it, and for one that is not valid."""
     for entry in listed.valid:
         if entry.name == name:

@@ -64,7 +64,7 @@ health_option: Final = click.option(
 @click.option(
     "--drain",
     type=NumberRange(min=0),
-    help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
+    help="Seconds that calls in progress and tasks have to finish when the server stops; 30 by default.",
 )
 @store_option
 @workers_option

@@ -41,7 +41,7 @@ class InvalidEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEntries:
     """The entries of a list of a server."""
 
     valid: list[Any]
@@ -50,7 +50,7 @@ class Listed:
     """Whether there are pages after the one with the invalid entries, which are not read."""
 
 
-async def listed_entries(client: Client, name: str, seconds: float) -> Listed:
+async def listed_entries(client: Client, name: str, seconds: float) -> ListedEntries:
     """Return the entries of a list of a server; of a page that is not valid as a whole also the invalid ones, with a warning of them."""
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[Any] = []
@@ -68,8 +68,8 @@ async def listed_entries(client: Client, name: str, seconds: float) -> Listed:
         text = f"Warning: not all {name} of the server are valid: {'; '.join(told_entries(wrong))}{unchecked}"
         echo_lines(clean(text), err=True)
         unread = isinstance(error.raw, OBJECT) and "nextCursor" in error.raw
-        return Listed([*found, *valid], wrong, unread)
-    return Listed(found)
+        return ListedEntries([*found, *valid], wrong, unread)
+    return ListedEntries(found)
 
 
 def valid_entries(name: str, page: Json) -> tuple[list[Any], list[InvalidEntry]]:

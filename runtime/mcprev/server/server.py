@@ -299,9 +299,8 @@ class Server:
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
 
-        Blocks; must not be called in a running event loop, where `serve_stdio` is the one to await. At the end,
-        requests in progress have one second to finish. If a handler still runs one second later, the process ends
-        without it, with exit code 0. Raises the error of the lifespan if that fails before it yields.
+        Blocks; in a running event loop, await `serve_stdio` instead. At the end, requests in progress have one second to finish. If a
+        handler still runs one second later, the process ends without it, with exit code 0. Raises what the lifespan raises at its start.
         """
         from mcprev.transports.stdio.server import run_stdio
 
@@ -339,7 +338,7 @@ class Server:
         - `max_body` (4 MiB), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
         - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent
           stream gets a comment, `stall` (60) the time until a client that does not read is disconnected.
-        - `max_connections` (10,000), `drain` (30, to finish calls when the server stops) and `leave` (1 of it, in which new
+        - `max_connections` (10,000), `drain` (30, to finish calls and tasks when the server stops) and `leave` (1 of it, in which new
           ones are served) have an effect in `run_http` and `serve_http` only.
 
         Raises `ValueError` for invalid options and `TypeError` for unknown ones. See
@@ -353,10 +352,9 @@ class Server:
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.
 
-        Calls in progress then have `drain` seconds to finish. `host` is the address to listen on; the default,
-        127.0.0.1, is reachable from this machine only. Blocks; must not be called in a running event loop, where
-        `serve_http` is the one to await. Raises `ValueError` for invalid options, `mcprev.errors.MissingExtra` if the
-        HTTP server is not installed (`pip install 'mcprev[http]'`), and `OSError` if the port is in use.
+        Calls in progress and tasks then have `drain` seconds to finish. `host` is the address to listen on; the default, 127.0.0.1, is
+        reachable from this machine only. Blocks; in a running event loop, await `serve_http` instead. Raises `ValueError` for invalid options,
+        `mcprev.errors.MissingExtra` without `pip install 'mcprev[http]'`, and `OSError` if the port is in use.
         """
         from mcprev.serving.running import run_http
 
@@ -390,6 +388,8 @@ class Server:
         finally:
             if self.lifespan is not None:
                 await self.lifespan.release(owner)
+            else:
+                await self._end_work()
 
     async def aclose(self) -> None:
         """Close every connection and cancel the tasks that still run; may be called more than once."""

@@ -265,9 +265,8 @@ class TaskExecution:
             await self.save(asked)
             done, _ = await asyncio.wait({future}, timeout=seconds)
             if not done:
-                elapsed = seconds or 0.0
-                text = f"no answer to '{key}' within {elapsed:.3g} s"
-                raise RequestTimeout(text, elapsed=elapsed, kind="total")
+                text = f"no answer to '{key}' within {seconds or 0.0:.3g} s"
+                raise RequestTimeout(text, elapsed=seconds or 0.0, kind="total")
             return future.result()
         finally:
             if not future.done() or future.exception() is not None:

@@ -201,6 +201,8 @@ class TaskManager(RunningTasks):
 
     async def aclose(self) -> None:
         """Cancel the running tasks and wait for their end, within bounded time; may be called again."""
+        if self.running:
+            logger.warning("the server stops, so tasks that run have failed: %d", len(self.running))
         for running in tuple(self.running.values()):
             running.stopped = True
             if running.handle is not None:
@@ -369,21 +371,19 @@ class TaskManager(RunningTasks):
         """Cancel a task; its status is `cancelled` before the response is sent."""  # TASK-5
         task, core = await self._requested_task(incoming), incoming.revision.tasks is TaskSupport.CORE
         had_ended, running = task.ended, self.running.get(task.id)
-        if had_ended:
-            pass
-        elif running is not None:
+        if running is not None and not had_ended:
             try:
                 await running.save(tasks.cancel(running.task or task, time.time()))
             finally:
                 if running.handle is not None:
                     running.handle.cancel()
             task = running.task or task
-        elif self.shared is not None:
+        elif self.shared is not None and not had_ended:
             changed = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time()))
             if changed is None:
                 raise tasks.unknown(task.id)
             task = changed
-        else:
+        elif not had_ended:
             task = tasks.cancel(task, time.time())
             await self.store.save(task)
         if core and (had_ended or task.status is not Status.CANCELLED):

@@ -1,7 +1,8 @@
 """A uvicorn server with its own way to accept connections and to stop (HTTP-3, SEC-6); imported only to serve.
 
-When it stops, it accepts no more connections, ends listen streams and idle sessions at once, lets calls in progress
-finish for `drain` seconds, responds to the remaining calls with an error, and closes the connections.
+When it stops, it accepts no more connections, ends listen streams and idle sessions at once, lets calls in progress and
+tasks finish for `drain` seconds, responds to the remaining calls with an error, closes the connections, and ends the
+remaining tasks.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
+from mcprev.core.interfaces import LifespanHold
 from mcprev.serving.accepting import BATCH, SHARED_BATCH, Acceptor, connection_limit
 
 if TYPE_CHECKING:
@@ -28,6 +30,26 @@ if TYPE_CHECKING:
 
 POLL: Final = 0.1
 """Seconds between two checks for a second signal, which stops the server at once."""
+
+
+class TaskRunner(Protocol):
+    """What runs the tasks of a server."""
+
+    running: Mapping[str, object]
+    """The tasks that run."""
+
+    async def aclose(self) -> None:
+        """End them, and log how many."""
+        ...
+
+
+@runtime_checkable
+class TaskServer(Protocol):
+    """A server whose tasks go on after the requests that began them, such as `mcprev.Server`."""
+
+    tasks: TaskRunner | None
+    lifespan: LifespanHold | None
+    """Ends the tasks when nobody holds it."""
 
 
 class HttpServer(uvicorn.Server):
@@ -92,6 +114,11 @@ class HttpServer(uvicorn.Server):
             self.worker.accepts_no_more()  # the queue of the socket goes on for the others
         for listening in sockets or ():
             listening.close()
+        async with self._draining_tasks():
+            await self._end_connections()
+
+    async def _end_connections(self) -> None:
+        """Let calls in progress finish, and close the connections."""
         leaves, most = self.app.leave(), min(self.leave, self.linger)
         seconds = await self._leave(self._front, most) if leaves and most and self._front is not None else 0.0
         ending = asyncio.create_task(self.app.aclose(linger=self.linger - seconds))
@@ -105,6 +132,26 @@ class HttpServer(uvicorn.Server):
         await super().shutdown([])
         if self._front is not None:
             self._front.abort()
+
+    @asynccontextmanager
+    async def _draining_tasks(self) -> AsyncGenerator[None, None]:
+        """Keep the tasks running in the block, and after it for what is left of `drain`; then end them."""
+        server: object = getattr(self.app, "server", None)
+        if not isinstance(server, TaskServer) or (tasks := server.tasks) is None:
+            yield
+            return
+        now = asyncio.get_running_loop().time
+        until = now() + self.linger
+        if server.lifespan is not None:
+            await server.lifespan.hold(self)
+        try:
+            yield
+            while (left := until - now()) > 0:
+                if not tasks.running or self.force_exit:
+                    break
+                await asyncio.sleep(min(POLL, left))
+        finally:
+            await (tasks.aclose() if server.lifespan is None else server.lifespan.release(self))
 
     async def _leave(self, front: Http11Server, most: float) -> float:
         """Serve calls on the connections that are open, until all are closed; return the seconds, `most` at most."""

@@ -107,8 +107,8 @@ class HttpOptions(TypedDict, total=False):
     open fewer file descriptors. At the limit, idle connections are closed for new ones, which wait until there is
     room."""
     drain: float
-    """Seconds that calls in progress have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
-    ones are answered with an error. If the coroutine is cancelled, they have one second."""
+    """Seconds that calls in progress and tasks have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
+    calls are answered with an error, and the remaining tasks have failed. If the coroutine is cancelled, they have one second."""
     leave: float
     """Seconds at the beginning of `drain` in which `run_http` and `serve_http` still serve calls on the connections that
     are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.

@@ -1,0 +1,44 @@
+"""A server with a task to be stopped: `task_server.py HOW STORE OPTIONS`, where HOW is http or stdio and STORE a URL or empty.
+
+It says on stderr at which port it listens, and when the task has begun and ended, which it does with the first line on
+stdin of `http`, and never on `stdio`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+
+import mcprev
+
+
+def say(*words: object) -> None:
+    """Tell the test."""
+    print(*words, file=sys.stderr, flush=True)  # noqa: T201 - how it is told
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    how, store, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    logging.basicConfig(level=logging.WARNING)
+    app = mcprev.App("stopping-tasks", "1", store=mcprev.open_store(store) if store else None)
+
+    @app.tool(task="optional")
+    async def build(ctx: mcprev.Context) -> str:
+        await ctx.detach()
+        say("begun")
+        loop = asyncio.get_running_loop()
+        await (loop.run_in_executor(None, sys.stdin.readline) if how == "http" else loop.create_future())
+        say("built")
+        return "built"
+
+    if how == "http":
+        asyncio.run(app.server.serve_http(port=0, ready=lambda port: say("port", port), **options))
+    else:
+        app.run_stdio()
+
+
+if __name__ == "__main__":
+    main()
