@@ -239,6 +239,29 @@ def test_several_workers_need_a_store_for_what_clients_need_at_each(
 
 
 @req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize(
+    ("tasks", "tools", "words"),
+    [
+        ({}, 0, "`tasks=`"),
+        (None, 1, "`task=` of the tool 'one'"),
+        (None, 2, "`task=` of the tools 'one', 'two'"),
+        (None, 7, "`task=` of the tools 'one', 'two', 'three', 'four', 'five' and 2 more"),
+        ({"plain": "optional"}, 0, "`tasks=`"),
+        ({"plain": "optional"}, 1, "`tasks=` and `task=` of the tool 'one'"),
+    ],
+)
+def test_the_refusal_of_tasks_says_what_the_file_says(
+    tasks: dict[str, str] | None, tools: int, words: str
+) -> None:
+    app = mcprev.App("a", "1", revisions=[E], tasks=None if tasks is None else mcprev.Tasks(tasks))
+    app.tool(name="plain")(lambda: "")
+    for name in ("one", "two", "three", "four", "five", "six", "seven")[:tools]:
+        app.tool(name=name, task="optional")(lambda: "")
+    refused = checked(app.server)
+    assert refused.splitlines()[1].endswith(f"pass --store URL, or leave out {words}")
+
+
+@req("HTTP-3", everywhere=True)
 def test_a_server_that_cannot_be_served_says_so_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(f"{APP}:with_sessions", 3, cwd=tmp_path, wait=False) as server:

@@ -44,6 +44,11 @@ class Handler(ServerHandler):
         """Serves a call inside the middleware of mounted apps; None for that handler itself."""
         self._inside = copy(self)
 
+    @property
+    def with_task(self) -> list[str]:
+        """The names of the tools that can or must run as tasks."""
+        return [name for name, tool in self._there.every_tool().items() if tool.task is not None]
+
 
 class Tools(Handler):
     """Serves tools."""

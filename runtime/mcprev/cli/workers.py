@@ -26,6 +26,8 @@ SESSIONS: Final = "mcprev.workers"
 """The package that shares sessions between workers."""
 METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable of `prometheus-client` with the folder in which several processes keep their numbers."""
+MAX_NAMED: Final = 5
+"""The maximum number of tools that are named."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -73,7 +75,16 @@ def _tasks(server: Server) -> str | None:
     """Return why tasks cannot be served, and what to do."""
     if server.tasks is None or server.records is not None:
         return None
-    return "tasks are known only to the worker that runs them: pass --store URL, or leave out `tasks=`"
+    from mcprev.app.handlers import Handler
+
+    named, handler = server.tasks.settings.tools, server.identity.handler
+    own = [name for name in handler.with_task if name not in named] if isinstance(handler, Handler) else []
+    written = ["`tasks=`"] if named or not own else []
+    if own:
+        more = "" if len(own) <= MAX_NAMED else f" and {len(own) - MAX_NAMED} more"
+        tools = ", ".join(f"'{name}'" for name in own[:MAX_NAMED])
+        written.append(f"`task=` of the tool{'s' if own[1:] else ''} {tools}{more}")
+    return f"tasks are known only to the worker that runs them: pass --store URL, or leave out {' and '.join(written)}"
 
 
 def _memory(server: Server) -> str | None:
