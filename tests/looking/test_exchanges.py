@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
+from dev.inspected import opened
 from mcprev.cli import main as command
+from mcprev.dev.launch import DirectLauncher
 from mcprev.looking.transcript import TranscriptValidator
 from mcprev.recording.tap import WireTap
 from mcprev.revisions import DEFAULT, HttpShape, Revision
@@ -93,6 +95,74 @@ def test_inspect_warns_and_validate_fails(
         assert any(f"{place}: {message}" in line for line in warnings)
     assert len(warnings) == len(wrong)
     assert "session-1" not in path.read_text(encoding="utf-8")
+
+
+@req("HTTP-6", "HTTP-7", "HTTP-10", "HTTP-19", "HTTPM-1", "HTTPM-4", "BASE-10")
+@pytest.mark.parametrize("query", ["", "?raw=1"], ids=["masked", "with secrets"])
+@pytest.mark.parametrize(("row", "replies", "session", "wrong"), CASES)
+def test_validate_finds_the_same_in_a_session_that_dev_saved(
+    row: Revision,
+    replies: Mapping[str, Any],
+    session: str,
+    wrong: list[tuple[str, str]],
+    query: str,
+    tmp_path: Path,
+) -> None:
+    """But for the characters of a session id, which is masked."""
+
+    async def main() -> str:
+        server = Mcp(
+            row, {"tools/list": TOOLS, **replies}, session=session or None, capabilities={"tools": {}}
+        )
+        async with serve(server) as raw:
+            launcher = DirectLauncher(
+                "it", (raw.url,), lambda: mcprev.http(raw.url), kind="url", transport="http"
+            )
+            async with opened(launcher, revision=row.name) as page:
+                await page.post("list", kind="tools")
+                await page.until("lists", lambda one: one["state"] in ("ready", "failed"))
+                async with page.session.get(f"{page.url}/api/save{query}", headers=page.headers) as response:
+                    return await response.text()
+
+    path = tmp_path / "session.jsonl"
+    path.write_text(text := run(main(), limit=60), encoding="utf-8")
+    validated = CliRunner().invoke(command, ["validate", "--json", str(path)])
+    found = [each for each in json.loads(validated.stdout)["violations"] if each["path"][0] != "$"]
+    expected = [] if session == "two words" and not query else wrong
+    assert {each["path"] for each in found} == {place for place, _ in expected}
+    lines = text.splitlines()
+    for each in found:
+        assert any(each["path"] == place and each["message"].endswith(said) for place, said in expected)
+        assert "http" in json.loads(lines[each["line"] - 1])
+
+
+@req("BASE-10", everywhere=True)
+def test_what_is_wrong_again_and_again_is_said_once_with_its_lines(tmp_path: Path) -> None:
+    row = SESSIONS[-1]
+    path = tmp_path / "saved.jsonl"
+
+    async def main() -> None:
+        async with serve(Mcp(row, {"notifications/initialized": greet_notification})) as raw:
+            for _ in range(7):
+                async with mcprev.connect(raw.url, revisions=[row.name], record=path):
+                    pass
+
+    run(main(), limit=60)
+    (status, body), last = (
+        (done := CliRunner().invoke(command, ["validate", str(path)]).stdout.splitlines())[1:3],
+        done[3],
+    )
+    lines = [
+        each["line"]
+        for each in json.loads(CliRunner().invoke(command, ["validate", "--json", str(path)]).stdout)[
+            "violations"
+        ]
+        if each["path"] == "status"
+    ]
+    assert len(lines) == 7
+    named = f"{', '.join(map(str, lines[:5]))} and 2 more\tnotifications/initialized\t"
+    assert (status.startswith(f"{named}status\t"), body.startswith(f"{named}body\t")) == (True, True)
+    assert last.startswith("14 violations in ")
 
 
 @req("BASE-10", everywhere=True)
@@ -178,11 +248,20 @@ def test_the_guide_shows_what_is_said_about_a_server_that_gets_both_wrong(tmp_pa
         {"status": "200", "sent": "notification"},
         {"sent": "other"},
         {"session": {"not": "a name"}, "sent": "request"},
+        {"sent": [["x"], 5], "received": [["content-length", "9" * 100], ["content-type"], 7, [1, 2]]},
+        {"sent": [], "received": {"content-type": "x"}},
     ],
 )
 def test_a_note_of_somebody_else_neither_raises_nor_fills_the_screen(members: dict[str, Any]) -> None:
     row = SESSIONS[-1]
     note = {"http": 1, "verb": "POST", "status": 200, **members}
-    found = TranscriptValidator(row).feed(1, json.dumps(note).encode())
+    checker = TranscriptValidator(row)
+    checker.feed(0, b'{"format": 2}')
+    found = checker.feed(1, json.dumps(note).encode())
+    sent = {
+        "message": {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        "direction": "client_to_server",
+    }
+    found += checker.feed(2, json.dumps({**sent, "exchange": 1}).encode())
     assert all(len(violation.message) < 500 for violation in found)
     assert all(violation.line == 1 for violation in found)

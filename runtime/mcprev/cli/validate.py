@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN: Final = 20
 """The maximum number of unanswered requests that are named."""
+MAX_LINES: Final = 5
+"""The maximum number of lines that are named of a fault that occurs again."""
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
 
@@ -103,10 +105,23 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
     echo_json(document)
 
 
+def _rows(found: list[Violation]) -> list[tuple[str, str, str, str]]:
+    """Return the rows of the table: one for each violation, but what is wrong at HTTP is said once, with its lines."""
+    rows: dict[object, tuple[Violation, list[str]]] = {}
+    for number, one in enumerate(found):
+        key = number if one.path.startswith("$") else (one.method, one.path, one.message)
+        rows.setdefault(key, (one, []))[1].append(str(one.line))
+    return [(_lines_named(lines), v.method or "", v.path, v.message) for v, lines in rows.values()]
+
+
+def _lines_named(lines: list[str]) -> str:
+    more = f" and {len(lines) - MAX_LINES} more" if len(lines) > MAX_LINES else ""
+    return ", ".join(lines[:MAX_LINES]) + more
+
+
 def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     if found:
-        revisions = [(str(v.line), v.method or "", v.path, v.message) for v in found]
-        echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), revisions)
+        echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), _rows(found))
     count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
     against = ", ".join(checker.revisions) or "no revision"
     total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"

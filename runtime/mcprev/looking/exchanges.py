@@ -4,6 +4,7 @@ HTTPM-1, HTTPM-3, HTTPM-4).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,8 @@ from mcprev.wire import media
 
 Note = Mapping[str, Json]
 """A response, as `recording.responses` notes it."""
+_DIGITS: Final = re.compile("[0-9]{1,15}")
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")  # HTTP-19
 PROBE: Final = "server/discover"
 """Is also sent to servers of revisions without it, whose responses no rule covers."""
 _ACCEPTED: Final = 202
@@ -84,6 +87,24 @@ def judge_response(note: Note, revision: Revision) -> list[Violation]:
         for rule in RULES
         if revision.http in rule.shapes and note.get("sent") in rule.sent and not rule.holds(note)
     ]
+
+
+def note_of_saved(exchange: Mapping[str, Json], sent: str, method: str | None) -> Note:
+    """Return the note of an exchange in a session that `mcprev dev` saved, of what it `sent`.
+
+    The id of a session is masked there, unless the file was saved with secrets: then only its presence is judged.
+    """
+    pairs, found = exchange.get("received"), dict[str, str]()
+    for pair in pairs if isinstance(pairs, list) else ():
+        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair):
+            found.setdefault(str(pair[0]).lower(), str(pair[1]))
+    length, session = found.get("content-length", ""), found.get("mcp-session-id")
+    return {
+        "verb": exchange.get("verb"), "sent": sent, "method": method, "status": exchange.get("status"),
+        "content_type": media.media_type(found.get("content-type")),
+        "length": int(length) if _DIGITS.fullmatch(length) else None,
+        "session_id_valid": None if session is None else _VISIBLE.fullmatch(session) is not None,
+    }  # fmt: skip
 
 
 def _quoted(value: Json) -> str:

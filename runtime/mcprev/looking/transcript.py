@@ -15,8 +15,8 @@ The specification leaves these points open; they are decided here:
 - A line with a `session` (text or a number) belongs to the connection of that name. `initialize` after a session was
   opened begins another one. Ids are unique within a session.
 - The messages of the tasks extension are known at the revisions that have it.
-- Of a session that `mcprev dev` saved, whose first line says its format, only messages are validated, and what was sent
-  instead of one.
+- Of a session that `mcprev dev` saved, whose first line says its format, messages are validated, what was sent instead of
+  one, and the response of each HTTP exchange, by what its first event sent.
 - A request without a response is counted and named, and no violation: a capture may end at any time.
 - A line with the number of an `http` exchange and what was `sent` notes the response: it belongs to the transport, not to the messages.
 - The result of a tool is also held against the output schema that an earlier `tools/list` of the session gave it.
@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from mcprev.errors import Json
-from mcprev.looking.exchanges import judge_response
+from mcprev.looking.exchanges import judge_response, note_of_saved
 from mcprev.looking.judging import (
     INITIALIZE,
     Violation,
@@ -64,6 +64,14 @@ SAVED: Final = 2
 """The format of the sessions that `mcprev dev` saves."""
 
 _OPENING: Final = ("{", "[")
+_SENT: Final[dict[type, str]] = {
+    Request: "request",
+    Notification: "notification",
+    Response: "response",
+    ErrorResponse: "response",
+    type(None): "nothing",
+}
+"""What an HTTP request has sent, by the type of its message."""
 Key: TypeAlias = tuple[Direction | None, RequestId]
 """The key of a request: its sender and its id."""
 
@@ -112,6 +120,8 @@ class TranscriptValidator:
         self._used: set[Revision] = set()
         self._saved = False
         """Whether the lines are those of a saved session."""
+        self._exchange: tuple[int, dict[str, Json]] | None = None
+        """The last HTTP exchange of a saved session, with its line, until the event that it carries first."""
         self.messages: int = 0
         """The number of messages, including members of batches and invalid messages."""
 
@@ -137,6 +147,7 @@ class TranscriptValidator:
             return [Violation("$", f"a line of more than {MAX_LINE} bytes", line=number)]
         message = parse(data, batch=self._batches)
         direction: Direction | None = None
+        head: dict[str, Json] = {}
         found: list[Violation] = []
         wrapped = _unwrap(data) if isinstance(message, Malformed) else None
         if wrapped is None and isinstance(message, Malformed):
@@ -144,9 +155,12 @@ class TranscriptValidator:
             if isinstance(members.get("http"), int) and isinstance(members.get("sent"), str):
                 return self._check_response(members, number)
             if self._is_other_part(members):
-                return []
+                if isinstance(members.get("http"), int):
+                    self._exchange = number, members
+                    return []
+                return self._check_exchange(members, None)
         if wrapped is not None:
-            named, self._name, data = wrapped
+            named, self._name, data, head = wrapped
             message = parse(data, batch=self._batches)
             try:
                 direction = None if named is None else Direction(named)
@@ -157,7 +171,20 @@ class TranscriptValidator:
             self.messages += 1
             method, places = self._check(one, direction)
             found += [Violation(path, said, method, number) for path, said in places]
-        return found
+        return found if wrapped is None else found + self._check_exchange(head, message)
+
+    def _check_exchange(self, event: dict[str, Json], message: Message | Batch | None) -> list[Violation]:
+        """Judge the response of a saved exchange by the first event that it carries, with its message if it has one."""
+        line, exchange = self._exchange or (0, {})
+        if not exchange or event.get("exchange") != exchange["http"]:
+            return []
+        self._exchange, self._name = None, _session_name(event)
+        revision = self._current
+        if revision is None or event.get("direction") != Direction.CLIENT_TO_SERVER:
+            return []
+        method = message.method if isinstance(message, Request | Notification) else None
+        note = note_of_saved(exchange, _SENT.get(type(message), "other"), method)
+        return [replace(one, line=line) for one in judge_response(note, revision)]
 
     def _check_response(self, note: dict[str, Json], number: int) -> list[Violation]:
         """Judge a note of an HTTP response by the revision of its session."""
@@ -312,14 +339,15 @@ class TranscriptValidator:
         return found or self._session.outputs.judge(request.tool, result)
 
 
-def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
-    """Return direction, session and message of a line that contains them; None for any other line."""
+def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes, dict[str, Json]] | None:
+    """Return direction, session, message and all members of a line that contains them; None for any other line."""
     try:
         value: Json = json.loads(data)
         members = members_of(value)
         if "message" not in members or "jsonrpc" in members:
             return None
-        return members.get("direction"), _session_name(members), _text_of(members["message"]).encode()
+        text = _text_of(members["message"]).encode()
+        return members.get("direction"), _session_name(members), text, members
     except (ValueError, RecursionError):
         return None
 
