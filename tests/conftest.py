@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -23,8 +24,10 @@ import pytest
 import uvicorn.server
 from _pytest.python import importtestmodule
 from _pytest.runner import runtestprotocol
+from _pytest.skipping import evaluate_skip_marks
 from hypothesis import HealthCheck, settings
 
+import ordering
 import requirements
 import running
 import support
@@ -77,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
     config.addinivalue_line("markers", "upstream: the test compares with upstream's files")
+    config.pluginmanager.register(ordering, "ordering")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -111,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("upstream"):
             item.add_marker(support.skip_without_upstream)
-    left_out = {item for item in items if requirements.is_left_out(item)}
+    left_out = {item for item in items if requirements.is_left_out(item)} | {*_skipped_again(items)}
     if left_out:
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -122,6 +126,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         Path(str(target)).write_text(
             json.dumps([requirements.checks(item) for item in items]), encoding="utf-8"
         )
+
+
+def _skipped_again(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """Tests that are skipped for the same reason as one before them in their file, which tells it for all."""
+    told: set[tuple[Path, str]] = set()
+    for item in items:
+        if item.get_closest_marker("skipif") and (skipped := evaluate_skip_marks(item)):
+            if (item.path, skipped.reason) in told:
+                yield item
+            told.add((item.path, skipped.reason))
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -57,12 +58,14 @@ def literals(path: Path) -> Iterator[str]:
             yield node.value
 
 
-FOUND: Final = {path.relative_to(ROOT).as_posix(): {*literals(path)} for path in sorted(ROOT.rglob("*.py"))}
+@cache
+def literals_of_modules() -> dict[str, set[str]]:
+    return {path.relative_to(ROOT).as_posix(): {*literals(path)} for path in sorted(ROOT.rglob("*.py"))}
 
 
 @pytest.mark.parametrize(("text", "homes"), HOMES.items())
 def test_a_word_of_the_protocol_stands_in_one_place(text: str, homes: set[str]) -> None:
-    assert {module for module, found in FOUND.items() if text in found} == homes
+    assert {module for module, found in literals_of_modules().items() if text in found} == homes
 
 
 def test_the_facts_of_a_method_are_the_description_that_packages_carry() -> None:
