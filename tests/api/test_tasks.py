@@ -443,7 +443,7 @@ def test_without_a_session_a_task_reports_no_progress() -> None:
 @each_kind
 def test_what_is_kept_and_for_how_long(row: Revision) -> None:
     now = 1e9
-    store = mcprev.MemoryTaskStore(room=2, now=lambda: now)
+    store = mcprev.MemoryTaskStore(max_tasks=2, clock=lambda: now)
 
     async def main() -> None:
         nonlocal now
@@ -467,7 +467,7 @@ def test_what_is_kept_and_for_how_long(row: Revision) -> None:
 def test_a_task_is_kept_for_its_time_whatever_the_time_of_day_is(step: float) -> None:
     async def main() -> None:
         now = 5.0
-        store = mcprev.MemoryTaskStore(now=lambda: now)
+        store = mcprev.MemoryTaskStore(clock=lambda: now)
         task = task_records.begin(time.time() + step, ttl=1000, poll=None, owner="ann", session=None)
         for each in (task, task_records.complete(task, {}, time.time())):
             await store.save(each)
@@ -484,7 +484,7 @@ def test_a_task_is_kept_for_its_time_whatever_the_time_of_day_is(step: float) ->
 
 @req("SEC-6", everywhere=True)
 def test_who_has_many_tasks_pushes_out_none_of_others() -> None:
-    store = mcprev.MemoryTaskStore(room=5)
+    store = mcprev.MemoryTaskStore(max_tasks=5)
 
     def ended_task(owner: str | None, session: str | None) -> task_records.Task:
         task = task_records.begin(time.time(), ttl=None, poll=None, owner=owner, session=session)

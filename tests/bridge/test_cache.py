@@ -139,7 +139,7 @@ def test_a_lifetime_of_a_lying_server_is_bounded(row: Revision) -> None:
     client, servers = Downstream(row), hinting(MODERN, 1e18)
 
     async def main() -> None:
-        bridge = bridge_to(servers, MODERN, cache=mcprev.ResultCache(), bounds=Bounds(fresh=0.2))
+        bridge = bridge_to(servers, MODERN, cache=mcprev.ResultCache(), bounds=Bounds(max_ttl=0.2))
         async with bridged(bridge, client):
             await ask(client, "tools/list")
             found = await ask(client, "tools/list")

@@ -141,7 +141,7 @@ def test_a_connection_that_is_quiet_is_closed_after_a_while() -> None:
 @req("SEC-6", "HTTPM-6", at=E)
 def test_a_client_that_reads_no_stream_is_let_go() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Http11Server(make(defer=QUICK, stall=5 * QUICK)))
+        wire = Wire(Http11Server(make(defer=QUICK, send_timeout=5 * QUICK)))
         wire.read(more=False)
         wire.send(call("flood"))
         await gone(wire)
@@ -218,7 +218,7 @@ def test_a_client_that_reads_slowly_has_the_time_it_takes() -> None:
 @req("HTTPM-5", "HTTP-8", at=E)
 def test_a_stream_goes_on_when_its_client_reads_again() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Http11Server(make(stall=600)))
+        wire = Wire(Http11Server(make(send_timeout=600)))
         wire.send(call("flood") + call(id_=2))
         await until(lambda: len(handler.notes) > 0)
         wire.read(more=False)

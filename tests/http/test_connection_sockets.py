@@ -180,7 +180,7 @@ def test_a_server_stops_in_time_whatever_its_clients_do(loop: str, monkeypatch: 
             head("GET", "/x", {"content-length": "9"}),
         ]
         where: list[Ends] = []
-        async with listening(mcprev.Server(handler, "served", "1"), stall=600) as base:
+        async with listening(mcprev.Server(handler, "served", "1"), send_timeout=600) as base:
             async with contextlib.AsyncExitStack() as stack:
                 where += await stack.enter_async_context(connected(base, len(sent)))
                 kept = stack.pop_all()  # the connections are closed once nothing refers to it

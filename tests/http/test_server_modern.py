@@ -665,7 +665,7 @@ def test_a_listener_that_does_not_read_is_let_go() -> None:
 @req("SEC-6", at=E)
 def test_a_reader_who_takes_nothing_for_long_is_let_go() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(defer=QUICK, stall=5 * QUICK)).open(ROW)
+        client = await Client(make(defer=QUICK, send_timeout=5 * QUICK)).open(ROW)
         streams = [client.call("flood", logLevel="debug"), client.call("echo", {"x": "y" * 100_000})]
         for stream in streams:
             stream.reading.clear()

@@ -132,7 +132,7 @@ def test_what_a_client_sets_holds_at_every_worker_when_it_is_answered(row: Revis
                 engine = session.protocol.session
                 assert (engine.level, uri in engine.subscribed) == (level, True)
 
-    for modes in ({}, {"news_delay": 0.03}, {"double_news": 2}):
+    for modes in ({}, {"notification_delay": 0.03}, {"duplicate_notifications": 2}):
         work(test, partial(memory, **modes))
 
 
@@ -206,7 +206,7 @@ def test_a_session_that_is_deleted_is_over_at_every_worker(row: Revision) -> Non
         for number in range(3):
             assert (await at(front, client, number).post(request("ping")).done()).status == 404
 
-    work(test, partial(memory, news_delay=0.03))
+    work(test, partial(memory, notification_delay=0.03))
 
 
 @req("CANC-2")
@@ -222,7 +222,7 @@ def test_a_call_is_cancelled_wherever_it_runs(row: Revision) -> None:
         assert handler.running == 0
         assert (await running.done()).error["code"] == -32800
 
-    work(test, partial(memory, news_delay=0.03))
+    work(test, partial(memory, notification_delay=0.03))
 
 
 @req("HTTP-27", at=D)
@@ -302,7 +302,7 @@ def test_questions_of_two_workers_have_different_ids_and_answers_find_theirs(row
         for number, each in enumerate(running):
             assert f"file:///{number}" in (await each.done()).text
 
-    work(test, partial(memory, news_delay=0.03))
+    work(test, partial(memory, notification_delay=0.03))
 
 
 # -- workers that end --------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_many_requests_restore_a_session_at_several_workers_at_once(row: Revisio
         assert await copies[0].record.refresh()
         assert len(copies[0].record.value["places"]) == 4
 
-    work(test, partial(memory, news_delay=0.03), number=4)
+    work(test, partial(memory, notification_delay=0.03), number=4)
 
 
 @req("HTTP-15")
@@ -776,7 +776,7 @@ def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:
         assert again.text == "the answer" if len(again.answers) == 1 else False
         await running.done()
 
-    for modes in ({}, {"news_delay": 0.03}):
+    for modes in ({}, {"notification_delay": 0.03}):
         work(test, partial(memory, **modes))
 
 

@@ -248,7 +248,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
     """While calls finish, a new one is refused with 503 and its id; an answer or notification is still accepted."""
 
     async def test() -> None:
-        async with process("asyncio", drain=60, leave=0) as server, aiohttp.ClientSession() as http:
+        async with process("asyncio", drain=60, shutdown_delay=0) as server, aiohttp.ClientSession() as http:
             session = await opened(http, server, row)
             body, headers = said(row, "tools/call", {"name": "short", "arguments": {}})
             headers |= session
@@ -283,12 +283,12 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
 
 @req("HTTP-3", "LIFE-16", "SUB-4", at=E)
 def test_a_server_that_leaves_serves_the_next_call_of_each_connection_and_closes_it() -> None:
-    """Meanwhile it is not ready and opens no streams; connections without a call are closed at the end of `leave`."""
+    """Meanwhile it is not ready and opens no streams; connections without a call are closed at the end of `shutdown_delay`."""
     row = revision_named(E)
 
     async def test() -> None:
         async with (
-            process("asyncio", drain=60, leave=5) as server,
+            process("asyncio", drain=60, shutdown_delay=5) as server,
             aiohttp.ClientSession() as http,
             aiohttp.ClientSession() as other,
         ):
@@ -334,7 +334,7 @@ def test_a_server_that_leaves_closes_no_connection_whose_response_has_not_said_s
     row = revision_named(E)
 
     async def test() -> None:
-        async with process("asyncio", drain=60, leave=5) as server:
+        async with process("asyncio", drain=60, shutdown_delay=5) as server:
             reader, writer = await server.connect()
 
             def send(body: dict[str, Any], headers: Mapping[str, str]) -> None:
@@ -362,12 +362,12 @@ def test_nor_does_it_when_the_call_ends_after_it_has_left() -> None:
     row = revision_named(E)
 
     async def test() -> None:
-        async with process("asyncio", drain=60, leave=1, keep_alive=0.1) as server:
+        async with process("asyncio", drain=60, shutdown_delay=1, keep_alive=0.1) as server:
             (idle, unused), (reader, writer) = await server.connect(), await server.connect()
             writer.write(server.post(*said(row, "tools/call", {"name": "short", "arguments": {}})))
             assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
             server.signal(signal.SIGTERM)
-            assert await idle.read() == b""  # the end of `leave`
+            assert await idle.read() == b""  # the end of `shutdown_delay`
             unused.close()
             server.go_on()
             assert b"in time" in await reader.readuntil(b"0\r\n\r\n")

@@ -45,9 +45,9 @@ about documents that are the same at every process. Of the tests of apps, those 
 one client; `app/test_lifespan` is not, because each worker has the lifespan for itself, which `test_shared_sessions` shows.
 """
 ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
-LATE: Final = {"news_delay": 0.03}
+LATE: Final = {"notification_delay": 0.03}
 MODES: Final[dict[str, dict[str, Any]]] = (
-    {"at once": {}, "late": LATE, "twice": {"double_news": 2}, "lost": {"lose_news": 3}}
+    {"at once": {}, "late": LATE, "twice": {"duplicate_notifications": 2}, "lost": {"lose_notifications": 3}}
     if ALL
     else {"late": LATE}
 )

@@ -138,7 +138,7 @@ def test_a_record_that_holds_something_else_is_reported_and_not_overwritten(
 # -- workers -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("store", [Unreliable, partial(MemoryStore, news_delay=0.03), partial(MemoryStore, lose_news=1), partial(MemoryStore, double_news=1)], ids=["records", "late", "lost", "doubled"])  # fmt: skip
+@pytest.mark.parametrize("store", [Unreliable, partial(MemoryStore, notification_delay=0.03), partial(MemoryStore, lose_notifications=1), partial(MemoryStore, duplicate_notifications=1)], ids=["records", "late", "lost", "doubled"])  # fmt: skip
 def test_each_worker_is_told_once_within_a_second_and_not_of_its_own_changes(
     store: Callable[[], Records],
 ) -> None:

@@ -563,7 +563,9 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Stor
         yield [open_store(f"sqlite:///{tmp_path}/file") for _ in range(3)]
     else:
         store = mcprev.MemoryStore(
-            lose_news=kind == "lost", double_news=kind == "doubled", news_delay=0.03 * (kind == "late")
+            lose_notifications=kind == "lost",
+            duplicate_notifications=kind == "doubled",
+            notification_delay=0.03 * (kind == "late"),
         )
         yield [store, store, store]
 

@@ -27,10 +27,10 @@ async def appended(store: MemoryStore, *, wait: float = 60.0) -> tuple[int, floa
     ("store", "least", "most"),
     [
         (MemoryStore, 0.0, 0.01),
-        (lambda: MemoryStore(news_delay=0.5), 0.5, 0.6),
-        (lambda: MemoryStore(double_news=1), 0.0, 0.01),
-        (lambda: MemoryStore(lose_news=1), 29.0, 31.0),
-        (lambda: MemoryStore(lose_news=2), 0.0, 0.01),
+        (lambda: MemoryStore(notification_delay=0.5), 0.5, 0.6),
+        (lambda: MemoryStore(duplicate_notifications=1), 0.0, 0.01),
+        (lambda: MemoryStore(lose_notifications=1), 29.0, 31.0),
+        (lambda: MemoryStore(lose_notifications=2), 0.0, 0.01),
     ],
     ids=["as it is", "late", "doubled", "lost", "every second lost"],
 )
@@ -47,7 +47,7 @@ def test_news_of_an_append_comes_as_the_store_is_told(
 
 def test_doubled_and_late_news_gives_a_reader_each_item_once() -> None:
     async def main() -> None:
-        store = MemoryStore(news_delay=0.03, double_news=2, lose_news=3)
+        store = MemoryStore(notification_delay=0.03, duplicate_notifications=2, lose_notifications=3)
         found: list[int] = []
 
         async def read() -> None:

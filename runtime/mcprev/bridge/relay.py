@@ -130,7 +130,7 @@ class Relay(BridgeState):
     def __post_init__(self) -> None:
         """Take note of what changes at the server."""
         self.results: KeptResults | None = (
-            None if self.cache is None else KeptResults(self.cache, self.bounds.fresh)
+            None if self.cache is None else KeptResults(self.cache, self.bounds.max_ttl)
         )
         """The results that are returned again; None if none are kept."""
         self.upstreams.changed, self.upstreams.replaced = self._changed, self._replaced

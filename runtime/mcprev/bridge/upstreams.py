@@ -64,8 +64,8 @@ class Bounds:
     """Seconds that a user has at least; after them a call that waits for a user makes room for others if there is none."""
     call: float = 3600.0
     """Seconds that a call to the server may take."""
-    fresh: float = 3600.0
-    """Seconds for which a result is returned again at most, whatever its server says."""
+    max_ttl: float = 3600.0
+    """Seconds for which the cache returns a result at most, even if the server allows more."""
 
 
 class Upstreams:

@@ -91,7 +91,7 @@ class DevApp(HttpApp):
                 max_bodies=BODIES,
                 max_connections=CONNECTIONS,
                 drain=LINGER,
-                leave=0.0,
+                shutdown_delay=0.0,
             )
         )
         self.inspector: Inspector = inspector

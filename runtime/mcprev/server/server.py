@@ -337,8 +337,8 @@ class Server:
           (16,384) bounds concurrent requests outside of sessions. `clock` measures idle time instead of the event loop.
         - `max_body` (4 MiB), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
         - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent
-          stream gets a comment, `stall` (60) the time until a client that does not read is disconnected.
-        - `max_connections` (10,000), `drain` (30, to finish calls and tasks when the server stops) and `leave` (1 of it, in which new
+          stream gets a comment, `send_timeout` (60) the time until a client that does not read is disconnected.
+        - `max_connections` (10,000), `drain` (30, to finish calls and tasks when the server stops) and `shutdown_delay` (1 of it, in which new
           ones are served) have an effect in `run_http` and `serve_http` only.
 
         Raises `ValueError` for invalid options and `TypeError` for unknown ones. See

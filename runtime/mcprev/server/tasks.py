@@ -64,19 +64,19 @@ class MemoryTaskStore:
     Beyond that, tasks that have ended are deleted: the oldest of the principal or session with the most tasks.
     """
 
-    def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.monotonic) -> None:
-        """Set the number of tasks, `room` (10,000 by default), and the clock, which returns seconds and is never set."""
+    def __init__(self, max_tasks: int = MAX_TASKS, clock: Callable[[], float] = time.monotonic) -> None:
+        """`max_tasks` is the maximum number of tasks. `clock` returns monotonic time in seconds."""
         self._tasks: dict[str, Task] = {}
         self._saved_at: dict[str, float] = {}
         """When each task was saved first."""
-        self._room = room
-        self._now = now
+        self._max_tasks = max_tasks
+        self._clock = clock
 
     async def save(self, task: Task, /) -> None:
         """Store a task, replacing an earlier state of it."""
         self._tasks[task.id] = task
-        self._saved_at.setdefault(task.id, self._now())
-        if len(self._tasks) > self._room:
+        self._saved_at.setdefault(task.id, self._clock())
+        if len(self._tasks) > self._max_tasks:
             self._make_room()
 
     async def load(self, task_id: str, /) -> Task | None:
@@ -91,7 +91,7 @@ class MemoryTaskStore:
 
     def _is_expired(self, task: Task) -> bool:
         return (
-            task.ended and task.ttl is not None and self._now() >= self._saved_at[task.id] + task.ttl / 1000
+            task.ended and task.ttl is not None and self._clock() >= self._saved_at[task.id] + task.ttl / 1000
         )
 
     def _forget_expired(self) -> None:
@@ -104,6 +104,6 @@ class MemoryTaskStore:
     def _make_room(self) -> None:
         self._forget_expired()
         ended = [task for task in self._tasks.values() if task.ended]
-        if ended and len(self._tasks) > self._room:
+        if ended and len(self._tasks) > self._max_tasks:
             [(most, _)] = Counter(task.owner or task.session for task in ended).most_common(1)
             self._delete(next(task.id for task in ended if (task.owner or task.session) == most))

@@ -146,7 +146,7 @@ async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         # uvicorn shuts down when asked to, not when its task is cancelled.
-        server.linger, server.leave = min(server.linger, LINGER), 0.0
+        server.linger, server.shutdown_delay = min(server.linger, LINGER), 0.0
         server.should_exit = True
         await asyncio.wait({serving}, timeout=2 * STOP)
         serving.cancel()

@@ -69,7 +69,7 @@ class HttpServer(uvicorn.Server):
         self._front = front
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
-        self.leave: float = app.settings.leave
+        self.shutdown_delay: float = app.settings.shutdown_delay
         """Seconds of these in which new calls are served on open connections."""
         self._limit = connection_limit(app.settings.max_connections)
         self._acceptors: list[Acceptor] = []
@@ -119,7 +119,7 @@ class HttpServer(uvicorn.Server):
 
     async def _end_connections(self) -> None:
         """Let calls in progress finish, and close the connections."""
-        leaves, most = self.app.leave(), min(self.leave, self.linger)
+        leaves, most = self.app.leave(), min(self.shutdown_delay, self.linger)
         seconds = await self._leave(self._front, most) if leaves and most and self._front is not None else 0.0
         ending = asyncio.create_task(self.app.aclose(linger=self.linger - seconds))
         while not ending.done():

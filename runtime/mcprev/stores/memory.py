@@ -146,7 +146,8 @@ class MemoryStore(MemoryRecords):
 
     `max_bytes` is the maximum size of all that it stores, in bytes: 64 MiB by default. Several servers of one process can
     share it, so it is for tests. To simulate a slow or unreliable network, notifications of appends can come
-    `news_delay` seconds late, and every `lose_news`th of them is lost, or every `double_news`th sent twice.
+    `notification_delay` seconds late; with `lose_notifications=5` each fifth is lost, and with
+    `duplicate_notifications=3` each third comes twice.
     """
 
     def __init__(
@@ -154,9 +155,9 @@ class MemoryStore(MemoryRecords):
         *,
         max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
-        news_delay: float = 0.0,
-        lose_news: int = 0,
-        double_news: int = 0,
+        notification_delay: float = 0.0,
+        lose_notifications: int = 0,
+        duplicate_notifications: int = 0,
     ) -> None:
         super().__init__(max_bytes=max_bytes, clock=clock)
         self._indexes: dict[str, dict[str, None]] = {}
@@ -167,7 +168,8 @@ class MemoryStore(MemoryRecords):
         """A heap with the ends of logs, as they were once; the log itself says when it ends now."""
         self._lock = threading.RLock()
         self._news = PerLoop(News, lambda _: None)
-        self._news_delay, self._lose_news, self._double_news = news_delay, lose_news, double_news
+        self._delay = notification_delay
+        self._lose, self._duplicate = lose_notifications, duplicate_notifications
         self._told = 0
 
     @override
@@ -285,13 +287,13 @@ class MemoryStore(MemoryRecords):
     def _tell(self, log: str) -> None:
         """Tell those who wait for a log, in all event loops."""
         self._told += 1
-        if self._lose_news and self._told % self._lose_news == 0:
+        if self._lose and self._told % self._lose == 0:
             return
-        twice = self._double_news and self._told % self._double_news == 0
+        twice = self._duplicate and self._told % self._duplicate == 0
         for loop, news in self._news.all():
             for _ in range(2 if twice else 1):
-                if self._news_delay:
-                    loop.call_soon_threadsafe(loop.call_later, self._news_delay, news.tell, log)
+                if self._delay:
+                    loop.call_soon_threadsafe(loop.call_later, self._delay, news.tell, log)
                 else:
                     loop.call_soon_threadsafe(news.tell, log)
 

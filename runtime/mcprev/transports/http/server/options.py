@@ -100,7 +100,7 @@ class HttpOptions(TypedDict, total=False):
     by default."""
     keep_alive: float
     """Seconds after which a silent stream gets a comment, so that no proxy closes it: 15 by default."""
-    stall: float
+    send_timeout: float
     """Seconds after which a client that does not read is disconnected: 60 by default."""
     max_connections: int
     """The maximum number of connections of `run_http` and `serve_http`: 10,000 by default, or less if the process may
@@ -109,7 +109,7 @@ class HttpOptions(TypedDict, total=False):
     drain: float
     """Seconds that calls in progress and tasks have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
     calls are answered with an error, and the remaining tasks have failed. If the coroutine is cancelled, they have one second."""
-    leave: float
+    shutdown_delay: float
     """Seconds at the beginning of `drain` in which `run_http` and `serve_http` still serve calls on the connections that
     are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.
     Only if other processes can serve all clients: no session, or a shared `store`."""
@@ -143,10 +143,10 @@ class HttpSettings:
     body_timeout: float = 30.0
     defer: float = 0.2
     keep_alive: float = 15.0
-    stall: float = 60.0
+    send_timeout: float = 60.0
     max_connections: int = 10_000
     drain: float = 30.0
-    leave: float = 1.0
+    shutdown_delay: float = 1.0
     clock: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:

@@ -228,7 +228,7 @@ class ResponseStream:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write_soon(self) -> None:
-        self._busy = self._loop.time()  # the stall timeout starts now, even after a long silence
+        self._busy = self._loop.time()  # the send timeout starts now, even after a long silence
         self._writer = self._loop.create_task(self._write())
 
     async def _write(self) -> None:
@@ -332,7 +332,7 @@ class ResponseStream:
         if self.ended:
             return
         writing = self._writer is not None or self._finisher is not None
-        if writing and now - self._busy >= settings.stall:  # SEC-6
+        if writing and now - self._busy >= settings.send_timeout:  # SEC-6
             self._stalled = True
             finisher = self._finisher
             self.disconnect()
@@ -343,7 +343,7 @@ class ResponseStream:
             self.start()
         elif self._head_sent and not writing and now - self._last >= settings.keep_alive:  # HTTPM-5
             self.write(KEEP_ALIVE)
-        due = now + min(LOOK, settings.keep_alive / 2, settings.stall / 2)
+        due = now + min(LOOK, settings.keep_alive / 2, settings.send_timeout / 2)
         self._timer = self._loop.call_at(due if long else min(due, self._long), self._tick)
 
     def renew(self, access: Access) -> None:
