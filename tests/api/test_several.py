@@ -251,7 +251,10 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "an empty command": ({"x": {"command": ""}}, "`command` is empty"),
     "an empty URL": ({"x": {"url": ""}}, "`url` is empty"),
     "disabled": ({"x": {"command": "c", "disabled": "no"}}, "`disabled` is neither true nor false"),
-    "a word": ({"x": "localhost:3"}, "the server 'x' .*'localhost:3' is not a URL"),
+    "a word": (
+        {"x": "localhost:3"},
+        "the server 'x' .*'localhost:3' is not a URL; an entry is the URL of a server, or an object",
+    ),
 }
 
 

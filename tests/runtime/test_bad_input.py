@@ -88,6 +88,7 @@ SHAPES: Final = (
     ("none-inside.json", '{"mcpServers": {}}', "the configuration has no servers; name at least one"),
     ("listed.json", '{"mcpServers": []}', "`mcpServers` is a list; write an object with the servers by name"),
     ("number.json", '{"mcpServers": {"a": 1}}', "the server 'a' of the configuration: it is not an object; write one with"),
+    ("text.json", '{"mcpServers": {"a": "python server.py"}}', "the server 'a' of the configuration: 'python server.py' is not a URL; an entry is the URL of a server, or an object with `url`, or with `command` and `args`, such as {\"command\": \"python\", \"args\": [\"server.py\"]}"),
     ("empty.json", '{"mcpServers": {"a": {}}}', "the server 'a' of the configuration: it has neither `command` nor `url`; write"),
     ("option.json", '{"a": {"command": "x", "bridge": {"prefx": 1}}}', "the server 'a' of the configuration: `bridge` has no member `prefx`"),
     ("twice.json", '{"a": {"command": "x"}, "b": {"command": "x", "bridge": {"prefix": "a"}}}', "the servers 'a' and 'b' have the same prefix, 'a'; set another"),

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
+from mcprev.transports.http.urls import mask_url
+from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.authorization import Authorization
@@ -169,8 +171,20 @@ def entry_of(members: Mapping[str, Json]) -> ServerEntry:
     return ServerEntry(tuple(words), _texts(members, "env"), None if cwd is None else filled(cwd))
 
 
+def checked_url(entry: str) -> str:
+    """Return an entry that is the URL of a server. Raises `TypeError` for another text, which says what an entry may be."""
+    if entry.lower().startswith(("http://", "https://")):
+        return entry
+    raise TypeError(
+        f"{mask_text(mask_url(entry))!r:.100} is not a URL; an entry is the URL of a server, or an object with `url`, or with `command` and "
+        '`args`, such as {"command": "python", "args": ["server.py"]}'
+    )
+
+
 def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
     """Return the target of an entry; `auth` is that of a server at a URL. Raises `TypeError` and `ValueError`."""
+    if isinstance(entry, str):
+        return target_of(checked_url(entry))
     if not isinstance(entry, Mapping):
         return target_of(entry)
     found = entry_of(cast("Mapping[str, Json]", entry))

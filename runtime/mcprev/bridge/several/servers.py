@@ -18,7 +18,7 @@ from mcprev.bridge.several.options import KEY, BridgedServer, UserLogin, offer_o
 from mcprev.bridge.upstream import logger
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
-from mcprev.extras.host_config import config_entries, naming, target_of_entry
+from mcprev.extras.host_config import checked_url, config_entries, naming, target_of_entry
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
@@ -91,7 +91,7 @@ def specs_of_entries(entries: Mapping[str, Json], logins: Logins | None = None) 
 
 def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     if isinstance(entry, str):
-        return _spec(name, entry, logins)
+        return _spec(name, checked_url(entry), logins)
     if not isinstance(entry, Mapping):
         raise TypeError("it is not an object; write one with `command` or `url`")
     members, options = cast("Mapping[str, Json]", entry), options_of(entry)
