@@ -23,7 +23,7 @@ McpError
 ├── TransportError                sending or receiving failed
 │   ├── HttpStatusError           an HTTP answer that is no message; carries its status and the start of its body
 │   └── ConnectionLost            says whether requests were in flight and whether a retry is safe
-│       ├── Unanswered            a response stream ended without the response
+│       ├── StreamEnded           a response stream ended without the response
 │       ├── ProcessExited         a server process ended; carries its exit code and the end of its stderr
 │       └── SessionExpired        the server knows the session no longer; clients open another one by themselves
 ├── AuthError                     authorization over HTTP failed; the message says where, and what to do
@@ -280,8 +280,8 @@ class ConnectionLost(TransportError):
         """Whether the request can be sent again without being executed twice."""
 
 
-class Unanswered(ConnectionLost):
-    """A response stream ended normally, but without the response."""
+class StreamEnded(ConnectionLost):
+    """A response stream ended before the response."""
 
 
 class ProcessExited(ConnectionLost):
@@ -371,7 +371,7 @@ class MissingExtra(McpError, ImportError):
     """A feature needs a library that is not installed."""
 
     def __init__(self, what: str, library: str, extra: str) -> None:
-        super().__init__(f"{what} needs {library}; install mcprev[{extra}]")
+        super().__init__(f"{what} requires {library}; install mcprev[{extra}]")
         self.extra = extra
 
 

@@ -271,7 +271,7 @@ def _unspoken() -> Mapping[str, str]:
             wanted = f"{step}/step_{name.replace('-', '_')}.py, decided, and `mcprev generate`"
         else:
             continue
-        found[name] = f"revision {name} is generated ({info.package}) and not spoken: it needs {wanted}"
+        found[name] = f"revision {name} is generated ({info.package}) and not spoken: it requires {wanted}"
     return found
 
 

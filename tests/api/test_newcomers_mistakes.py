@@ -71,7 +71,7 @@ def test_a_program_that_serves_nothing_is_told_how_it_is_served() -> None:
     async def main() -> None:
         made = "import mcprev; app = mcprev.App('a', '1')"
         with pytest.raises(
-            mcprev.McpError, match=r"exited with 0 before it answered; .* `mcprev serve FILE`"
+            mcprev.McpError, match=r"exited with 0 before it responded; .* `mcprev serve FILE`"
         ):
             await mcprev.connect(mcprev.stdio(sys.executable, "-c", made))
 

@@ -52,7 +52,9 @@ def test_a_form_at_a_revision_without_forms(row: Revision, declared: bool) -> No
             assert "`ctx.revision`" in text
             assert "elicitation" in caught[0].required
         else:
-            missing = "this needs the client capability elicitation.form, which the client has not declared"
+            missing = (
+                "this requires the client capability elicitation.form, which the client has not declared"
+            )
             assert text == ("" if declared else missing)
 
     run(main())

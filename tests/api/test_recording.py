@@ -88,7 +88,7 @@ def test_what_is_recorded_is_valid_and_has_no_secrets(row: Revision, how: str, t
 
     run(main(), limit=60)
     found = validate(path)
-    assert (found["violations"], found["unanswered"]) == ([], 0)
+    assert (found["violations"], found["without_response"]) == ([], 0)
     assert found["revisions"] == [row.name]
     text = path.read_text()
     assert text.count('"greet"') >= 4

@@ -92,7 +92,7 @@ def test_a_tool_gets_nothing_for_which_its_client_lacks_a_capability(tool: str) 
 
     async def main() -> None:
         async with mcprev.connect(app, mode=E) as client:
-            with pytest.raises(mcprev.RpcError, match="needs the client capability elicitation"):
+            with pytest.raises(mcprev.RpcError, match="requires the client capability elicitation"):
                 await client.call_tool(tool, arguments)
         async with mcprev.connect(app, mode=E, elicitation=answer) as client:
             assert not (await client.call_tool(tool, arguments)).is_error

@@ -591,7 +591,7 @@ def test_a_provider_that_cannot_be_is_refused(wrong: Any) -> None:
         "name": "x", "client_id": "i", "client_secret": "s", "authorize_url": f"{IDP}/a", "token_url": f"{IDP}/t", "userinfo_url": f"{IDP}/u",
     }  # fmt: skip
     mcprev.Provider(**given)
-    with pytest.raises(ValueError, match=r"https|needs"):
+    with pytest.raises(ValueError, match=r"https|requires"):
         mcprev.Provider(**{**given, **wrong})
 
 

@@ -70,7 +70,7 @@ def test_both_sides_are_recorded_as_validate_reads_them(
     violations = [found for number, line in enumerate(lines, 1) for found in checker.feed(number, line)]
     assert violations == []
     assert set(checker.revisions) == {row.name, there.name}
-    assert len(checker.unanswered) == (
+    assert len(checker.without_response) == (
         row.handshake and not there.handshake
     ), "only the listen stream is open"
     assert b"hunter2" not in file.read_bytes()

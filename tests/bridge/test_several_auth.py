@@ -320,7 +320,7 @@ def configured(tmp_path: Path, auth: Any, **entry: Any) -> ConfigFile:
             {"type": "client_credentials", "clientID": "x"},
             "has no member `clientID`; did you mean 'clientId'",
         ),
-        ({"type": "client_credentials", "issuer": "https://as.example"}, "needs `clientId`"),
+        ({"type": "client_credentials", "issuer": "https://as.example"}, "requires `clientId`"),
         ({"type": "client_credentials", "clientId": "x", "clientSecret": "y"}, "requires `issuer`"),
         ({"type": "oauth", "clientId": 3}, "3 is not a string"),
         ({"type": "oauth", "scopes": "a"}, "scopes` is not a list"),

@@ -290,7 +290,7 @@ def test_without_a_shared_store_of_tokens_a_login_ends_where_it_has_begun() -> N
             back = await at.begun(alice, "alice")
             at.use(1)
             status, text = await alice.get(back)
-            assert (status, "This login is over" in text) == (400, True)
+            assert (status, "This login has ended" in text) == (400, True)
             at.use(0)
             assert (await alice.get(back))[0] == 200
 

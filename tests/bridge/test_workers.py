@@ -130,7 +130,7 @@ def test_the_call_of_a_worker_that_has_ended_is_over() -> None:
             assert stateless.peers is not None
             await stateless.peers.aclose()  # what a worker does that ends, or its lease when it is killed
             go_on.set()
-            with pytest.raises(mcprev.InvalidParams, match="is over; send the request again"):
+            with pytest.raises(mcprev.InvalidParams, match="has ended; send the request again"):
                 await call
 
     run(main())

@@ -105,7 +105,7 @@ def test_conv_33_resource_not_found(to: str) -> None:
 def test_conv_34_missing_capability(to: str) -> None:
     missing: Json = {
         "code": -32021,
-        "message": "needs sampling",
+        "message": "requires sampling",
         "data": {"requiredCapabilities": {"sampling": {}}},
     }
     assert down(missing, "tools/call", ERROR, to) == {**missing, "code": -32602}

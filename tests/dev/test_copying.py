@@ -21,7 +21,7 @@ from mcprev.dev.recorded import RecordedSession
 from mcprev.dev.saving import FORMAT
 from running import run
 
-NASTY = ["--save=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
+NASTY = ["--record=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
 
 
 def anything() -> mcprev.Server:

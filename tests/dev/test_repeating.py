@@ -42,7 +42,7 @@ def test_a_tool_is_called_so_often_and_the_figures_are_told(row: Any) -> None:
             assert asked["status"] == 200
             found = await over(page)
             assert (found["state"], found["error"], found["tool"]) == ("done", None, "price")
-            assert (found["calls"], found["answered"], found["failed"]) == (7, 7, 0)
+            assert (found["calls"], found["succeeded"], found["failed"]) == (7, 7, 0)
             assert (
                 0
                 < found["milliseconds"]["min"]
@@ -61,12 +61,12 @@ def test_calls_that_fail_are_counted_by_their_error() -> None:
         async with opened(in_memory(shop())) as page:
             await page.post("repeat", tool="broken", calls=2)
             found = await over(page)
-            assert (found["answered"], found["errors"]) == (0, {"the tool failed: sold out": 2})
+            assert (found["succeeded"], found["errors"]) == (0, {"the tool failed: sold out": 2})
             await page.post("repeat", tool="nowhere", calls=2)
             found = await page.until(
                 "repeat", lambda one: one["tool"] == "nowhere" and one["state"] == "done"
             )
-            assert (found["answered"], found["failed"]) == (0, 2)
+            assert (found["succeeded"], found["failed"]) == (0, 2)
 
     run(scenario())
 
@@ -85,7 +85,7 @@ def test_calls_are_stopped_and_a_second_run_waits_for_the_first() -> None:
             assert (await over(page))["state"] == "stopped"
             gate.set()
             await page.post("repeat", tool="price", arguments={"item": "tea"}, calls=1)
-            assert (await page.until("repeat", lambda one: one["state"] == "done"))["answered"] == 1
+            assert (await page.until("repeat", lambda one: one["state"] == "done"))["succeeded"] == 1
 
     run(scenario())
 

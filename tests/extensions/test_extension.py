@@ -302,7 +302,7 @@ def test_over_http_a_server_speaks_in_the_stream_of_the_request_and_asks_nobody_
         assert b'"highs":[1]' in exchange.body
         assert (b"notifications/acme/storm" in exchange.body) is streams
         assert bool(seen) is not streams
-        assert all("answered with JSON" in text for text in seen)
+        assert all("as JSON" in text for text in seen)
         await app.aclose()
 
     run(main())

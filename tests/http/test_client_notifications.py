@@ -238,7 +238,9 @@ def test_what_a_server_leaves_unanswered_makes_room_for_what_waits(
             assert sorted(sent(raw, method)[5:10]) == list(range(5, 10))
             assert 2 * PATIENCE <= connection.now() - began < GRACE
             assert len(connection._in_flight) == 3
-            assert said(caplog) == [f"the server did not accept '{method}': no answer in 1 s, others wait"]
+            assert said(caplog) == [
+                f"the server did not accept '{method}': no response within 1 s, and other messages wait"
+            ]
             await until(lambda: not connection._orders)
             began = connection.now()
             for number in range(13, 26):
@@ -360,7 +362,7 @@ def test_the_wait_for_an_answer_has_a_bound(
                 await until(fewer)
                 assert connection.now() - began < seconds + 10
             await until(lambda: not connection._orders)
-        why = f"it did not answer within {seconds:g} s"
+        why = f"it did not respond within {seconds:g} s"
         assert said(caplog)[0] == f"the server did not accept '{method}': {why}"
 
     run(main(), limit=120, has_both_ends=True)

@@ -90,7 +90,7 @@ def test_inspect_warns_and_validate_fails(
     found = [(each["path"], each["message"]) for each in json.loads(validated.stdout)["violations"]]
     assert [place for place, _ in found] == [place for place, _ in wrong]
     for (place, said), (_, message) in zip(wrong, found, strict=True):
-        assert message.startswith(f"{row.name} wants ")
+        assert message.startswith(f"{row.name} requires ")
         assert message.endswith(said)
         assert any(f"{place}: {message}" in line for line in warnings)
     assert len(warnings) == len(wrong)

@@ -516,7 +516,7 @@ def test_life_4_a_failure_names_both_lists_and_each_step() -> None:
     assert (problem.ours, problem.theirs) == ((E.name, D.name), (B.version,))
     assert problem.evidence == (
         f"server/discover at {E.name}: error -32601 (no)",
-        f"initialize at {D.name}: answered {B.name}",
+        f"initialize at {D.name}: responded with {B.name}",
     )
     assert isinstance(plan.step, Fail)
     assert plan.step.last == Initialized(B.version)

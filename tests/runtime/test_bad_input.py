@@ -253,7 +253,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
                 (2,),
                 "cannot read 'denied.json': Permission denied",
             ),
-            Bad(("call", "shop.py", "buy", "what=x", "--save", "denied.json"), (2, 3), "denied.json"),
+            Bad(("call", "shop.py", "buy", "what=x", "--record", "denied.json"), (2, 3), "denied.json"),
             Bad(("call", "denied.json", "buy"), (2,), "cannot read 'denied.json': Permission denied"),
         ],
         "serve": [Bad(("serve", "denied.py"), (1,), "Permission denied")],
@@ -288,14 +288,16 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
 """Command lines by kind and command."""
 TABLE["wrong arguments"]["call"] += [
     Bad(("call", "shop.py", "buy", "what=x", "--repeat", "0"), (2,), "0 is not in the range 1<=x<="),
-    Bad(("call", "shop.py", "buy", "what=x", "--at-once", "2"), (2,), "--at-once needs --repeat N"),
-    Bad(("call", "shop.py", "buy", "what=x", "--no-wait"), (2,), "--no-wait needs --task"),
+    Bad(("call", "shop.py", "buy", "what=x", "--at-once", "2"), (2,), "--at-once requires --repeat N"),
+    Bad(("call", "shop.py", "buy", "what=x", "--no-wait"), (2,), "--no-wait requires --task"),
     Bad(
-        ("call", "shop.py", "buy", "what=x", "--task", "--no-wait"), (2,), "--no-wait needs a server at a URL"
+        ("call", "shop.py", "buy", "what=x", "--task", "--no-wait"),
+        (2,),
+        "--no-wait requires a server at a URL",
     ),
     Bad(("call", "shop.py", "buy", "what=x", "--task", "--repeat", "2"), (2,), "--task starts one call"),
     Bad(("call", "shop.py", "buy", "what=x", "--seconds", "0"), (2,), "0.0 is not in the range"),
-    Bad(("call", "shop.py", "buy", "what=x", "--rate", "5"), (2,), "--rate needs --repeat N"),
+    Bad(("call", "shop.py", "buy", "what=x", "--rate", "5"), (2,), "--rate requires --repeat N"),
     Bad(("call", "shop.py", "buy", "what=x", "--warm-up", "nan"), (2,), "nan is not in the range"),
 ]
 TABLE["wrong arguments"]["task"] += [

@@ -282,7 +282,7 @@ def test_members_of_meta_are_sent() -> None:
         "x.example/a=1",
         "--meta",
         "x.example/b:=[1]",
-        "--save",
+        "--record",
         "s.jsonl",
     )
     assert done.exit_code == 1
@@ -294,7 +294,7 @@ def test_members_of_meta_are_sent() -> None:
 
 
 def test_logs_and_the_recording() -> None:
-    done = invoke("call", "shop.py", "count", "to=2", "--log-level", "warning", "--save", "saved.jsonl")
+    done = invoke("call", "shop.py", "count", "to=2", "--log-level", "warning", "--record", "saved.jsonl")
     assert (done.exit_code, done.stdout) == (0, "counted\n")
     assert done.stderr.splitlines() == ["warning server: at \\x1b[2J0", "warning server: at \\x1b[2J1"]
     assert invoke("validate", "saved.jsonl").exit_code == 0

@@ -54,7 +54,7 @@ def call(*arguments: str) -> Result:
 @pytest.mark.parametrize("tool", ["right", "wrong", "none"])
 def test_a_result_that_cannot_be_relied_on_is_shown_and_no_success(row: Revision, tool: str) -> None:
     """Where tools have output schemas."""
-    done = call(tool, "--as", row.name, "--save", "saved.jsonl")
+    done = call(tool, "--as", row.name, "--record", "saved.jsonl")
     assert "about two" in done.stdout
     if tool == "right" or "outputSchema" not in definitions_of(row)["Tool"]["properties"]:
         assert (done.exit_code, done.stderr) == (0, "")

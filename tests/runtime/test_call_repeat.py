@@ -1,4 +1,4 @@
-"""`mcprev call --repeat`: how many calls were answered, in which time, what failed, and what is refused."""
+"""`mcprev call --repeat`: how many calls succeeded, in which time, what failed, and what is refused."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def figures(done: Result) -> Any:
 
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def test_each_call_is_made_and_counted(row: Revision) -> None:
-    options = ("--repeat", "7", "--at-once", "3", "--json", "--as", row.name, "--save", "s.jsonl")
+    options = ("--repeat", "7", "--at-once", "3", "--json", "--as", row.name, "--record", "s.jsonl")
     done = call("add", "a=1", *options)
     assert done.exit_code == 0, done.stderr
     found = figures(done)
-    assert (found["calls"], found["at_once"], found["answered"], found["failed"]) == (7, 3, 7, 0)
+    assert (found["calls"], found["at_once"], found["succeeded"], found["failed"]) == (7, 3, 7, 0)
     times = found["milliseconds"]
     assert list(times) == ["min", "mean", "p50", "p90", "p95", "p99", "max"]
     assert 0 < times["min"] <= times["p50"] <= times["p90"] <= times["p95"] <= times["p99"] <= times["max"]
@@ -133,26 +133,26 @@ def test_the_table_has_the_same_figures() -> None:
     assert list(rows) == [
         "PROPERTY",
         "calls",
-        "answered",
+        "succeeded",
         "failed",
         "seconds",
         "calls/s",
         *(f"{name} ms" for name in ("min", "mean", "p50", "p90", "p95", "p99", "max")),
     ]
-    assert (rows["calls"], rows["answered"], rows["failed"]) == ("2", "2", "0")
+    assert (rows["calls"], rows["succeeded"], rows["failed"]) == ("2", "2", "0")
 
 
 def test_calls_begin_for_so_many_seconds() -> None:
     done = call("add", "a=1", "--seconds", "0.3", "--json")
     found = figures(done)
     assert (done.exit_code, found["failed"], found["rate"]) == (0, 0, None)
-    assert 1 <= found["answered"] == found["calls"] < MAX_CALLS
+    assert 1 <= found["succeeded"] == found["calls"] < MAX_CALLS
     assert 0.3 <= found["seconds"] < 0.3 + found["milliseconds"]["max"] / 1000 + 0.1
 
 
 def test_the_first_limit_ends_the_calls() -> None:
     begun = time.monotonic()
-    assert figures(call("add", "a=1", "--seconds", "600", "--repeat", "3", "--json"))["answered"] == 3
+    assert figures(call("add", "a=1", "--seconds", "600", "--repeat", "3", "--json"))["succeeded"] == 3
     assert (
         figures(call("add", "a=1", "--seconds", "0.2", "--repeat", "3", "--rate", "0.5", "--json"))["calls"]
         == 1
@@ -163,17 +163,17 @@ def test_the_first_limit_ends_the_calls() -> None:
 def test_calls_begin_at_a_rate_and_wait_at_once() -> None:
     """The second and third begin 0.1 s and 0.2 s after the first; all wait until the fourth is there."""
     found = figures(call("meet", "people=4", "--repeat", "4", "--rate", "10", "--json"))
-    assert (found["answered"], found["at_once"], found["rate"]) == (4, min(4, AT_ONCE), 10)
+    assert (found["succeeded"], found["at_once"], found["rate"]) == (4, min(4, AT_ONCE), 10)
     assert found["milliseconds"]["max"] >= 280
     assert found["milliseconds"]["min"] < found["milliseconds"]["max"] - 180
 
 
 def test_calls_of_the_warm_up_are_in_no_figure() -> None:
     begun = time.monotonic()
-    options = ("--repeat", "2", "--warm-up", "0.3", "--json", "--save", "s.jsonl")
+    options = ("--repeat", "2", "--warm-up", "0.3", "--json", "--record", "s.jsonl")
     found = figures(call("add", "a=1", *options))
     assert time.monotonic() - begun > 0.3
-    assert (found["calls"], found["answered"]) == (2, 2)
+    assert (found["calls"], found["succeeded"]) == (2, 2)
     sent = [json.loads(line)["message"] for line in Path("s.jsonl").read_text(encoding="utf-8").splitlines()]
     assert sum(message.get("method") == "tools/call" for message in sent) > 2
 
@@ -187,7 +187,7 @@ def test_a_server_that_ends_in_the_warm_up_is_called_no_more() -> None:
 
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.elicitation_modes], ids=lambda row: row.name)
 @pytest.mark.parametrize(
-    ("answers", "answered", "errors"),
+    ("answers", "succeeded", "errors"),
     [
         ({"elicitation": {"name": "tea"}}, 3, {}),
         (
@@ -199,20 +199,20 @@ def test_a_server_that_ends_in_the_warm_up_is_called_no_more() -> None:
     ids=["one", "one each"],
 )
 def test_each_call_that_asks_is_answered_out_of_the_file(
-    row: Revision, answers: Any, answered: int, errors: dict[str, int]
+    row: Revision, answers: Any, succeeded: int, errors: dict[str, int]
 ) -> None:
     """A single answer is that of every question; a list has one for each."""
     Path("answers.json").write_text(json.dumps(answers), encoding="utf-8")
     done = call("order", "--repeat", "3", "--answer", "answers.json", "--json", "--as", row.name)
     found = figures(done)
-    assert (found["answered"], found["errors"]) == (answered, errors)
+    assert (found["succeeded"], found["errors"]) == (succeeded, errors)
     assert done.exit_code == (1 if errors else 0)
 
 
 def test_a_call_whose_question_has_no_answer_in_the_file_fails() -> None:
     Path("answers.json").write_text('{"elicitation": [{"name": "tea"}]}', encoding="utf-8")
     done = call("order", "--repeat", "3", "--answer", "answers.json", "--json")
-    assert (done.exit_code, figures(done)["answered"], figures(done)["failed"]) == (1, 1, 2)
+    assert (done.exit_code, figures(done)["succeeded"], figures(done)["failed"]) == (1, 1, 2)
     assert "Warning: the server sends more requests than the 1 answers in `elicitation`" in done.stderr
 
 
@@ -224,18 +224,18 @@ def test_without_answers_a_call_that_asks_fails() -> None:
 def test_calls_that_fail_are_counted_by_their_error() -> None:
     done = call("every_other", "--repeat", "5")
     assert done.exit_code == 1
-    assert "answered\t2\nfailed\t3\n" in done.stdout
+    assert "succeeded\t2\nfailed\t3\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "error\t3 × the tool failed: odd \\x1b[2J"
 
 
 def test_so_many_calls_wait_at_once() -> None:
     done = call("meet", "people=4", "--repeat", "4", "--at-once", "4", "--json")
-    assert figures(done)["answered"] == 4
+    assert figures(done)["succeeded"] == 4
 
 
 def test_no_more_than_so_many_calls_wait_at_once() -> None:
     done = call("meet", "people=4", "--repeat", "3", "--at-once", "3", "--json", "--timeout", "1")
-    assert (done.exit_code, figures(done)["answered"]) == (1, 0)
+    assert (done.exit_code, figures(done)["succeeded"]) == (1, 0)
     assert set(figures(done)["milliseconds"].values()) == {None}
 
 
@@ -243,7 +243,7 @@ def test_a_server_that_ends_is_called_no_more() -> None:
     Path("process.py").write_text(APP, encoding="utf-8")  # in a process of its own
     done = call("leave", "--repeat", "1000000", "--json", target="process.py")
     assert done.exit_code == 3, done.stdout
-    assert (figures(done)["answered"], figures(done)["failed"]) == (2, 1)
+    assert (figures(done)["succeeded"], figures(done)["failed"]) == (2, 1)
     assert "Error: " in done.stderr
 
 
@@ -254,9 +254,9 @@ def test_a_server_that_ends_is_called_no_more() -> None:
         (("--repeat", "1000001"), "is not in the range"),
         (("--repeat", "many"), "'many' is not a valid integer"),
         (("--repeat", "2", "--at-once", "0"), f"0 is not in the range 1<=x<={MAX_AT_ONCE}"),
-        (("--at-once", "2"), "--at-once needs --repeat N, the number of calls, or --seconds S"),
-        (("--rate", "2"), "--rate needs --repeat N"),
-        (("--warm-up", "2"), "--warm-up needs --repeat N"),
+        (("--at-once", "2"), "--at-once requires --repeat N, the number of calls, or --seconds S"),
+        (("--rate", "2"), "--rate requires --repeat N"),
+        (("--warm-up", "2"), "--warm-up requires --repeat N"),
         (("--seconds", "0"), "0.0 is not in the range 0<x<="),
         (("--seconds", "nan"), "nan is not in the range"),
         (("--repeat", "2", "--rate", "-1"), "-1.0 is not in the range"),
@@ -296,7 +296,7 @@ def test_an_interrupt_prints_what_there_is() -> None:
             process.kill()
             os.close(ours)
     found = json.loads(out)["repeat"]
-    assert 0 < found["answered"] <= found["calls"] < 1_000_000
+    assert 0 < found["succeeded"] <= found["calls"] < 1_000_000
     assert found["milliseconds"]["p99"] > 0
     assert process.returncode == 1
 

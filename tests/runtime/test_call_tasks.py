@@ -86,7 +86,7 @@ def test_a_tool_that_never_runs_as_a_task(row: Revision) -> None:
         assert "price" in done.stderr
     else:
         assert (done.exit_code, done.stdout) == (0, "3\n")
-        assert "the server has answered at once, without a task" in done.stderr
+        assert "the server has responded at once, without a task" in done.stderr
 
 
 @req("TASK-1", everywhere=True)

@@ -296,10 +296,10 @@ def test_a_command_whose_extra_is_missing_says_which() -> None:
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
-        assert "needs tree_sitter, jinja2; install mcprev[codegen]" in done.stderr
+        assert "requires tree_sitter, jinja2; install mcprev[codegen]" in done.stderr
     done = subprocess.run([sys.executable, "-c", code, "diff"], capture_output=True, text=True, check=False)
-    assert "needs tree_sitter, jinja2; install mcprev[diff]" in done.stderr
+    assert "requires tree_sitter, jinja2; install mcprev[diff]" in done.stderr
     listed = subprocess.run(
         [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True
     )
-    assert "(needs mcprev[codegen])" in listed.stdout
+    assert "(requires mcprev[codegen])" in listed.stdout

@@ -98,7 +98,7 @@ def test_help_of_a_command_without_its_extra(command: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(mcprev.cli, "find_spec", find_spec)
     extra = "diff" if command == "diff" else "codegen"
-    says = f"`mcprev {command}` needs jinja2; install mcprev[{extra}]"
+    says = f"`mcprev {command}` requires jinja2; install mcprev[{extra}]"
     for option in ("--help", "-h"):
         done = invoke(command, option)
         assert done.exit_code == 0

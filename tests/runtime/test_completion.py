@@ -122,7 +122,7 @@ NASTY: Final = [
     "a\\",
     "*",
     "two words",
-    "--save=x",
+    "--record=x",
     "~",
     "é",
 ]
@@ -156,7 +156,7 @@ def test_a_foreign_name_is_a_word_in_bash_and_never_a_command(tmp_path: Path) ->
     file.write_text(json.dumps({"mcpServers": {name: {"command": "x"} for name in NASTY}}), encoding="utf-8")
     run_line = 'for word in "${COMPREPLY[@]}"; do eval "printf \'%s\\n\' $word"; done'
     found = bash(tmp_path, "uninstall", "cursor", "", then=run_line)
-    assert sorted(found) == sorted(set(NASTY) - {"--save=x"})
+    assert sorted(found) == sorted(set(NASTY) - {"--record=x"})
     assert not Path("ran").exists()
     assert bash(tmp_path, "uninstall", "cursor", "'$", then=run_line) == []
     assert bash(tmp_path, "uninstall", "cursor", "a\\", then=run_line) == []

@@ -111,8 +111,8 @@ def write(name: str, text: str | bytes) -> None:
         ("ftp://a/b", None, "begins with http:// or https://"),
         ("no such server", None, "no configuration has a server 'no such server'; write a URL"),
         ("", None, "no configuration has a server ''"),
-        ("odd.json", '{"mcpServers": {}}', "'odd.json' has no servers; it needs"),
-        ("odd.json", "", "'odd.json' has no servers; it needs"),
+        ("odd.json", '{"mcpServers": {}}', "'odd.json' has no servers; it requires"),
+        ("odd.json", "", "'odd.json' has no servers; it requires"),
         (
             "odd.json",
             '{"mcpServers": {"a": {}, "b": {}}}',

@@ -37,7 +37,7 @@ def test_a_missing_extra_of_a_servers_file_is_one_line_with_the_command_that_ins
     done = invoke(None, "serve", "without_limits.py" + (":make" if "make" in server else ""))
     assert done.exit_code == 1
     assert done.stderr == (
-        "Error: limiting rates needs limits; install mcprev[limits]: pip install 'mcprev[limits]'\n"
+        "Error: limiting rates requires limits; install mcprev[limits]: pip install 'mcprev[limits]'\n"
     )
 
 

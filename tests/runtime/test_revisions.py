@@ -145,8 +145,8 @@ def test_a_package_without_a_row_is_not_spoken_and_named_once(
     for _ in range(2):
         assert found["select"](None) == found["DEFAULT"]
     assert [record.getMessage() for record in caplog.records] == [found["UNSPOKEN"]["brand-new"]]
-    assert f"it needs a row in {revisions.__file__}" in caplog.text
-    with pytest.raises(RevisionError, match=r"brand-new is generated .* it needs a row"):
+    assert f"it requires a row in {revisions.__file__}" in caplog.text
+    with pytest.raises(RevisionError, match=r"brand-new is generated .* it requires a row"):
         found["revision_named"]("brand-new")
 
 

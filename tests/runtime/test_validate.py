@@ -116,7 +116,7 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
                     assert (
                         check(checker, *lines, message(id="1", **call), message(id="1", result=value)) == []
                     )
-                    assert (checker.messages, checker.unanswered) == (4, [])
+                    assert (checker.messages, checker.without_response) == (4, [])
 
 
 @each_method
@@ -262,8 +262,8 @@ FAULTS: Final[tuple[tuple[Any, str, str], ...]] = (
     (message(id=None, method="x"), "$", "id is neither"),
     (message(id=1, method="x", params=[]), "$", "params"),
     (message(id=1, method="no/such"), "$.method", "no method 'no/such'"),
-    (message(id=9, result={}), "$.id", "answers no request"),
-    (went(UP, id=9, error={"code": 1, "message": "x"}), "$.id", "answers no request"),
+    (message(id=9, result={}), "$.id", "response to no request"),
+    (went(UP, id=9, error={"code": 1, "message": "x"}), "$.id", "response to no request"),
     (message(id=9, error={"code": "x", "message": "x"}), "$", "code"),
 )  # fmt: skip
 
@@ -423,7 +423,7 @@ def test_several_sessions_in_one_transcript(row: Revision, named: bool) -> None:
         ]
     checker = TranscriptValidator()
     assert check(checker, *lines) == []
-    assert len(checker.unanswered) == 2
+    assert len(checker.without_response) == 2
     assert checker.revisions == tuple(dict.fromkeys((first.name, last.name)))
     again = [{"session": "b", "message": calls}] if named else [calls]
     assert [v.path for v in check(checker, *again)] == (["$.id"])
@@ -593,14 +593,14 @@ def test_command(row: Revision, tmp_path: Path) -> None:
         done = invoke(clean, *options)
         assert (done.exit_code, done.stderr) == (0, "")
         assert done.stdout.splitlines() == [
-            f"0 violations in 4 messages against {row.name}; 1 unanswered",
-            "unanswered: line 4, tools/list with id 2",
+            f"0 violations in 4 messages against {row.name}; 1 request without a response",
+            "no response: line 4, tools/list with id 2",
         ]
     dirty = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/\x1b[2J\n"))
     done = invoke(dirty, "--revision", "auto")
     assert done.exit_code == 1
     header, line, summary, waiting = done.stdout.splitlines()
-    assert waiting == r"unanswered: line 4, tools/\x1b[2J\n with id 2"
+    assert waiting == r"no response: line 4, tools/\x1b[2J\n with id 2"
     assert header.split("\t") == ["LINE", "METHOD", "PATH", "VIOLATION"]
     assert line.split("\t")[:3] == ["4", r"tools/\x1b[2J\n", "$.method"]
     assert summary.startswith("1 violation in 4 messages")
@@ -608,8 +608,8 @@ def test_command(row: Revision, tmp_path: Path) -> None:
     assert done.exit_code == 1
     document = json.loads(done.stdout)
     assert (document["format"], document["revisions"]) == (1, [row.name])
-    assert (document["messages"], document["unanswered"]) == (4, 1)
-    assert document["unanswered_requests"] == [{"line": 4, "method": "tools/\x1b[2J\n", "id": 2}]
+    assert (document["messages"], document["without_response"]) == (4, 1)
+    assert document["requests_without_response"] == [{"line": 4, "method": "tools/\x1b[2J\n", "id": 2}]
     (violation,) = document["violations"]
     assert list(violation) == ["line", "method", "path", "message"]
     assert (violation["line"], violation["path"]) == (4, "$.method")

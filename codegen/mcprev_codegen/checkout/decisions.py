@@ -99,7 +99,7 @@ def _methods(folder: SchemaFolder, before: Revision, revision: Revision) -> Iter
         if name in before.methods:
             continue
         if method.capability is None and name not in revision.facts.capability:
-            question = f"'{name}#capability': state the capability that it needs, or \"\" for none"
+            question = f"'{name}#capability': state the capability that it requires, or \"\" for none"
             yield Decision(revision.name, path, None, question)
         named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
         if headers and named and Side.CLIENT in method.senders and name not in revision.facts.name_param:

@@ -189,7 +189,7 @@ class _Table:
         path, pointer = self.facts.capability[method], f"{method}#capability"
         entry = self.facts.entries.get(pointer)
         if path and not all(self._has_path(holder, path) for holder in holders):
-            self._record_mismatch(pointer, f"'{method}' needs '{path}', which is not in this revision")
+            self._record_mismatch(pointer, f"'{method}' requires '{path}', which is not in this revision")
         elif entry is not None and entry.expected != derived:
             self.problems.add(entry, outdated(entry, pointer, derived).message)
         else:

@@ -101,7 +101,7 @@ def _entry(table: Table[_File], number: int, entry: _Entry) -> OverlayEntry:
     if not all(isinstance(entry.new, str) or pointer.endswith("#default") for pointer in pointers):
         raise _fail(table, number, "'new' must be a string")
     if not pointers:
-        raise _fail(table, number, "this entry needs 'pointer' or 'pointers'")
+        raise _fail(table, number, "this entry requires 'pointer' or 'pointers'")
     expected, new = cast("Json", entry.expected), cast("Json", entry.new)
     return OverlayEntry(table, number, entry.since, entry.until, pointers, expected, new)
 

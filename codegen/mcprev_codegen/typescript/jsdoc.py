@@ -93,7 +93,7 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
                 values[attribute] = read_value(value)
             except ValueError as error:
                 next_step = "; put each tag on a line of its own" if " @" in value else ""
-                raise BadTag(f"'@{name}' needs {error}, not {value!r}{next_step}", at) from None
+                raise BadTag(f"'@{name}' requires {error}, not {value!r}{next_step}", at) from None
         elif name not in _PROSE_TAGS:
             unknown.append((name, at))
         if value and (name not in _TAGS or name in _PROSE_TAGS):

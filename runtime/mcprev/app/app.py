@@ -87,8 +87,8 @@ class App(Routed, Pages, AppSources):
         """Set the name and version that clients see, and the options.
 
         - `visible(context, tags)` is called for each request and each tool, resource, template and prompt. If it
-          returns False, the client of this request does not see the entry: it is not listed, and a call is answered as
-          for an unknown name. None: every client sees every entry. It may be async. If it raises, or returns
+          returns False, the client of this request does not see the entry: it is not listed, and a call gets the
+          error of an unknown name. None: every client sees every entry. It may be async. If it raises, or returns
           anything but True and False, that is logged, and the entry is not seen.
         - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
           app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
@@ -416,14 +416,14 @@ class App(Routed, Pages, AppSources):
 
         The middleware of the other app runs inside the middleware of this app, around calls of the other app's tools,
         resources, prompts and completions. Its params have the names without the prefix. It does not run around lists,
-        which this app answers.
+        which this app serves.
 
         The tools of the other app can run as tasks if its option `tasks` says so. The store and the limits are those of
         `tasks` of this app; if it has none, those of the only mounted app that has any.
 
         Raises `ValueError` for a name that exists already, for an app that is mounted in itself, for a second app with
         `tasks` if this app has none, and for an app with options that would have no effect: its message says what to do
-        instead. One of them is `exact`: such a handler answers for a whole server at a revision, its lists included, so
+        instead. One of them is `exact`: such a handler is a whole server at a revision, its lists included, so
         nothing of this app could be served beside it. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan, `tasks`, the first page or functions of a new kind.
         """

@@ -1,8 +1,8 @@
-"""Requests of the HTTP API behind an OpenAPI document: an operation, its arguments and its answers.
+"""Requests of the HTTP API behind an OpenAPI document: an operation, its arguments and its responses.
 
 An argument never leaves its place: it stays within its segment of the path, its part of the query, and its header, and
-sets no parameter of another name. The time and size of answers are bounded, no redirection leads to another host, and the
-model reads no credentials of the requests.
+sets no parameter of another name. The time and size of responses are bounded, no redirection leads to another host,
+and the model reads no credentials of the requests.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ HttpSession: TypeAlias = "aiohttp.ClientSession | AsgiSession"
 _logger: Final = logging.getLogger("mcprev.server")
 TIMEOUT: Final = aiohttp.ClientTimeout(total=30)
 MAX_BODY: Final = 1024 * 1024
-"""The maximum size of an answer in bytes, after decompression."""
+"""The maximum size of a response in bytes, after decompression."""
 MAX_EXCERPT: Final = 500
-"""The maximum number of characters of a failed answer that the model reads."""
+"""The maximum number of characters of an unsuccessful response that the model reads."""
 MAX_REDIRECTS: Final = 5
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
@@ -59,7 +59,7 @@ JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORE
 
 
 class ApiError(ToolError):
-    """The API answered with a status that is no success."""
+    """The API responded with a status that is no success."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -163,11 +163,11 @@ class Operation:
         for place, key in [*keys, *((one.place, key) for one in arguments.values() for key in one.names)]:
             self._parameters.setdefault(place, Counter())[key] += 1
         self.answer: Validator | None = None
-        """Checks the object that the API answers, if the tool has an output schema."""
+        """Checks the object that the API returns, if the tool has an output schema."""
         self.__name__: str = f"{self._method} {path}"
 
     async def __call__(self, arguments: dict[str, Json]) -> models.CallToolResult:
-        """Send the request and return the answer. Raises `ToolError`."""
+        """Send the request and return the response. Raises `ToolError`."""
         path, query, cookies, body, whole = self._path, list[str](), list[str](), dict[str, Json](), False
         headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.1", **self._api.headers}
         given, ours = set[str](), self._api.parameters_of_ours()
@@ -228,7 +228,7 @@ def _refuse_ours(name: str, place: str, keys: Iterable[str], ours: Collection[tu
 
 
 def _without(secrets: Secrets, text: str, kind: str) -> str:
-    """Return an answer without secrets; JSON stays JSON if it can."""
+    """Return a response without secrets; JSON stays JSON if it can."""
     hidden = secrets.hide(text)
     if hidden != text and JSON_TYPE.fullmatch(kind):
         with suppress(ValueError):
@@ -277,7 +277,7 @@ class Backend:
         content: bytes | None,
         given: Collection[str],
     ) -> models.CallToolResult:
-        """Send a request and return its answer, without the credentials of the request. Raises `ToolError`.
+        """Send a request and return its response, without the credentials of the request. Raises `ToolError`.
 
         `given` are the names of the headers, and the cookies, that come from arguments.
         """

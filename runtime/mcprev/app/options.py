@@ -85,8 +85,8 @@ class ServerOptions(TypedDict, total=False):
     show_errors: bool
     """Whether the text of every exception of a tool is sent to the model. Default: only that of `ToolError`."""
     ping_interval: float | None
-    """Seconds between pings to clients with a session. A client that does not answer within 10 s is disconnected. None:
-    no pings."""
+    """Seconds between pings to clients with a session. A client that does not respond within 10 s is disconnected.
+    None: no pings."""
     max_line: int
     """The maximum size of a message in bytes on stdio and in memory: 16 MiB by default."""
     max_handlers: int
@@ -109,8 +109,8 @@ class EntryOptions(TypedDict, total=False):
     tags: Collection[str]
     """Labels for `App(visible=...)`, `App.disable` and `App.enable`; clients do not see them."""
     visible: Callable[[Context], bool | Awaitable[bool]]
-    """Returns whether the client of a request sees the entry. If not, the entry is not listed, and a call is answered
-    as for an unknown name. It may be async. Anything but True counts as False."""
+    """Returns whether the client of a request sees the entry. If not, the entry is not listed, and a call gets the
+    error of an unknown name. It may be async. Anything but True counts as False."""
 
 
 class ToolOptions(EntryOptions, total=False):
@@ -126,7 +126,7 @@ class ToolOptions(EntryOptions, total=False):
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
     timeout: float
     """The seconds in which a call has to end, questions to the user included; then the tool fails with an error that says so.
-    A function that is not async is abandoned, as its thread cannot be stopped. Default: no limit."""
+    A function that is not async runs on, as its thread cannot be stopped. Default: no limit."""
     lenient_arguments: bool
     """True converts arguments of other types, as `App` describes. Default: the option of the app."""
     ui: UserInterface | ToolInterface

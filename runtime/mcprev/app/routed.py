@@ -41,14 +41,14 @@ class Routed:
         auth: bool = False,
         any_host: bool = False,
     ) -> object:
-        """Register a function that answers HTTP requests for a path, or serve an ASGI application there.
+        """Register a function that serves HTTP requests for a path, or serve an ASGI application there.
 
         The function, async or not, gets a `mcprev.RouteRequest`, or nothing if it has no parameter. It returns text,
         bytes, a dict or list to send as JSON, None for a response without content, or a tuple of status and any of
         these, and optionally headers: `return 404, "there is none"`. It may also be an endpoint of Starlette, with its
         request and its response. `app.route("/site/", site)` serves an ASGI application below a prefix.
 
-        - `methods` are the HTTP methods, GET by default, with which HEAD comes. Others are answered with 405.
+        - `methods` are the HTTP methods, GET by default; GET includes HEAD. Others get 405.
         - `auth` requires what the endpoint requires: a token, or to pass `principal`. Default: anybody may send requests.
         - `any_host` accepts every `Host` and `Origin`. Default: those that the endpoint accepts.
 

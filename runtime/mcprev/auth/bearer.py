@@ -232,7 +232,7 @@ class Bearer:
                         needed |= set(as_texts(found.split() if isinstance(found, str) else found))
                 except Exception:
                     _logger.exception(
-                        "the scopes that %.100r needs could not be determined, so the request is refused",
+                        "the scopes that %.100r requires could not be determined, so the request is refused",
                         member.method,
                     )
                     return _unsure(message)

@@ -62,11 +62,13 @@ class Provider:
             if url is not None and not is_secure(url):
                 raise ValueError(f"{mask_url(repr(url))} is neither an https URL nor one of this machine")
         if not self.client_id or not self.client_secret:
-            raise ValueError("a provider needs the client id and secret of this server's registration there")
+            raise ValueError(
+                "a provider requires the client id and secret of this server's registration there"
+            )
         if self.user_from == "userinfo" and self.userinfo_url is None:
-            raise ValueError("a provider whose users are not read from ID tokens needs a `userinfo_url`")
+            raise ValueError("a provider whose users are not read from ID tokens requires a `userinfo_url`")
         if self.user_from == "id_token" and self.issuer is None:
-            raise ValueError("a provider whose users are read from ID tokens needs an `issuer`")
+            raise ValueError("a provider whose users are read from ID tokens requires an `issuer`")
 
     @classmethod
     def github(

@@ -55,7 +55,7 @@ from mcprev.transports.http.server.access import Access, TokenRefused
 from mcprev.transports.http.server.routes import Route
 
 LOGIN_TIME: Final = 600.0
-"""Seconds from the consent page to the answer of the identity provider."""
+"""Seconds from the consent page to the response of the identity provider."""
 HOUR: Final = 3600.0
 LOGINS: Final = 1000
 """The maximum number of logins that one address begins in an hour."""

@@ -25,7 +25,7 @@ class Vault:
         self._records, self._keys, self._owner, self._clock = records, keys, owner, clock
 
     async def read(self, kind: str, name: str) -> tuple[Json, int] | None:
-        """Return a value and its version; None if there is none, its time is over, or no key opens it."""
+        """Return a value and its version; None if there is none, it has expired, or no key opens it."""
         key = self._key(kind, name)
         record = await self._records.read(key)
         if record is None:

@@ -13,9 +13,9 @@ from mcprev.convert.rules import JsonObject
 from mcprev.errors import WORKER_LOST, InvalidParams, Json, StoreError
 from mcprev.workers.worker import Worker
 
-GONE: Final = "the call that this request continues is over; send the request again without it"
+GONE: Final = "the call that this request continues has ended; send the request again without it"
 MAY_HAVE_RUN: Final[JsonObject] = {"mayHaveRun": True}
-"""The data of the error of a request that continues a call which is over."""
+"""The data of the error of a request that continues a call which has ended."""
 SERVES: Final = "serves"
 """The kind of a message that asks whether a worker is still at something."""
 LOOK: Final = 1.0

@@ -147,7 +147,7 @@ class Around:
         if refusal is not None and not isinstance(refusal, RpcError | ConversionError):
             raise refusal
         if outcome.error is None:
-            raise InternalError("the request was not answered")
+            raise InternalError("the request got no response")
         failed = RpcError.from_wire(outcome.error)
         if not isinstance(refusal, RpcError) or refusal.raw is not None:
             served.append(failed)

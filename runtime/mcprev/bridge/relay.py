@@ -141,7 +141,7 @@ class Relay(BridgeState):
         if not self._said and self.upstreams.introduction is not None:
             self._said = True
             logger.warning(
-                "the server needs a session, and a client that is not authenticated has none: each of its calls gets a new "
+                "the server requires a session, and a client that is not authenticated has none: each of its calls gets a new "
                 "connection, and a server on stdio a new process. `shared` (--shared) lets such clients share them, and their state"
             )
         return object()

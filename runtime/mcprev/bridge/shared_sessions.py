@@ -265,11 +265,11 @@ class BridgedSessions(Generic[S]):
         peer.connection.closed.add_done_callback(ended)
 
     async def _forget(self, key: str) -> None:
-        """Remove the record of a session that is over."""
+        """Remove the record of a session that has ended."""
         try:
             await self._store.remove(_name(key))
         except StoreError as error:
-            logger.warning("the record of a session that is over stays in the store: %s", one_line(error))
+            logger.warning("the record of a session that has ended stays in the store: %s", one_line(error))
 
     # -- while a session lasts -------------------------------------------------------------------------------
 
@@ -335,14 +335,14 @@ class BridgedSessions(Generic[S]):
                     break
 
     async def _look(self, key: str, copy: SharedCopy) -> None:
-        """End a session that is over everywhere; one that is used elsewhere does not count as idle here."""
+        """End a session that has ended everywhere; one that is used elsewhere does not count as idle here."""
         now = _now()
         at, seen = self._looked.get(key, (now, copy.seen))
         if key in self._looked and now - at < copy.record.ttl / LOOKS:
             return
         if key in self._looked and not copy.in_use and copy.seen == seen:
             if not await copy.record.refresh():
-                copy.conclude("the session is over")
+                copy.conclude("the session has ended")
                 return
             copy.touch()
             copy.renewed = copy.seen  # what happens elsewhere is renewed there

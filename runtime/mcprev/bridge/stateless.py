@@ -210,7 +210,7 @@ class StatelessClients:
     async def _continues(self, exchange: Exchange) -> bool:
         """Answer a request that continues a held call, wherever that is held; return whether it does.
 
-        Raises `InvalidParams` if that call is over.
+        Raises `InvalidParams` if that call has ended.
         """
         incoming = exchange.incoming
         token = (incoming.params or {}).get(STATE)
@@ -233,7 +233,7 @@ class StatelessClients:
         return True
 
     async def continue_held(self, exchange: Exchange, id_: str, owner: Hashable) -> None:
-        """Answer a request with a call that is held here. Raises `InvalidParams` if it is over, or of another owner."""
+        """Answer a request with a call that is held here. Raises `InvalidParams` if it has ended, or is of another owner."""
         held = self.held.get(id_)
         if held is None or held.origin != owner:
             raise InvalidParams(GONE, data=MAY_HAVE_RUN)

@@ -102,7 +102,7 @@ def task_of(result: JsonObject, revision: Revision) -> JsonObject:
     """Return the task that a call was answered with. Raises `InternalError` if it has no id."""
     state = as_object(result.get("task")) if revision.tasks is TaskSupport.CORE else result
     if not isinstance(state.get("taskId"), str):
-        raise InternalError("the server answered with a task that has no id")
+        raise InternalError("the server responded with a task that has no id")
     return state
 
 

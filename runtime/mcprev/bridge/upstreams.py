@@ -47,21 +47,22 @@ class Bounds:
     """The bounds of one bridge."""
 
     per_key: int = 4
-    """Connections for one key, without those that wait for a user; calls that need one of their own wait for it."""
+    """Connections to the server for one session or principal, without those that wait for a user; further calls wait
+    for one."""
     upstreams: int = 64
-    """Upstreams in all."""
+    """Connections to the server in all."""
     waiting: int = 256
-    """Calls that wait for an upstream."""
+    """Calls that wait for a connection to the server."""
     wait: float = 30.0
-    """Seconds that a call waits for an upstream."""
+    """Seconds that a call waits for a connection to the server."""
     idle: float = 60.0
-    """Seconds after which an unused upstream is closed."""
+    """Seconds after which an unused connection to the server is closed."""
     held: int = 256
     """Calls that wait for a user."""
     user: float = 600.0
     """Seconds that a user has to answer."""
     grace: float = 30.0
-    """Seconds that a user has at least; after them a call that waits for a user makes room for others if there is none."""
+    """Seconds that a user has at least. After them, the call is ended if others need its connection."""
     call: float = 3600.0
     """Seconds that a call to the server may take."""
     max_ttl: float = 3600.0

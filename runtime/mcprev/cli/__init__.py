@@ -123,11 +123,11 @@ def _command(name: str, module: str) -> click.Command:
 
 def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> click.Command:
     """Return a placeholder with the help of the command, which, when called, explains how to install its extra."""
-    text = f"`mcprev {name}` needs {', '.join(missing)}; install mcprev[{extra}]"
+    text = f"`mcprev {name}` requires {', '.join(missing)}; install mcprev[{extra}]"
 
     @click.command(
         name,
-        short_help=f"(needs mcprev[{extra}])",
+        short_help=f"(requires mcprev[{extra}])",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         add_help_option=False,
     )

@@ -66,7 +66,7 @@ def session_options(command: Command) -> Command:
             help="Request log messages of this and higher levels from the server, and print them to stderr.",
         ),
         click.option(
-            "--save",
+            "--record",
             metavar="FILE",
             type=click.Path(dir_okay=False),
             help="Append the messages of both sides to a file, for `mcprev validate` and `mcprev dev`.",
@@ -110,7 +110,7 @@ class ServerUse:
     server: NamedServer
     names: list[str] | None
     timeout: float
-    save: str | None
+    record: str | None
     answers: Answers
     log_level: str | None
     login: bool | None
@@ -146,7 +146,7 @@ class ServerUse:
             total_timeout=None,
             probe_timeout=min(PROBE, self.timeout),
             open_timeout=self.timeout,
-            record=self.save,
+            record=self.record,
             restart=self.server.entry.url is not None,
             logging=_show_log,
             validate="strict",
@@ -172,7 +172,7 @@ def server_use_of(
     headers: tuple[str, ...],
     env: tuple[str, ...],
     login: bool | None,
-    save: str | None,
+    record: str | None,
     answer: str | None,
     roots: tuple[str, ...],
     log_level: str | None,
@@ -184,7 +184,7 @@ def server_use_of(
         read_target(words, headers=headers, env=env),
         revision_names(names),
         timeout,
-        save,
+        record,
         Answers(None if answer is None else read_answers(answer), roots),
         log_level,
         login,

@@ -131,7 +131,7 @@ def told_failures(server: NamedServer, seconds: float) -> Iterator[None]:
 
 def _stray_hint(stray: _StrayResponses) -> Iterator[str]:
     if stray.last:
-        yield f"it sent {stray.last}; a response must have the id of its request: record the messages with --save FILE, then run `mcprev validate FILE`"
+        yield f"it sent {stray.last}; a response must have the id of its request: record the messages with --record FILE, then run `mcprev validate FILE`"
 
 
 def _hints(server: NamedServer, error: Exception) -> Iterator[str]:

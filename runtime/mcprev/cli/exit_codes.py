@@ -19,13 +19,13 @@ class ExitCode(IntEnum):
 
     OK = 0
     FAILED = 1
-    """The tool failed, or the server answered with an error."""
+    """The tool failed, or the server responded with an error."""
     USAGE = 2
     """The command line, or a file that it names, cannot be used; nothing was sent."""
     UNREACHED = 3
-    """The server cannot be reached or started, does not answer in time, or wants a login."""
+    """The server cannot be reached or started, does not respond in time, or requires a login."""
     PROTOCOL = 4
-    """The server answers, but no revision is common, or it breaks the protocol."""
+    """The server responds, but no revision is common, or it breaks the protocol."""
 
 
 class Failure(click.ClickException):

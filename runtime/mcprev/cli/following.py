@@ -51,7 +51,7 @@ def take_task_options(options: dict[str, Any], *, repeated: bool) -> tuple[bool,
     """
     as_task, no_wait = options.pop("as_task"), options.pop("no_wait")
     if no_wait and not as_task:
-        raise click.UsageError("--no-wait needs --task")
+        raise click.UsageError("--no-wait requires --task")
     if as_task and repeated:
         raise click.UsageError("--task starts one call; leave it out with --repeat and --seconds")
     return as_task, no_wait
@@ -60,7 +60,7 @@ def take_task_options(options: dict[str, Any], *, repeated: bool) -> tuple[bool,
 def check_leaving(server: NamedServer) -> None:
     """Raise `click.UsageError` for a server that ends with the command, and its tasks with it."""
     if server.entry.url is None:
-        text = "--no-wait needs a server at a URL: one that this command starts ends with it, and so do its tasks"
+        text = "--no-wait requires a server at a URL: one that this command starts ends with it, and so do its tasks"
         raise click.UsageError(text)
 
 
@@ -76,7 +76,7 @@ async def call_as_task(
     check_tasks(client)
     task = await start()
     if not task.id:
-        echo("the server has answered at once, without a task", err=True)
+        echo("the server has responded at once, without a task", err=True)
         return await task.result()
     if no_wait:
         show_task(client, task, as_json=as_json, alone=True)

@@ -81,7 +81,7 @@ def repeat_plan(options: dict[str, Any], out: object) -> RepeatPlan | None:
         for name, given in (("--at-once", at_once), ("--rate", rate), ("--warm-up", warm_up)):
             if given is not None:
                 raise click.UsageError(
-                    f"{name} needs --repeat N, the number of calls, or --seconds S, their duration"
+                    f"{name} requires --repeat N, the number of calls, or --seconds S, their duration"
                 )
         return None
     if out is not None:
@@ -105,7 +105,7 @@ def _print(repetition: Repetition, revision: str, *, as_json: bool) -> ExitCode:
     if as_json:
         echo_json({"format": 1, "revision": revision, "repeat": found})
     else:
-        rows = [(name, str(found[name])) for name in ("calls", "answered", "failed", "seconds")]
+        rows = [(name, str(found[name])) for name in ("calls", "succeeded", "failed", "seconds")]
         rows.append(("calls/s", _shown(found["calls_per_second"])))
         rows += [
             (f"{name} ms", "-" if value is None else f"{value * 1000:.3f}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcprev.looking.transcript import TranscriptValidator
 
 MAX_SHOWN: Final = 20
-"""The maximum number of unanswered requests that are named."""
+"""The maximum number of requests without a response that are named."""
 MAX_LINES: Final = 5
 """The maximum number of lines that are named of a fault that occurs again."""
 UNREADABLE: Final = 3
@@ -96,9 +96,9 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
         "format": 1,
         "revisions": checker.revisions,
         "messages": checker.messages,
-        "unanswered": len(checker.unanswered),
-        "unanswered_requests": [
-            {"line": each.line, "method": each.method, "id": each.id} for each in checker.unanswered
+        "without_response": len(checker.without_response),
+        "requests_without_response": [
+            {"line": each.line, "method": each.method, "id": each.id} for each in checker.without_response
         ],
         "violations": revisions,
     }
@@ -125,9 +125,11 @@ def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
     against = ", ".join(checker.revisions) or "no revision"
     total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"
-    waiting = checker.unanswered
-    echo(f"{count} in {total} against {against}; {len(waiting)} unanswered")
+    waiting = checker.without_response
+    echo(
+        f"{count} in {total} against {against}; {len(waiting)} {'request' if len(waiting) == 1 else 'requests'} without a response"
+    )
     for each in waiting[:MAX_SHOWN]:
-        echo(f"unanswered: line {each.line}, {each.method or 'a request'} with id {json.dumps(each.id)}")
+        echo(f"no response: line {each.line}, {each.method or 'a request'} with id {json.dumps(each.id)}")
     if len(waiting) > MAX_SHOWN:
         echo(f"and {len(waiting) - MAX_SHOWN} more; --json has all")

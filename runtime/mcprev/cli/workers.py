@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SESSIONS: Final = "mcprev.workers"
 """The package that shares sessions between workers."""
 METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable of `prometheus-client` with the folder in which several processes keep their numbers."""
+"""The environment variable of `prometheus-client` with the folder in which several processes keep their metrics."""
 MAX_NAMED: Final = 5
 """The maximum number of tools that are named."""
 _logger: Final = logging.getLogger("mcprev.server")

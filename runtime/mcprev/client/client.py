@@ -131,7 +131,7 @@ class Client(Methods):
         await self.session.set_log_level(level)
 
     async def ping(self, **options: Unpack[Options]) -> None:
-        """Check that the server answers: send `ping`, or `server/discover` at revisions without `ping`."""
+        """Check that the server responds: send `ping`, or `server/discover` at revisions without `ping`."""
         method = "ping" if "ping" in self.spoken.methods else "server/discover"
         await self.raw(method, None, **options)
 
@@ -172,7 +172,7 @@ class Client(Methods):
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision with JSON params; return its result as a model of that revision.
 
-        If the server asks for input before it answers, the handler of this client provides it. `call_tool` describes
+        If the server asks for input first, the handler of this client provides it. `call_tool` describes
         the options and the errors.
         """
         session = self.session
@@ -220,7 +220,7 @@ class Client(Methods):
         """Call a tool as a task, if the server supports that, and return the task instead of the result.
 
         `ttl` requests that the server keep the task for that many milliseconds; it has an effect at 2025-11-25 only.
-        None: the server decides. If the server answers with a result, the returned task is already completed. Options
+        None: the server decides. If the server responds with a result, the returned task is already completed. Options
         and errors are those of `call_tool`.
         """
         params: dict[str, Json] = {"name": name, "arguments": by_name(arguments or {})}

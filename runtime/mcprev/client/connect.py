@@ -60,7 +60,7 @@ from mcprev.errors import (
     RemoteProtocolError,
     RequestTimeout,
     RpcError,
-    Unanswered,
+    StreamEnded,
 )
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import LocalInfo
@@ -153,9 +153,9 @@ class connect:  # noqa: N801 - called like a function
           `mcprev.ResultCache` can be shared by targets with a `cache_key`, its private results by the same `principal`.
         - `validate`: if a tool's result does not match the tool's output schema, `warn` logs it, `strict` raises
           `RemoteProtocolError`, and `off` does not check.
-        - `ping_interval` is the time between pings, at revisions with `ping`. The connection to a server that does not
-          answer within 10 s is closed. None: no pings.
-        - `tasks` declares that the server may answer a call with a task; the client waits for the task's result.
+        - `ping_interval` is the time between pings, at revisions with `ping`. The connection to a server that does
+          not respond within 10 s is closed. None: no pings.
+        - `tasks` declares that the server may respond to a call with a task; the client waits for the task's result.
         - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
           results, and the status and media type of HTTP responses, but without HTTP headers and members with names of secrets. None: no recording.
         - `tap` is a function that is called with each `mcprev.WireEvent`: all that is sent and received, with its secrets,
@@ -414,7 +414,7 @@ class Opener:
         except RemoteProtocolError as error:
             return steps.InvalidReply(str(error))
         except (ConnectionLost, LocalProtocolError) as error:
-            if isinstance(error, Unanswered) and isinstance(step, steps.Discover):
+            if isinstance(error, StreamEnded) and isinstance(step, steps.Discover):
                 # Some servers do not respond to an unknown method.
                 return steps.InvalidReply(str(error))
             closed = self.connection.error if isinstance(error, LocalProtocolError) else None

@@ -68,7 +68,7 @@ class Methods:
         - `retry=True` sends the request once more if the connection breaks before the response; the server may then
           execute it twice.
 
-        Every call raises `RpcError` if the server answers with an error, `LocalProtocolError` if the server does not
+        Every call raises `RpcError` if the server responds with an error, `LocalProtocolError` if the server does not
         offer the method, `RequestTimeout`, `ConnectionLost` and other errors of `TransportError`, `AuthError` if
         authorization fails, `InputDeclined` if the client's handler declines input that the server asks for, and
         `RemoteProtocolError` for an invalid response. See

@@ -153,7 +153,7 @@ class ClientRequestHandler:
         client, handler, method = self.client, self._identity.handler, str(request.get("method"))
         assert client is not None, "no call is made before the client exists"
         if method not in overridden(handler, LATEST, "ClientHandler"):
-            raise InputDeclined(f"the server needs '{method}', for which there is no handler")
+            raise InputDeclined(f"the server requires '{method}', for which there is no handler")
         binding = dispatch.CLIENT_BINDINGS[method]
         try:
             params = request.get("params")
@@ -197,5 +197,5 @@ def _checked_answer(method: str, params: Json, answer: dict[str, Json]) -> dict[
     """Return the handler's answer if it is valid. Raises `LocalProtocolError`."""  # ROOT-1, ELIC-3
     wrong = asking.response_error(method, params, answer)
     if wrong is not None:
-        raise LocalProtocolError(f"the answer of the handler of '{method}' is not valid: {wrong}")
+        raise LocalProtocolError(f"the result of the handler of '{method}' is not valid: {wrong}")
     return asking.without_unaccepted_content(method, params, answer)

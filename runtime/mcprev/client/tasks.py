@@ -37,7 +37,7 @@ MOST: Final = 60.0
 FIRST: Final = 0.05
 """Seconds before the first poll; each further wait is twice as long, up to what the server asks for."""
 CANCEL_TIMEOUT: Final = 2.0
-"""Seconds that a server gets to answer the cancellation of its task."""
+"""Seconds that a server gets to respond to the cancellation of its task."""
 
 
 class ClientTask:
@@ -53,7 +53,7 @@ class ClientTask:
 
     @property
     def id(self) -> str:
-        """The id of the task, for `Client.task`; empty if the server answered with a result instead of a task."""
+        """The id of the task, for `Client.task`; empty if the server responded with a result instead of a task."""
         return str(self._state.get("taskId", ""))
 
     @property

@@ -96,7 +96,7 @@ class Converter:
             if self.takes_nothing:
                 return None
             if not self.steps:
-                raise failure(NotRepresentable(f"'{self.method}' needs params"), self.target.name)
+                raise failure(NotRepresentable(f"'{self.method}' requires params"), self.target.name)
             value = {}
         try:
             for step in self.steps:

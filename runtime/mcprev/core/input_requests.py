@@ -131,7 +131,7 @@ def unmet(request: Mapping[str, Json], revision: Revision) -> str:
     params: Mapping[str, Json] = request.get("params") or {}
     details = [str(params[name]) for name in ("message", "url") if name in params]
     need = "elicitation" if request.get("method") == ELICIT else f"'{request.get('method')}'"
-    lack = _not_at(request, revision) or f"This needs {need}, which the client does not offer"
+    lack = _not_at(request, revision) or f"This requires {need}, which the client does not offer"
     return ": ".join([lack, *details])
 
 

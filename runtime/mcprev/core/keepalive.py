@@ -44,7 +44,7 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
             if not connection.can_reach():
                 continue  # the ping may not have been sent: over HTTP the stream can be closed while the client is alive
             connection.logger.warning("the peer did not respond to a ping within %g s", error.elapsed)
-            lost = f"the peer did not answer a ping within {error.elapsed:.3g} s"
+            lost = f"the peer did not respond to a ping within {error.elapsed:.3g} s"
             await connection.aclose(ConnectionLost(lost, in_flight=True, retry_safe=False))
             return
         except ConnectionLost:

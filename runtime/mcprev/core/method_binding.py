@@ -291,7 +291,7 @@ def answer_failure(
             error = wrong
         else:
             return
-    what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
+    what = "the result is not valid" if isinstance(error, ConversionError) else "the handler raised"
     log_error(logger, logging.ERROR, f"'{incoming.method}' failed: {what}", error)
     incoming.unserved = isinstance(error, StoreError) and incoming.method in REPEATABLE
     incoming.fail(internal_error(error, may_have_run=not incoming.unserved))

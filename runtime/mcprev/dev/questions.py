@@ -158,7 +158,7 @@ class Questions:
         if "error" in given:
             error = cast("dict[str, Json]", given["error"])
             if not isinstance(error.get("code"), int) or not isinstance(error.get("message"), str):
-                raise AnswerError("`error` needs a `code`, a whole number, and a `message`")
+                raise AnswerError("`error` requires a `code`, a whole number, and a `message`")
             return {"error": error}
         if "result" in given:
             return dict(cast("dict[str, Json]", given["result"]))

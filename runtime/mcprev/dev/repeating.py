@@ -77,7 +77,7 @@ class Repetition:
     told: Callable[[Repetition], None] = ignored
     """Called now and then while calls end."""
     times: array[float] = field(default_factory=lambda: array("d"))
-    """How long each answered call took, in seconds."""
+    """How long each successful call took, in seconds."""
     reasons: Counter[str] = field(default_factory=Counter[str])
     """How often each error came."""
     started: int = 0
@@ -167,7 +167,7 @@ class Repetition:
             "calls": self.started,
             "at_once": min(self.plan.at_once, self.plan.calls),
             "rate": self.plan.rate,
-            "answered": len(ordered),
+            "succeeded": len(ordered),
             "failed": self.failed,
             "seconds": round(self.seconds, 3),
             "calls_per_second": round(self.done / self.seconds, 1) if self.seconds else None,

@@ -135,7 +135,7 @@ class ToolInterface:
     uri: str | None
     """The URI of the page that shows the results; None for a tool that only a page calls."""
     visibility: Collection[Visibility] = EVERYONE
-    """Who sees and calls the tool."""
+    """Who sees and calls the tool: `model`, `app` (the page), or both."""
 
     def __post_init__(self) -> None:
         """Check the members."""
@@ -285,7 +285,7 @@ def tool_interface(tool: models.Tool) -> ToolInterface | None:
     """Return what a tool's `_meta` says of its page, or None if it says nothing.
 
     The tool is of a server, so what is not valid is left out: a URI that no page has, and other words for who sees the
-    tool. A tool of which it says so of nobody is nobody's.
+    tool. If no valid word is left, neither the model nor the page sees the tool.
     """
     meta = _object(tool.meta)
     said = _object(meta.get("ui"))

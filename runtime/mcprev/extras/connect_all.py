@@ -88,7 +88,7 @@ _CALLS: Final[Mapping[str, str]] = {
 
 
 class ConnectOptions(TypedDict, total=False):
-    """The options of `mcprev.connect`, which describes them; its functions get the name of the server first."""
+    """The options of `mcprev.connect`; functions among them get the name of the server as the first argument."""
 
     handler: ClientHandler | None
     roots: RootsOf | None
@@ -158,7 +158,7 @@ class Clients(Methods):
 
     @override
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
-        """Call a method of the server whose prefix the name or URI in the params has; lists are of all servers in turn.
+        """Call a method of the server whose prefix the name or URI in the params has; lists are those of all servers.
 
         Raises `LocalProtocolError` for a name without the prefix of a server, `ServersFailed` for a server that could
         not be reached or does not return its list, and the errors of `Client.call`. For methods of a single server, use

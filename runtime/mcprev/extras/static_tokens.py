@@ -42,8 +42,8 @@ class StaticTokens(Bearer):
     """Requires one of a few fixed tokens, for development: `auth=StaticTokens({"secret": "ann"})`.
 
     Clients send it as a header, `Authorization: Bearer secret`; there is no login. It is also a verifier, for a `Bearer`
-    or an `AnyVerifier`. The log warns, on start if possible, if others than this machine reach the server: if it listens at
-    an address that is not loopback, or a client names it by one.
+    or an `AnyVerifier`. A warning is logged, on start if possible, if other machines can reach the server: if it
+    listens at an address that is not loopback, or if a request names such an address.
     """
 
     issuers: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ MAX_AGE: Final = 300.0
 COOLDOWN: Final = 10.0
 """Seconds within which keys that are unknown or cannot be read are asked for only once."""
 MAX_BODY: Final = 256 * 1024
-"""The maximum size of keys and answers in bytes."""
+"""The maximum size of a response in bytes, such as a set of keys."""
 MAX_KEYS: Final = 100
 TIMEOUT: Final = 10.0
 LEEWAY: Final = 60

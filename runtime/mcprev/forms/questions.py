@@ -74,7 +74,7 @@ def reply_of(answer: Reply) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The answer of the client's model to `Context.sample`."""
+    """The message of the client's model, as `Context.sample` returns it."""
 
     text: str
     """The texts of all text blocks of the answer, joined."""

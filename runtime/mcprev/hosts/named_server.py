@@ -243,7 +243,7 @@ def _only(given: tuple[str, ...], file: str) -> NamedServer:
     if len(servers) == 1:
         return _read(given, servers[0])
     if not servers:
-        raise ValueError(f"'{file}' has no servers; it needs {{\"mcpServers\": {{NAME: ...}}}}")
+        raise ValueError(f"'{file}' has no servers; it requires {{\"mcpServers\": {{NAME: ...}}}}")
     names = ", ".join(f"{each.name}@{file}" for each in servers[:20])
     raise ValueError(f"'{file}' has several servers; pass one of {names}")
 

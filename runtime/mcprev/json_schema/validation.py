@@ -210,7 +210,7 @@ def _library(dialect: str, trusted: bool) -> Json:  # noqa: FBT001
     try:
         validators = import_module("jsonschema.validators")
     except ImportError as error:
-        raise SchemaError(f"this schema needs the library jsonschema; {EXTRA}") from error
+        raise SchemaError(f"this schema requires the library jsonschema; {EXTRA}") from error
     base: Any = getattr(validators, DIALECTS[dialect])
     keywords = {
         **base.VALIDATORS,

@@ -81,7 +81,7 @@ def judge_response(note: Note, revision: Revision) -> list[Violation]:
     return [
         Violation(
             rule.path,
-            f"{revision.name} wants {rule.wanted}, not {rule.found(note)}",
+            f"{revision.name} requires {rule.wanted}, not {rule.found(note)}",
             method if isinstance(method, str) else None,
         )
         for rule in RULES

@@ -64,7 +64,7 @@ def judge(
     method: str | None = None,
     direction: Direction | None = None,
 ) -> list[Violation]:
-    """Return the violations of a message at a revision, in the order of its text; none if it is valid.
+    """Return the violations of a message at a revision, in the order in which they stand in it; none if it is valid.
 
     - `message` is a JSON-RPC message or batch as it went over the wire, or as decoded JSON.
     - `method` is the method of the request that a response belongs to; without it, only the form of a result is judged.
@@ -146,7 +146,7 @@ def judge_headers(
     return [
         Violation(
             f"headers[{json.dumps(name)}]",
-            f"{row.name} wants {quote(value)}, not {quote(sent[name.lower()]) if name.lower() in sent else 'none'}",
+            f"{row.name} requires {quote(value)}, not {quote(sent[name.lower()]) if name.lower() in sent else 'none'}",
             method,
         )
         for name, value in wanted
@@ -244,7 +244,7 @@ def _misused(
     if isinstance(message, Request) and spec.kind is not Kind.REQUEST:
         found.append(("$.id", "a notification has no id"))
     elif isinstance(message, Notification) and spec.kind is not Kind.NOTIFICATION:
-        found.append(("$.id", "a request needs an id"))
+        found.append(("$.id", "a request requires an id"))
     if spec.transport is Transport.EMBEDDED:
         found.append(
             ("$.method", f"at {revision.name} it is asked inside results, not by a message of its own")

@@ -126,7 +126,7 @@ class TranscriptValidator:
         """The number of messages, including members of batches and invalid messages."""
 
     @property
-    def unanswered(self) -> list[PendingRequest]:
+    def without_response(self) -> list[PendingRequest]:
         """The requests without a response so far, in the order of their lines."""
         waiting = [each for session in self._sessions.values() for each in session.pending.values()]
         return sorted([*self._left, *waiting], key=lambda each: each.line)
@@ -302,7 +302,7 @@ class TranscriptValidator:
         waiting = self._session.pending
         keys = [key for side in senders if (key := (side, message.id)) in waiting]
         if not keys:
-            return None, [("$.id", "this answers no request, or one that was answered before")]
+            return None, [("$.id", "this is a response to no request, or to one that had a response already")]
         if isinstance(message, ErrorResponse):
             request = waiting.pop(keys[0])
             return request.method, (

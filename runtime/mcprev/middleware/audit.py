@@ -46,7 +46,7 @@ class Audit:
         - `methods` are the methods to record: calls of tools, reads of resources and prompts by default.
         - `params` are recorded with their secrets masked, at most `max_params` characters; False leaves them out.
         - `on_error` is what happens if a record cannot be written. `deny`, the default, refuses the call, and withholds
-          the result of a call that has ended; `warn` logs it. A function that is async cannot write either.
+          the result of a call that has ended; `warn` logs it. An async function counts as one that cannot write.
 
         Raises `OSError` if the file cannot be opened.
         """

@@ -49,11 +49,11 @@ class Caching:
     """Caches results by method and params: `App(..., middleware=[Caching(60, tools=["search"])])`.
 
     A cached result is returned to the same caller only: a principal with the same token scopes and claims, or the
-    session or connection of a client without one. Requests that have neither get no kept results, except of entries
-    that are `public`. Kept results are forgotten when the entry changes; what a client does not see, it does not get
-    from here either. Results that report a failure or ask for input, calls that asked the client something, tasks,
-    and what a tool reads or calls for its client (`mcprev.transforms`) are never kept under its name. A kept result
-    comes without the progress and the log messages of the call that made it.
+    session or connection of a client without one. Requests that have neither get no cached results, except of entries
+    that are `public`. Cached results are removed when the entry changes, and a client gets none of an entry that it
+    does not see. Results that report a failure or ask for input, calls that asked the client something, tasks, and
+    what a tool of `mcprev.transforms` reads or calls for its client are never cached under the name of the tool. A
+    cached result comes without the progress and the log messages of the call that made it.
     """
 
     def __init__(
@@ -67,16 +67,18 @@ class Caching:
         max_bytes: int = 16 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set how many seconds results are kept, and of what.
+        """`ttl` is the time in seconds for which results are cached.
 
-        - `tools` are the names of the tools whose results are kept: those without side effects. None by default.
-        - `methods` are the other methods whose results are kept, of `resources/read` and `prompts/get`. Both by default.
+        - `tools` are the names of the tools whose results are cached: those without side effects. None by default.
+        - `methods` are the other methods whose results are cached, of `resources/read` and `prompts/get`. Both by
+          default.
         - `public` are the names of tools and prompts and the URIs whose results are the same for every caller that sees
           them. None by default.
-        - `max_entries` (1,000) and `max_bytes` (16 MiB) bound what is kept, with the params that it is kept for; the least recently used goes first.
+        - `max_entries` (1,000) and `max_bytes` (16 MiB) bound the cache, params included; the least recently used
+          result is removed first.
 
-        Raises `ValueError` for a method whose results cannot be kept, and for a bound that is not positive. Lists are
-        not kept: who sees what may differ from call to call.
+        Raises `ValueError` for a method whose results cannot be cached, and for a bound that is not positive. Lists
+        are not cached: which entries a client sees may differ from call to call.
         """
         wrong = set(methods) - CACHEABLE.keys() - {"tools/call"}
         if wrong or "tools/call" in methods:
@@ -95,7 +97,7 @@ class Caching:
         """Finds the functions of the app; set by the app."""
 
     def for_method(self, method: str) -> Caching | None:
-        """Return this middleware for a method whose results are kept."""
+        """Return this middleware for a method whose results are cached."""
         return self if method in self._methods or (method == "tools/call" and self._tools) else None
 
     def changed(self, kind: Changed, uri: str | None = None) -> None:

@@ -52,7 +52,7 @@ class Hooks:
                 raise TypeError(f"{cls.__name__}.{name} is not a hook; {advice}")
 
     def for_method(self, method: str) -> Middleware | None:
-        """Return the middleware around the calls of one method; None if no hook is about it."""
+        """Return the middleware around the calls of one method; None if there is no hook for it."""
         kind = NOTIFICATION if method.startswith("notifications/") else REQUEST
         inner, outer = self._hook(hook_names().get(method, "")), self._hook(kind)
         if inner is None or outer is None:

@@ -58,9 +58,10 @@ class Logging:
         max_payload: int = MAX_PAYLOAD,
         as_json: bool = False,
     ) -> None:
-        """Set the logger, its name or itself, and what it gets.
+        """Set the logger, or its name, and what is logged.
 
-        - `level` is the level of calls that end well; those that fail are warnings, and errors are errors.
+        - `level` is the level of successful calls. Failed tools and refused calls are warnings, other errors are
+          errors.
         - `methods` are the methods to log. None: all of them.
         - `payloads` adds params and results, with secrets masked, each of at most `max_payload` characters.
         - `as_json` makes the message one JSON object. Default: `key=value` pairs. The attribute `mcp` of the log record
@@ -124,7 +125,7 @@ class Timing:
     """Times calls and warns of slow ones: `timing = Timing(slow=0.5)`, later `timing.times`."""
 
     def __init__(self, *, slow: float | None = SLOW, logger: str | logging.Logger = "mcprev.calls") -> None:
-        """Set the seconds from which on a call is slow, which is logged as a warning. None: no call is."""
+        """`slow` is the time in seconds from which a call is logged as slow, as a warning. None: no call is."""
         self._slow = slow
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
         self.times: dict[tuple[str, str | None], Times] = {}

@@ -1,4 +1,4 @@
-"""Middleware that counts calls for Prometheus; the library `prometheus-client` keeps and writes the numbers."""
+"""Middleware that counts calls for Prometheus; the library `prometheus-client` keeps and writes the metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_CODES: Final = 100
 """The maximum number of error codes that are told apart."""
 OTHER: Final = "other"
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable of `prometheus-client` with the folder in which several processes keep their numbers."""
+"""The environment variable of `prometheus-client` with the folder in which several processes keep their metrics."""
 BUCKETS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
 """The bounds of the buckets of durations, in seconds."""
 
@@ -31,20 +31,20 @@ class Metrics:
     """Counts calls and connections: `metrics = Metrics()`, `App(..., middleware=[metrics])`, `app.route("/metrics", metrics.app)`."""
 
     def __init__(self, *, registry: CollectorRegistry | None = None, max_names: int = TOLD_APART) -> None:
-        """Set where the numbers are kept. None: a registry of their own.
+        """`registry` is the registry of `prometheus-client` that holds the metrics. None: a new one.
 
         A peer may name any number of tools: only the first `max_names` names of calls that a handler has served are
         told apart, all others count as `other`. Raises `mcprev.errors.MissingExtra` if `prometheus-client` is not
         installed (`pip install 'mcprev[metrics]'`).
 
-        With `mcprev serve --workers`, `app` writes the numbers of all workers, whichever answers.
+        With `mcprev serve --workers`, `app` writes the metrics of all workers, whichever serves the request.
         """
         try:
             import prometheus_client as prometheus
         except ImportError as error:
             raise MissingExtra("metrics", "prometheus-client", "metrics") from error
         self.registry: CollectorRegistry = registry or prometheus.CollectorRegistry()
-        """The registry that holds the numbers; others may be added to it."""
+        """The registry that holds the metrics; others may be added to it."""
         labels = ("method", "name", "outcome")
         self._calls = prometheus.Counter("mcp_calls", "Calls that have ended", labels, registry=self.registry)
         self._seconds = prometheus.Histogram(
@@ -56,7 +56,7 @@ class Metrics:
         )
         self._refused = prometheus.Counter(
             "mcp_refused_requests",
-            "Requests answered with an error",
+            "Responses that are errors",
             ("method", "code"),
             registry=self.registry,
         )
@@ -84,7 +84,7 @@ class Metrics:
             written = prometheus.CollectorRegistry()
             cast("Any", MultiProcessCollector)(written)
         self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(written))
-        """The ASGI application that writes the numbers."""
+        """The ASGI application that writes the metrics."""
         self._names: set[str] = set()
         self._codes: set[str] = set()
         self._servers: set[str] = set()

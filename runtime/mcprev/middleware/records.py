@@ -102,7 +102,7 @@ def _member(result: HandlerResult, name: str, wire: str) -> object:
 async def recorded(
     call: HandlerCall, call_next: CallNext, report: Callable[[CallRecord], object]
 ) -> HandlerResult:
-    """Pass a call on, and report it when it has ended, however it did; return its result or raise its error."""
+    """Pass a call on, and report it when it has ended, with a result or an error; return or raise that."""
     if (
         call.ctx.request.method != call.method
     ):  # the server itself lists its tools, to check the headers of a call

@@ -30,8 +30,8 @@ class Retries:
 
     A handler runs again only if that is safe: if its method only reads, if the tool is annotated `read_only_hint` or
     `idempotent_hint`, or if `tools` names it. It does not run again after `ToolError` and the errors of the protocol,
-    nor after it has asked the client something. Of calls within one another, such as that of a tool which reads a resource
-    for its client, the outermost one that may is tried again.
+    nor after it has asked the client something. Of nested calls, such as that of a tool which reads a resource for
+    its client, the outermost one that may run again does.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Retries:
         Raises `ValueError` for fewer than one try, for a negative pause, and for errors that say how a call ended.
         """
         if tries < 1 or backoff < 0 or max_backoff < 0:
-            raise ValueError("Retries needs at least one try, and pauses that are not negative")
+            raise ValueError("Retries requires at least one try, and pauses that are not negative")
         if any(issubclass(each, _ANSWERS) for each in on):
             raise ValueError(
                 "`on` contains an error that ends a call, such as ToolError; such a call is not retried"

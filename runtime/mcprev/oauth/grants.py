@@ -38,9 +38,9 @@ LOGIN: Final = 300.0
 class OAuth(TokenAuthorization):
     """Authorization by a user: `mcprev.http(url, auth=mcprev.OAuth())`.
 
-    When the server answers a request with 401, the user's browser opens the login page of the authorization server and
-    is redirected back to this machine (authorization code grant with PKCE). The request is then sent again; the
-    timeouts of calls pause during the login. Requests that are refused at the same time share one login.
+    When the server responds to a request with 401, the user's browser opens the login page of the authorization
+    server and is redirected back to this machine (authorization code grant with PKCE). The request is then sent
+    again; the timeouts of calls pause during the login. Requests that are refused at the same time share one login.
     """
 
     def __init__(

@@ -60,9 +60,9 @@ class TokenStore(Protocol):
     All values are secrets. `dataclasses.asdict(tokens)` returns plain values, and `Tokens(**found)` reads them back.
 
     A store that several processes share should have a method `lock(issuer)`, which returns an asynchronous context
-    manager: within it, no other process is within that of the same issuer. Clients hold it while they refresh tokens or
-    register; without it, two of them may use one refresh token, which looks like a theft. It must not block the event
-    loop, must end its wait when it is cancelled, and should end with the process.
+    manager: one process at a time is inside that of an issuer. Clients hold it while they refresh tokens or
+    register; without it, two of them may use one refresh token, which an authorization server takes for a theft. It
+    must not block the event loop, must end its wait when it is cancelled, and should end with the process.
     """
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:

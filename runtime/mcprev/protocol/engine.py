@@ -164,7 +164,7 @@ class Engine(Responder):
         if isinstance(message, ErrorResponse):
             failure = RpcError.from_wire(message.error)
             if isinstance(failure, MethodNotFound) and call.method not in failure.message:
-                failure.args = (f"{failure.message} (answer to '{call.method}')",)
+                failure.args = (f"{failure.message} (response to '{call.method}')",)
             self.connection.events.append(CallFailed(call, failure))
         elif message.result.__class__ is dict:
             self.accept(call, message.result)
@@ -202,7 +202,7 @@ class Engine(Responder):
         needs = spec.capability
         if capabilities is not None and needs is not None and not declares(capabilities, needs):
             raise LocalProtocolError(
-                f"'{method}' needs the capability '{needs}', which the peer has not declared"
+                f"'{method}' requires the capability '{needs}', which the peer has not declared"
             )
 
 

@@ -172,7 +172,9 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
         elicitations = [_by_url(item, revision) for item in _list(_member(data, "elicitations"))]
         if not elicitations:
             raise ConversionError(
-                "the error needs at least one elicitation", path="$.data.elicitations", revision=revision.name
+                "the error requires at least one elicitation",
+                path="$.data.elicitations",
+                revision=revision.name,
             )
         return {**wire, "data": {**cast("dict[str, Any]", data), "elicitations": elicitations}}
     return wire

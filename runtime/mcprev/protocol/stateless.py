@@ -279,7 +279,7 @@ def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
     """Return the error for capabilities that a request needs and the client has not declared."""  # MOD-6
     names = ", ".join(sorted(_paths(needed)))
     return MissingClientCapability(
-        f"this needs the client capability {names}, which the client has not declared",
+        f"this requires the client capability {names}, which the client has not declared",
         data={"requiredCapabilities": dict(needed)},
     )
 

@@ -131,7 +131,7 @@ def begin(now: float, *, ttl: int | None, poll: int | None, owner: str | None, s
 def require_input(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
     """Return the task with an input request added. Raises `ValueError` for a key used before."""  # TASKX-3
     if key in task.used:
-        raise ValueError(f"each input request of a task needs a key of its own: '{key}' was used before")
+        raise ValueError(f"each input request of a task requires a key of its own: '{key}' was used before")
     if task.ended:
         return task
     asked = {**task.asked, key: dict(request)}

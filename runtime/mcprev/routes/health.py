@@ -18,7 +18,7 @@ from mcprev.transports.http.server.routes import Route, RouteInfo
 LIVE: Final = "/healthz"
 READY: Final = "/ready"
 PROBE: Final = 2.0
-"""Seconds in which a store has to answer."""
+"""Seconds in which a store has to respond."""
 FRESH: Final = 1.0
 """Seconds for which an answer counts, so that nobody can load the store with probes."""
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))

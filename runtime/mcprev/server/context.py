@@ -109,7 +109,7 @@ class Context(BaseContext[IncomingRequest]):
 
     @property
     def answers(self) -> mrtr.InputResponses:
-        """The answers to `ask` so far."""
+        """The responses to `ask` so far, by key."""
         if self._answers is None:
             self._answers = mrtr.InputResponses()
         return self._answers
@@ -222,7 +222,7 @@ class Context(BaseContext[IncomingRequest]):
     async def detach(
         self, *, ttl: int | None = None, poll: int | None = None, message: str | None = None
     ) -> None:
-        """Answer the request with a task and continue in the background, if the tool and the client support tasks.
+        """Respond with a task and continue in the background, if the tool and the client support tasks.
 
         Otherwise this does nothing, and the client waits for the result. It also does nothing if the client itself
         called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts.
@@ -298,7 +298,7 @@ class Context(BaseContext[IncomingRequest]):
 
         Raises `MissingClientCapability` for a capability that the client has not declared, `ConversionError` for a
         question that its revision cannot express, `LocalProtocolError` for an invalid question, such as a form with
-        nested fields, `RpcError` if the client answers with an error, `RequestTimeout` and `ConnectionLost`. See the
+        nested fields, `RpcError` if the client responds with an error, `RequestTimeout` and `ConnectionLost`. See the
         page on multi round-trip requests of https://modelcontextprotocol.io/specification/latest.
         """
         incoming = self.request
@@ -361,10 +361,10 @@ class Context(BaseContext[IncomingRequest]):
         model_preferences: models.ModelPreferences | None = None,
         timeout: float | None = ASK_TIMEOUT,
     ) -> Sampled:
-        """Ask the model of the client, and return its answer: `(await ctx.sample("Say hello")).text`.
+        """Ask the model of the client for a message, and return it: `(await ctx.sample("Say hello")).text`.
 
         `messages` is one message or a list of them. Texts, images and audio have the role `user`; a `SamplingMessage`
-        sets its role. `max_tokens` limits the length of the answer; `temperature`, `stop_sequences` and
+        sets its role. `max_tokens` limits the length of the message; `temperature`, `stop_sequences` and
         `model_preferences` are requests that the client may ignore. `timeout` is in seconds, as for `ask`. At stateless
         revisions, the handler runs again from its start when the client has answered. Raises the errors of `ask`.
         """

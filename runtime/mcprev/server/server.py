@@ -148,7 +148,7 @@ class Server:
           of a tool that is not in it is refused. False: the handler checks all of this itself.
         - `show_errors` sends the text of every exception of a tool to the model. Default: only that of `ToolError`;
           for any other exception the model reads only that the tool failed.
-        - `ping_interval`: seconds between pings to clients with a session; one that does not answer within 10 s is disconnected. None: no pings.
+        - `ping_interval`: seconds between pings to clients with a session; one that does not respond within 10 s is disconnected. None: no pings.
         - `max_line` is the maximum size of a message in bytes on stdio and in memory, 16 MiB by default. `max_handlers`
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
@@ -408,8 +408,8 @@ class Server:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
         A session is notified of every changed list and of its subscribed resources, a listen stream of what it subscribed to; but not
-        of a resource of an app that the client does not see. With a `store`, clients of other processes are too, within a second. May be
-        called in any thread. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
+        of a resource of an app that the client does not see. With a `store`, clients of other processes are notified too, within a
+        second. May be called in any thread. Raises `LocalProtocolError` for another `what`, and for a `uri` without `resource` or the reverse.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is not a kind of change; use one of {', '.join(CHANGES)}")

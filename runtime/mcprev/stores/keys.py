@@ -103,7 +103,7 @@ class SharedKeys:
     async def rotate(self) -> None:
         """Add a new key now, for example because an old one may be known to others. Raises `StoreError`.
 
-        It ends no key: those whose states live longer may be of a server with another `lifetime`.
+        No key is removed: a server with a longer `lifetime` may still need it.
         """
         await self._step(add=True)
 

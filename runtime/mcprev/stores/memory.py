@@ -52,7 +52,7 @@ class MemoryRecords:
         self._versions = itertools.count(1)
 
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
         return self._found(key)
 
     async def write(
@@ -97,7 +97,7 @@ class MemoryRecords:
             )
 
     def _found(self, key: str) -> Record | None:
-        """Return a record, after those whose time is over were dropped."""
+        """Return a record, after expired ones were dropped."""
         now = self._clock()
         while self._endings and self._endings[0][0] <= now:
             _, ended, version = heapq.heappop(self._endings)
@@ -174,7 +174,7 @@ class MemoryStore(MemoryRecords):
 
     @override
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
         with self._lock:
             return self._found(key)
 
@@ -262,7 +262,7 @@ class MemoryStore(MemoryRecords):
             news.fail("the store was closed")
 
     def _log(self, log: str) -> _Log:
-        """Return a log, or a new one that is not held; drop those whose time is over."""
+        """Return a log, or a new one that is not held; drop expired ones."""
         now = self._clock()
         while self._log_ends and self._log_ends[0][0] <= now:
             _, ended = heapq.heappop(self._log_ends)
@@ -275,7 +275,7 @@ class MemoryStore(MemoryRecords):
         return self._logs.get(log) or _Log()
 
     def _keep(self, log: str, held: _Log, ttl: float) -> None:
-        """Hold a log until its time is over."""
+        """Hold a log until it expires."""
         ends = self._clock() + ttl
         if log not in self._logs:
             self._logs[log] = held

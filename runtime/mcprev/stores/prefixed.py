@@ -30,7 +30,7 @@ class ServiceRecords:
         """Releases what the running event loop holds of a store; None for records that may belong to one event loop."""
 
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
         return await self._bounded(self._records.read(self._prefix + key))
 
     async def write(

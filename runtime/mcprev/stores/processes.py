@@ -1,4 +1,4 @@
-"""Whether another process of this machine has ended, which the system knows before a lease is over.
+"""Whether another process of this machine has ended, which the system knows before a lease ends.
 
 A lease holds what `this_process` returns. Only an end that is certain counts: a process on another machine or in another
 container, of another user, or where the system cannot say, has ended when its lease has.

@@ -47,7 +47,7 @@ class RedisStore:
         self._warned = False
 
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
         found = await self._run("HMGET", f"{self._bucket(key)}r:{key}", "v", "n")
         return None if found[0] is None else Record(found[0], int(found[1]))
 

@@ -34,7 +34,7 @@ _ADVICE: Final = {
     "MOVED": "it belongs to a cluster: use redis+cluster:// or rediss+cluster://",
     "CLUSTERDOWN": "the cluster is down or not complete: bring its primaries back",
     "cluster support disabled": "it is not a cluster: use redis:// or rediss://",
-    "unknown command": "it is too old: the store needs Redis 6.2 or Valkey",
+    "unknown command": "it is too old: the store requires Redis 6.2 or Valkey",
     "MISCONF": "it cannot save to its disk: see the log of the server",
     "LOADING": "it is starting and still loads its data: try again",
     "loading": "it is starting and still loads its data: try again",

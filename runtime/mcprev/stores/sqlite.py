@@ -57,7 +57,7 @@ _ADVICE: Final = {
     sqlite3.SQLITE_LOCKED: f"others keep it locked for over {PATIENCE:g} s; find out which",
     sqlite3.SQLITE_FULL: "it has no room: raise `max_bytes`, free disk space, or store less or for a shorter time",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: its folder must exist, and this user must be allowed to write to both",
-    sqlite3.SQLITE_READONLY: "it cannot be written to: this user needs the permission for the file and its folder",
+    sqlite3.SQLITE_READONLY: "it cannot be written to: this user requires the permission for the file and its folder",
     sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; stop all workers, move it away and start again",
     sqlite3.SQLITE_IOERR: "its disk fails or is full; the log of the system says more",
@@ -82,7 +82,7 @@ class SqliteStore:
         self._groups: PerLoop[WriteGroup] = PerLoop(WriteGroup, lambda _: None)
 
     async def read(self, key: str, /) -> Record | None:
-        """Return the record, or None if there is none or its time is over."""
+        """Return the record, or None if there is none or it has expired."""
 
         def work(opened: SqliteFile) -> Record | None:
             found = opened.db.execute(_READ, {"key": key, "now": opened.now()}).fetchone()
@@ -282,7 +282,7 @@ class SqliteStore:
 def _head(db: sqlite3.Connection, log: str, now: float, *, fresh: bool) -> tuple[int, int, bool, int, int]:
     """Return what is known of a log: last and lost number, whether it is complete, number of items and of bytes.
 
-    With `fresh`, what is left of a log whose time is over is removed.
+    With `fresh`, what is left of an expired log is removed.
     """
     found = db.execute(_HEAD, {"log": log, "now": now}).fetchone()
     if found is not None and found[5]:

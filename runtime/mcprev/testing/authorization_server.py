@@ -150,7 +150,7 @@ class Browser:
     async def open(self, url: str) -> str:
         """Open a login page, and return the URL that leads back to the client.
 
-        Raises `AuthError` if none does, or if the user is not one of those whom the page lets choose from.
+        Raises `AuthError` if there is no such URL, or if the page does not offer the user.
         """
         form: dict[str, str] | None = None
         owner = self._connector is None

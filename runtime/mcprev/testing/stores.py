@@ -124,7 +124,7 @@ class RecordsContract:
         self._run(main)
 
     def test_a_record_ends_with_its_time(self, tmp_path: Path) -> None:
-        """A record whose time is over is not there; the last write says when that is."""
+        """An expired record is not there; the last write says when that is."""
 
         async def main() -> None:
             async with self._stores(tmp_path, 2) as (store, other):

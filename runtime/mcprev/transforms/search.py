@@ -41,12 +41,12 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     - `limit` is the number of tools that a search returns if the model does not say, and from 1 to 50.
     - `always` are the names of registered tools that are listed as well.
 
-    A search returns the tools that the client of the request sees, the best first. Calls by `call_tool` are validated and
-    answered as those of the tool itself, and middleware of the app runs for both: for `call_tool`, and for the tool that it
-    calls. A tool can still be called by its own name. Tools that are registered later are found, too; register those that run
-    as tasks before. If the app is mounted, its tools are found and called under the names that they have there, and the
-    tools of the app that mounts it are listed as before. Raises `ValueError` for an unknown name in `always`, another
-    limit, and a name that exists already.
+    A search returns the tools that the client of the request sees, the best first. A call by `call_tool` is validated
+    as one of the tool itself and has the same result, and middleware of the app runs for both: for `call_tool`, and
+    for the tool that it calls. A tool can still be called by its own name. Tools that are registered later are found,
+    too; register those that run as tasks before. If the app is mounted, its tools are found and called under the
+    names that they have there, and the tools of the app that mounts it are listed as before. Raises `ValueError` for
+    an unknown name in `always`, another limit, and a name that exists already.
     """
     if not 1 <= limit <= 50:
         raise ValueError(f"the `limit` of a search is {limit}; use 1 to 50")

@@ -120,7 +120,8 @@ def transform_tool(
     - `tool` is the name of the original, also of one that the app has from a mounted app. It has to be registered.
     - `arguments` are changes of its arguments, by name; all others stay as they are.
     - `wrap` is an async function that gets a `ToolCall` and returns the result; `await call()` in it calls the original.
-      Its return annotation makes the output schema as that of a tool does; without one, the result is of the original's.
+      Its return annotation makes the output schema as that of a tool does; without one, the tool keeps the output
+      schema of the original.
     - `keep` keeps the original beside the changed tool, which then needs a `name`.
     - `name`, `title`, `description`, `icons`, `annotations`, `meta` and `tags` replace those of the original. `visible` is
       a further check: only clients that see the original see the tool. A call needs the scopes of both names.

@@ -209,7 +209,7 @@ class SharedCopy(Session):
             self._passing = False
 
     def conclude(self, why: str) -> None:
-        """End the session because it is over everywhere."""
+        """End the session because it has ended everywhere."""
         self.lives_on = False
         self._sessions.end(self, why)
 
@@ -239,7 +239,7 @@ class SharedCopy(Session):
         if await self.record.change(lambda _: None):
             await self._sessions.quotas.mark(self.record.value["client"], self.record.key)
         else:
-            self.conclude("the session is over")
+            self.conclude("the session has ended")
 
 
 def packed(message: Message) -> dict[str, Json]:

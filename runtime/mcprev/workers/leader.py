@@ -28,8 +28,9 @@ async def run_as_leader(records: Records, name: str, job: Callable[[], Awaitable
 
     `records` is the store, such as `server.store` or `ctx.store`. Each process calls this in a task of its own, for example
     in its lifespan, and cancels it at the end. If the process that runs the job ends, another one begins it within 15 s,
-    and within 3 s on the same machine or if it is cancelled. A process that cannot say any more that it runs the job, because the store is away,
-    cancels it before another one may begin, and waits again. One that was frozen for so long cancels it when it goes on.
+    and within 3 s on the same machine or if it is cancelled. A process that cannot renew its lease, because the store
+    is away, cancels the job before another one may begin it, and waits again. A process that was frozen for so long
+    cancels the job when it goes on.
 
     Returns when the job has returned here, and raises what the job raises. The other processes go on then: a job that is
     to be done once for all time has to note in the store that it is done.
@@ -103,7 +104,7 @@ async def _stay(
                 version = found.version  # an earlier attempt has written it without saying so
         except (StoreError, TimeoutError) as error:
             _logger.warning(
-                "the leader cannot renew its lease: %s", str(error) or "the store does not answer"
+                "the leader cannot renew its lease: %s", str(error) or "the store does not respond"
             )
         if loop.time() >= until:
             return 0, said

@@ -157,7 +157,7 @@ class OwnStream(SharedCopy):
             await self._forget_dead(workers - {self._worker.number})
             opened = await self.record.change(change)
         if not opened:
-            self.conclude("the session is over")
+            self.conclude("the session has ended")
         if not opened or full:
             return None
         if place is not None and self._reading is not None and self._get_streams:
@@ -258,7 +258,7 @@ class OwnStream(SharedCopy):
             if tail.lost and not tail.items:
                 self._read = tail.last
             if tail.complete:
-                self.conclude("the session is over")
+                self.conclude("the session has ended")
                 return
             await response_stream.drain()
 

@@ -87,11 +87,11 @@ class SharedRecord:
         self.value: dict[str, Json] = value
         self.version: int = version
         self.gone: bool = False
-        """Whether the session is over."""
+        """Whether the session has ended."""
         self._changing: asyncio.Lock = asyncio.Lock()
 
     async def refresh(self) -> bool:
-        """Read the record; return False if the session is over. Raises `StoreError`."""
+        """Read the record; return False if the session has ended. Raises `StoreError`."""
         found = await self._store.read(f"session/{self.key}")
         if found is None:
             self.gone = True
@@ -104,7 +104,7 @@ class SharedRecord:
         return version > known
 
     async def remove(self) -> bool:
-        """End the session; return False if it is over already. Raises `StoreError`.
+        """End the session; return False if it has ended already. Raises `StoreError`.
 
         Then `value` says which workers have loaded it.
         """
@@ -115,7 +115,7 @@ class SharedRecord:
         return False
 
     async def change(self, change: Callable[[dict[str, Json]], object]) -> bool:
-        """Let `change` change the value; return False if the session is over. Raises `StoreError`.
+        """Let `change` change the value; return False if the session has ended. Raises `StoreError`.
 
         `change` may be called several times; it returns False to leave the record as it is.
         """

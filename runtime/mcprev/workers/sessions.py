@@ -50,7 +50,7 @@ TICK: Final = 1.0
 LAST: Final = 600.0
 """Seconds that requests have to finish whose session was lost with the data of the store."""
 OVER: Final = 60.0
-"""Seconds for which a reader finds out that the own stream of a session is over."""
+"""Seconds for which a reader finds out that the own stream of a session has ended."""
 SAME: Final = ("sessions", "get_stream", "json_response", "idle", "max_sessions", "max_sessions_per_client")
 """The options that should be the same at all workers, beside `revisions` and whether there are `events`."""
 RENEWALS: Final = 3
@@ -279,7 +279,7 @@ class SharedSessions(Sessions):
         session.conclude("the client ended the session")
 
     async def _removed(self, record: SharedRecord) -> None:
-        """Give the room of a session that is over to others."""
+        """Give the room of a session that has ended to others."""
         await asyncio.gather(
             self.quotas.give_back(record.value["client"], record.key),
             self.store.complete(f"own/{record.key}", ttl=OVER),
@@ -393,7 +393,7 @@ class SharedSessions(Sessions):
                 self.end(session, "the worker has lost its lease")
 
     async def _let_finish(self, session: SharedSession) -> None:
-        """Let the requests of a session finish that is over."""
+        """Let the requests of a session that has ended finish."""
         await session.finish_requests(LAST)
         session.ended(ConnectionLost("the store has lost the session", in_flight=True, retry_safe=False))
 

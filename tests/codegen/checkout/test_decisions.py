@@ -275,7 +275,7 @@ def test_a_new_method_needs_its_capability_and_its_header_said_where_the_schema_
     (schema / "descriptions.toml").write_text(described(FINDS), encoding="utf-8")
     add(tmp_path, FINDS)
     wanted = [
-        "overlay.toml: 'find#capability': state the capability that it needs, or \"\" for none",
+        "overlay.toml: 'find#capability': state the capability that it requires, or \"\" for none",
         "overlay.toml: 'things/more#name_param': state whether the Mcp-Name header repeats its 'uri', or \"\" for none",
     ]
     assert about(decisions.decision_lines(SchemaFolder(schema)))[:2] == wanted

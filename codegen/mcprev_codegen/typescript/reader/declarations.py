@@ -375,7 +375,7 @@ class Declarations:
             if not given and following is None:
                 self._file.fail(
                     member,
-                    f"the enum's member '{name}' needs a value, because the previous member is not a number",
+                    f"the enum's member '{name}' requires a value, because the previous member is not a number",
                 )
             value = read_literal(self._file, given[0]) if given else following
             assert value is not None
@@ -393,7 +393,9 @@ class Declarations:
                 self._file.unsupported(type_, "on a constant")
             (value,) = named_children(literal)
         elif value is None:
-            self._file.fail(declarator, "a constant needs a value; write `= ` and the value after its name")
+            self._file.fail(
+                declarator, "a constant requires a value; write `= ` and the value after its name"
+            )
         elif value.type == "satisfies_expression" or (
             value.type == "as_expression" and value.children[-1].type == "const"
         ):

@@ -67,7 +67,7 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
 
         return UserLogin(store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), **found)
     if "client_id" not in found:
-        raise ValueError(f"`{KEY}.auth` needs `clientId`")
+        raise ValueError(f"`{KEY}.auth` requires `clientId`")
     from mcprev.oauth.grants import ClientCredentials
 
     return ClientCredentials(**found)

@@ -46,7 +46,7 @@ class MemoryLogins:
         self._version = 0
 
     async def read(self, kind: str, name: str) -> tuple[Json, int] | None:
-        """Return a value and its version; None if there is none or its time is over."""
+        """Return a value and its version; None if there is none or it has expired."""
         value, version, ends = self._records.get((kind, name), (None, 0, 0.0))
         return (value, version) if version and asyncio.get_running_loop().time() < ends else None
 

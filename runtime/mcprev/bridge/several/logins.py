@@ -93,10 +93,11 @@ class Logins:
         """Set where users log in, and how they are known there.
 
         - `url` is the public URL of the bridge's host, such as `https://bridge.example`; the pages are below `path`.
-        - `identify` returns the principal of a browser's request from its ASGI scope, or None. It has to be the one that
-          `auth` finds for the same user; otherwise one user could have another one log in for him.
-        - `store` stores the tokens, such as a `mcprev.bridge.several.sealed.SealedTokens`, which keeps logins in progress too:
-          processes whose stores share records and secrets continue each other's. None: the memory of this process.
+        - `identify` returns the principal of a browser's request from its ASGI scope, or None. It has to be the
+          principal that `auth` finds for the same user; otherwise a user could make another one log in for them.
+        - `store` stores the tokens, such as a `mcprev.bridge.several.sealed.SealedTokens`, which stores logins in
+          progress too: processes that share its records and secrets can continue the logins of each other. None: the
+          memory of this process.
 
         Raises `ValueError` for a URL without https, except of this machine.
         """
@@ -327,5 +328,5 @@ def login_page(status: int, title: str, text: str, rest: str = "") -> WebRespons
 
 def _over() -> WebResponse:
     return login_page(
-        400, "This did not work", "This login is over, or was not meant for you. Start it again."
+        400, "This did not work", "This login has ended, or was not meant for you. Start it again."
     )

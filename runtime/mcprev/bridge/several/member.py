@@ -34,7 +34,7 @@ REFUSED: Final = 10.0
 """Seconds for which a sender who has to log in first is refused without asking the server again."""
 _NOBODY: Final[Sender] = ("", None)
 _LOOK: Final = 0.05
-"""Seconds between two looks whether a call that waits for its user is over, at a server that is to be closed."""
+"""Seconds between two looks whether a call that waits for its user has ended, at a server that is to be closed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,9 +34,10 @@ class Offer:
     """Which entries of a server are offered. Names and URIs are those of the server."""
 
     allow: Patterns = field(default_factory=dict[str, "Sequence[str]"])
-    """What is offered, by kind: patterns with `*`, `?` and `[...]`. A kind that is not named is offered whole."""
+    """What is offered, by kind: patterns with `*`, `?` and `[...]`. Of a kind that is not named, everything is
+    offered."""
     deny: Patterns = field(default_factory=dict[str, "Sequence[str]"])
-    """What is not offered, by kind; it goes before `allow`."""
+    """What is not offered, by kind, even if `allow` names it."""
     rename: Texts = field(default_factory=dict[str, "Mapping[str, str]"])
     """Other names of tools and prompts, by the names that the server gives."""
     describe: Texts = field(default_factory=dict[str, "Mapping[str, str]"])

@@ -37,8 +37,8 @@ class SealedTokens:
     ) -> None:
         """Set the store and the secrets, of at least 32 bytes each; the first one seals, all of them open.
 
-        `owner` tells apart what shares the store. Raises `ValueError` for a short secret, and `MissingExtra` if mcprev[jwt] is
-        not installed.
+        `owner` is a name for these tokens: those of other owners in the same store are kept apart. Raises
+        `ValueError` for a short secret, and `MissingExtra` if mcprev[jwt] is not installed.
         """
         self._vault = Vault(records, ServerKeys(secrets), owner, clock)
         self.logins: LoginRecords = self._vault

@@ -35,7 +35,7 @@ _OF_NAMES: Final = ("prefix", "allow", "deny", "rename", "describe")
 def specs_of(servers: Servers, logins: Logins | None = None) -> dict[str, ServerSpec]:
     """Return how servers are configured. Raises `ValueError`, and `TypeError` for a target of another type."""
     if not servers:
-        raise ValueError("a bridge needs at least one server")
+        raise ValueError("a bridge requires at least one server")
     return {name: _spec(name, server, logins) for name, server in servers.items()}
 
 

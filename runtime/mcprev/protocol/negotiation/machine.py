@@ -158,7 +158,7 @@ def accept_version(plan: Plan, outcome: Initialized) -> Plan:
     ]  # fmt: skip
     if older:
         return replace(plan, step=Respawn(Initialize(older[-1]), plan.shape))
-    return initialize_failed(plan, outcome, "the server answered with a revision that is not allowed")
+    return initialize_failed(plan, outcome, "the server responded with a revision that is not allowed")
 
 
 def initialize_refused(plan: Plan, outcome: Refused) -> Plan:

@@ -223,7 +223,7 @@ def describe_step(step: Step, outcome: Outcome) -> str:
         case Discovered(supported=names):
             what = f"speaks {listed(names)}"
         case Initialized(version=version):
-            what = f"answered {version}"
+            what = f"responded with {version}"
         case Refused(error=error):
             what = f"error {error.code} ({short(error.message)})"
             if outcome.status is not None:

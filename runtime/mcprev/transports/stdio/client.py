@@ -39,7 +39,7 @@ TAIL: Final = 8 * 1024
 logger: Final = logging.getLogger("mcprev.client")
 _output: Final = logging.getLogger("mcprev.client.stderr")
 _STDERR: Final = 2
-_UNSERVED: Final = " before it answered; does it call `run_stdio()`? If not, start `mcprev serve FILE`"
+_UNSERVED: Final = " before it responded; does it call `run_stdio()`? If not, start `mcprev serve FILE`"
 _EXIT_WAIT: Final = 0.5
 """Seconds to wait for the last output and the exit code of a process that is ending."""
 

@@ -88,7 +88,7 @@ class Authorization:
         return False
 
     async def drain(self) -> None:
-        """Wait, for bounded time, until nothing important is unsaved, such as a new token. Default: do nothing.
+        """Save what is not saved yet, such as a new token, within bounded time. Default: do nothing.
 
         Called when a client closes. Errors are logged.
         """

@@ -48,7 +48,7 @@ GRACE: Final = 5.0
 UNORDERED: Final[Mapping[str, float]] = {CANCELLED: GRACE, "notifications/roots/list_changed": GRACE}
 """Notifications that do not depend on those before them, and the seconds that the server has to take each."""
 MAX_IN_FLIGHT: Final = 100
-"""The maximum number of messages without response that are sent and not answered; each takes a connection."""
+"""The maximum number of notifications and responses that are sent and not yet accepted; each takes a connection."""
 PATIENCE: Final = 1.0
 """Seconds without any answer after which the messages in flight are given up, if others wait."""
 MAX_WAITING: Final = 10_000
@@ -334,7 +334,9 @@ class HttpConnection(Connection):
         while self._ready:
             done, late = await asyncio.wait(self._in_flight, timeout=PATIENCE, return_when=FIRST_COMPLETED)
             for task in () if done or self.timeouts.waiting else late:
-                self._log_not_taken(self._in_flight[task].what, f"no answer in {PATIENCE:g} s, others wait")
+                self._log_not_taken(
+                    self._in_flight[task].what, f"no response within {PATIENCE:g} s, and other messages wait"
+                )
                 task.cancel()
 
     async def _confirm(self, sent: asyncio.Future[None]) -> None:
@@ -354,7 +356,7 @@ class HttpConnection(Connection):
         except McpError as error:
             self._log_not_taken(aside.what, error)
         except TimeoutError:
-            self._log_not_taken(aside.what, f"it did not answer within {seconds:g} s")
+            self._log_not_taken(aside.what, f"it did not respond within {seconds:g} s")
 
     def _log_not_taken(self, what: str, why: object) -> None:
         """Log the first of the messages that the server does not take; count those of the next `BURST` seconds."""

@@ -83,7 +83,7 @@ class HttpResponse:
         Raises `ConnectionLost`, and `RemoteProtocolError` for a compressed body, as none was requested.
         """
         if self._coding and not self._inflates:
-            text = f"the answer is compressed ({self._coding[:100]}), which was not asked for"
+            text = f"the response is compressed ({self._coding[:100]}), which was not requested"
             raise self._refused(RemoteProtocolError(text))
         try:
             data = await self._response.content.readany()

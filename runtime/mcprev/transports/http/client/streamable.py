@@ -26,7 +26,7 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
     SessionExpired,
-    Unanswered,
+    StreamEnded,
     one_line,
 )
 from mcprev.protocol.connection_state import CallCompleted, Channel
@@ -59,7 +59,7 @@ ABSENT: Final = 5
 """Failed connection attempts after which a call that resumes its stream fails: about three seconds."""
 BAD_GATEWAY: Final = 502
 """What a proxy answers whose connection to the server broke, such as nginx."""
-_CUT: Final = "the stream ended without an answer"
+_CUT: Final = "the stream ended without a response"
 
 
 class StreamableHttp(HttpTransport):
@@ -163,7 +163,7 @@ class StreamableHttp(HttpTransport):
             raise RpcError.from_wire(message.error)  # an error without an id must be about this request
         what = f"HTTP {response.status} with {response.content_type}, {len(body)} bytes"
         raise RemoteProtocolError(
-            f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
+            f"'{call.method}' got no response: {what}", raw=body[:200].decode(errors="replace")
         )
 
     async def _error_of(self, response: HttpResponse) -> McpError:
@@ -210,7 +210,7 @@ class StreamableHttp(HttpTransport):
                     await self._finish(response, cursor)
                     return
                 if revision is None or not revision.sse_resume or not cursor.last_event_id:
-                    raise lost or Unanswered(_CUT, in_flight=True, retry_safe=False)
+                    raise lost or StreamEnded(_CUT, in_flight=True, retry_safe=False)
                 response.close()
                 response = await self._resume(cursor, lost)
         finally:

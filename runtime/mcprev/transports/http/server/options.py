@@ -45,8 +45,8 @@ class HttpOptions(TypedDict, total=False):
     """Whether `initialize` opens a session: True by default. Without sessions, the server cannot send requests to
     clients of revisions with `initialize`."""
     get_stream: bool
-    """Whether sessions have a GET stream for messages outside of requests: True by default. Without it, GET is answered
-    with 405, and a client cannot resume an interrupted stream."""
+    """Whether sessions have a GET stream for messages outside of requests: True by default. Without it, GET gets 405,
+    and a client cannot resume an interrupted stream."""
     events: EventStore | None
     """The store of sent events, from which a client resumes an interrupted stream. None stores nothing. Default: a
     `MemoryEvents`, with 256 events and 1 MiB for one session and 64 MiB for all. With a `store` of the server, events
@@ -64,8 +64,8 @@ class HttpOptions(TypedDict, total=False):
     routes: Mapping[str, App | Route]
     """ASGI applications beside the endpoint, by exact path such as `/health`, or by prefix such as `/admin/`. They get
     HTTP requests only, within `max_body` and `max_headers`, after the checks of `hosts` and `origins`; a
-    `mcprev.Route` says otherwise, or that a request needs authentication. What they raise is logged and answered with
-    500. None by default."""
+    `mcprev.Route` says otherwise, or that a request needs authentication. What they raise is logged, and the response
+    is 500. None by default."""
     origins: Sequence[str]
     """The accepted origins of web pages, such as `https://app.example`, in addition to those of this machine; `*`
     accepts every page. It sends no CORS headers: wrap the app in `mcprev.cors` for those."""
@@ -84,13 +84,13 @@ class HttpOptions(TypedDict, total=False):
     reverse proxy all clients have the address of the proxy: set `principal` or `auth`, or configure the ASGI server to
     put the forwarded address into the scope. If neither is possible, set this to `max_sessions`."""
     max_requests: int
-    """The maximum number of concurrent requests outside of sessions: 16,384 by default. A request beyond it is answered
-    with an error."""
+    """The maximum number of concurrent requests outside of sessions: 16,384 by default. A request beyond it gets an
+    error."""
     max_body: int
-    """The maximum size of a request body in bytes: 4 MiB by default. A larger one is answered with 413."""
+    """The maximum size of a request body in bytes: 4 MiB by default. A larger one gets 413."""
     max_bodies: int
     """The maximum memory of all request bodies in bytes, from their first byte until the response, including their
-    parsed form: 256 MiB by default. A request beyond it is answered with 503."""
+    parsed form: 256 MiB by default. A request beyond it gets 503."""
     max_headers: int
     """The maximum size of a request's headers in bytes: 64 KiB by default."""
     body_timeout: float
@@ -108,7 +108,7 @@ class HttpOptions(TypedDict, total=False):
     room."""
     drain: float
     """Seconds that calls in progress and tasks have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
-    calls are answered with an error, and the remaining tasks have failed. If the coroutine is cancelled, they have one second."""
+    calls get an error, and the remaining tasks have failed. If the coroutine is cancelled, they have one second."""
     shutdown_delay: float
     """Seconds at the beginning of `drain` in which `run_http` and `serve_http` still serve calls on the connections that
     are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.
@@ -159,7 +159,7 @@ class HttpSettings:
             )
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
             raise ValueError(
-                f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"
+                f"every endpoint requires a path of its own: {self.path}, {', '.join(self.sse_paths)}"
             )
 
     @property

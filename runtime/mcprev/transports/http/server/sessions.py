@@ -164,7 +164,7 @@ class Session(AsgiConnection):
             return None
         if not response_stream.streams:
             return LocalProtocolError(
-                "the client cannot be asked: its request is answered with JSON, and it has no GET stream"
+                "the client cannot be asked: its request gets its response as JSON, and it has no GET stream"
             )
         if response_stream.ended:
             return ConnectionLost(
