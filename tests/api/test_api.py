@@ -205,6 +205,24 @@ def test_resource_not_found_err_2(row: Revision) -> None:
     at(row, work)
 
 
+@req("ERR-2")
+@each_row
+def test_a_raised_resource_not_found_needs_no_data(row: Revision) -> None:
+    app = mcprev.App("shop", "1.0")
+
+    @app.resource("shop://items/{name}")
+    def item(name: str) -> str:
+        raise ResourceNotFound(f"no item {name}")
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            with pytest.raises(ResourceNotFound, match="no item shoes") as caught:
+                await client.read_resource("shop://items/shoes")
+            assert caught.value.data == {"uri": "shop://items/shoes"}
+
+    asyncio.run(main())
+
+
 @req("ERR-1", "SEAM-4")
 @each_row
 def test_what_handlers_raise_err_1(row: Revision) -> None:

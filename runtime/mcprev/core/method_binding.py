@@ -283,6 +283,9 @@ def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:
     """Send the error response to a request whose handler raised. Only an `RpcError` is sent; others are logged."""  # ERR-1
+    if isinstance(error, ResourceNotFound) and error.data is None and "uri" in (incoming.params or ()):
+        # Clients recognise the error by its URI where the revision has no code of its own for it.
+        error.data = {"uri": (incoming.params or {})["uri"]}
     if isinstance(error, RpcError):
         try:
             found = outgoing(error_at(error, incoming.method, incoming.revision, written), incoming.revision)
