@@ -54,7 +54,7 @@ class Site:
         found = {
             "index.html": self._page("start", "", "Revisions"),
             "map.html": self._page("map", "", "Map", groups=self._map()),
-            "lives.html": self._page("lives", "", "Lives"),
+            "lives.html": self._page("lives", "", "History"),
             "constants.html": self._page("constants", "", "Constants and errors"),
             "search.html": self._page("search", "", "Search"),
             "site.css": f"/* {MARK} */\n{_asset('site.css')}",
@@ -144,7 +144,7 @@ class Site:
         here = facts.get(self.book.labels[n])
         found = next((m for m in here.members if m.name == member), None) if here else None
         if found is None:
-            return ("", "no such type" if here is None else "not there")
+            return ("", "no such type" if here is None else "absent")
         before = facts.get(self.book.labels[n - 1]) if n else None
         old = next((m for m in before.members if m.name == member), None) if before else None
         presence = "optional" if found.optional else "required"
@@ -276,7 +276,7 @@ class Site:
 
     def example_json(self, value: Json) -> Markup:
         """Return a JSON value as text; None is what is not there before a rule, or after it."""
-        return Markup("not there") if value is None else _code(_shortened(_dumped(value), _CUT))
+        return Markup("absent") if value is None else _code(_shortened(_dumped(value), _CUT))
 
     def life_label(self, points: Sequence[LifePoint]) -> str:
         """Return a life in words."""

@@ -69,9 +69,9 @@ def test_axe_finds_no_violation(fake: Fake, open_page: Open, axe: Path, width: i
     look("one revision")
     use(page, "forecast")
     page.get_by_text("Call it many times").click()
-    figures = {"calls": 5, "answered": 4, "failed": 1, "seconds": 1.5, "errors": {"the tool failed": 1}}
+    figures = {"calls": 5, "succeeded": 4, "failed": 1, "seconds": 1.5, "errors": {"the tool failed": 1}}
     fake.api.tell("repeat", {"tool": "forecast", "state": "done", **figures, "milliseconds": {"p95": 2.5}})
-    page.get_by_text("4 of 5 answered").wait_for()
+    page.get_by_text("4 of 5 succeeded").wait_for()
     look("many calls")
     use(page, "plan")
     page.get_by_role("button", name="Add stops").click()

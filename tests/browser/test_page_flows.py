@@ -118,7 +118,7 @@ def test_a_question_is_a_card_in_its_call_and_is_answered(fake: Fake, open_page:
     assert page.locator("dialog[open]").count() == 0
     assert card.get_by_role("radio", name="true").is_checked(), "defaults of a question are filled in"
     field(card, "guests").fill("4")
-    card.get_by_label("Answer so from now on").check()
+    card.get_by_label("Give this answer from now on").check()
     card.get_by_role("button", name="Accept").click()
     done(page)
     assert [body for path, body in fake.api.posted if path.startswith("/api/question/")] == [
@@ -296,7 +296,7 @@ def test_only_a_server_whose_source_is_watched_is_said_to_start_again_by_itself(
     failed = {"state": "failed", "kind": kind, "error": {"text": "it ended", "traceback": ""}}
     fake.api.tell("target", {**fake.api.target, **failed})
     page.locator(".banner .crash").wait_for()
-    assert (page.locator(".banner").get_by_text("Mend it and save").count() == 1) is told
+    assert (page.locator(".banner").get_by_text("Fix it and save").count() == 1) is told
     assert page.locator(".banner").get_by_role("button", name="Start it again").is_visible()
 
 
@@ -521,7 +521,7 @@ def test_results_questions_and_lost_connections_are_said_to_those_who_listen(
         "() => document.getElementById('said').textContent.startsWith('forecast: done after')"
     )
     fake.__exit__()
-    page.get_by_role("alert").filter(has_text="mcprev dev does not answer").wait_for()
+    page.get_by_role("alert").filter(has_text="mcprev dev does not respond").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

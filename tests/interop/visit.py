@@ -19,7 +19,7 @@ LIMIT: Final = 60_000
 """Milliseconds in which a call ends or asks."""
 ASKED: Final = {
     "The server asks you": "elicitation",
-    "The server asks for a model's answer": "sampling",
+    "The server asks for a model's message": "sampling",
     "The server asks for your roots": "roots",
 }
 KNOWS: Final = """async (wanted) => {
@@ -297,7 +297,7 @@ class Visit:
         if not resources or not self.page.evaluate(script):
             return
         panel = self.open("resources", resources[0])
-        panel.get_by_label("follow updates").check()
+        panel.get_by_label("subscribe to updates").check()
 
     def heard(self, resources: list[str]) -> None:
         """Wait for what the server says by itself, and note what the page heard."""

@@ -59,7 +59,7 @@ async function request(path, options = {}) {
     redirect: "error",
   }).catch((error) => {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, "mcprev dev does not answer: is the command still running?");
+    throw new Refused(0, "mcprev dev does not respond: is the command still running?");
   });
   if (response.ok) return response;
   const found = await response.json().catch(() => ({}));

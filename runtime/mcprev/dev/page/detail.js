@@ -111,7 +111,7 @@ export class Detail {
       h("div", { class: "title" },
         h("h2", {}, h("span", { class: "muted" }, `#${n} `), event.method ? short(event.method, 80) : kind, event.method ? h("span", { class: `kind k-${kind}` }, ` ${kind}`) : null),
         h("span", { class: "grow" }),
-        h("button", { type: "button", "aria-pressed": String(store.state.pinned.has(n)), title: "Keep it at hand: the wire can show pinned messages alone", on: { click: ({ currentTarget }) => {
+        h("button", { type: "button", "aria-pressed": String(store.state.pinned.has(n)), title: "Pin this message: the list can show the pinned ones only", on: { click: ({ currentTarget }) => {
           store.pin(n);
           currentTarget.setAttribute("aria-pressed", String(store.state.pinned.has(n)));
         } } }, "Pin"),
@@ -172,7 +172,7 @@ export class Detail {
   /** Where the milliseconds of the call went: the server's, yours, and every message at its time. */
   time() {
     const events = store.related(this.loaded.n);
-    if (events.length < 2) return h("p", { class: "empty" }, "This message has no answer, so no time was spent on it.");
+    if (events.length < 2) return h("p", { class: "empty" }, "This message has no response, so there is no time to show.");
     const [begin, end] = [events[0].at, events[events.length - 1].at];
     const whole = Math.max(end - begin, 1e-6);
     const spans = [];
@@ -212,7 +212,7 @@ export class Detail {
     return [
       h("dl", { class: "totals" },
         h("div", {}, h("dt", {}, "whole call"), h("dd", {}, milliseconds(whole))),
-        h("div", {}, h("dt", {}, "server and way"), h("dd", {}, milliseconds(Math.max(0, whole - yours)))),
+        h("div", {}, h("dt", {}, "server and network"), h("dd", {}, milliseconds(Math.max(0, whole - yours)))),
         h("div", {}, h("dt", {}, "waiting for you"), h("dd", {}, milliseconds(yours))),
         h("div", {}, h("dt", {}, "messages"), h("dd", {}, String(events.length)))),
       h("table", { class: "waterfall" }, h("caption", { class: "unseen" }, "Messages of the call in time"),

@@ -58,7 +58,7 @@ class Page {
       if (show) this.turn("revisions");
       else if (document.body.dataset.part === "wire") this.turn("wire");
     });
-    store.on("authorization", (step) => step?.url && say("The server wants you to log in: see Server."));
+    store.on("authorization", (step) => step?.url && say("The server requires a login: see Server."));
     const wanted = store.on("wire", () => {
       const n = Number(new URLSearchParams(location.hash.slice(1)).get("n"));
       if (!n || store.event(n)) wanted();

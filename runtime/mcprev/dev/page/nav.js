@@ -102,7 +102,7 @@ export class Nav {
     const wanted = this.filter.value.trim().toLowerCase();
     if (lists) {
       const sections = LISTS.map(([kind, words, capability]) => this.section(kind, words, capability, wanted)).filter(Boolean);
-      replace(this.lists, wanted && sections.length === 0 ? h("p", { class: "empty" }, `Nothing that was listed is called “${short(wanted, 40)}”.`) : sections);
+      replace(this.lists, wanted && sections.length === 0 ? h("p", { class: "empty" }, `Nothing in the lists is named “${short(wanted, 40)}”.`) : sections);
     }
     const open = [...store.state.questions.values()].filter((each) => each.state === "open").length;
     const running = [...store.state.tasks.values()].filter((each) => ["working", "input_required"].includes(each.status)).length;
@@ -125,7 +125,7 @@ export class Nav {
     const state = list?.state;
     if (state === "unsupported" || (wanted && found.length === 0) || (!list && !store.state.target.capabilities?.[capability])) return null;
     const open = wanted !== "" || this.unfolded.has(kind);
-    const load = h("button", { type: "button", class: "refresh", title: `Ask for the ${words.toLowerCase()} again`, "aria-label": `Ask for the ${words.toLowerCase()} again`, "data-key": `load ${kind}`, on: { click: () => api.post("/api/list", { kind }).catch((error) => say(error.message)) } }, "↻");
+    const load = h("button", { type: "button", class: "refresh", title: `Fetch the ${words.toLowerCase()} again`, "aria-label": `Fetch the ${words.toLowerCase()} again`, "data-key": `load ${kind}`, on: { click: () => api.post("/api/list", { kind }).catch((error) => say(error.message)) } }, "↻");
     return h("section", { "aria-label": words },
       h("div", { class: "nav-head" }, h("h2", {}, h("button", { type: "button", "aria-expanded": String(open), "data-key": `fold ${kind}`, on: { click: () => this.unfold(kind, !open) } }, words, " ", h("span", { class: "count" }, state === "loading" ? "…" : list ? String(items.length) : ""))), open && list ? load : null),
       open && state === "ready" && items.length === 0 ? h("p", { class: "hint" }, "None.") : null,

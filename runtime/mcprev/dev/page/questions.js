@@ -8,7 +8,7 @@ import { markdown } from "./markdown.js";
 import { messages, ways } from "./result.js";
 import * as store from "./store.js";
 
-const TITLES = table({ "elicitation/create": "The server asks you", "sampling/createMessage": "The server asks for a model's answer", "roots/list": "The server asks for your roots" });
+const TITLES = table({ "elicitation/create": "The server asks you", "sampling/createMessage": "The server asks for a model's message", "roots/list": "The server asks for your roots" });
 const cards = new Map();
 
 /** The card of a question: made once, so that what is typed stays, whatever is drawn around it. */
@@ -70,7 +70,7 @@ class Card {
 
   buttons(list) {
     return h("div", { class: "buttons" }, list.map(([words, act, main]) => h("button", { type: "button", class: main ? "main" : null, on: { click: act } }, words)),
-      h("label", { class: "remember" }, this.remember, "Answer so from now on"));
+      h("label", { class: "remember" }, this.remember, "Give this answer from now on"));
   }
 
   elicitation() {
@@ -80,7 +80,7 @@ class Card {
     const decline = ["Decline", () => this.answer('{"action":"decline"}')];
     const cancel = ["Cancel", () => this.answer('{"action":"cancel"}')];
     if (params.mode === "url") {
-      return [shown, h("p", {}, "It wants you to open: ", link(params.url)), h("p", { class: "hint" }, "Open it only if you trust this server with what the page asks for."),
+      return [shown, h("p", {}, "It asks you to open: ", link(params.url)), h("p", { class: "hint" }, "Open it only if you trust this server with what the page asks for."),
         this.buttons([["I agree", () => this.answer('{"action":"accept"}'), true], decline, cancel])];
     }
     this.form = new Form(params.requestedSchema ?? { type: "object" }, { prefill: true, label: "Your answer" });
@@ -157,7 +157,7 @@ export function roots_editor() {
   const set = async () => {
     try {
       await api.post("/api/roots", form.get());
-      replace(said, "Set: the server is told that they changed.");
+      replace(said, "Set. The server was notified that they changed.");
     } catch (error) {
       replace(said, error.message);
     }
@@ -172,7 +172,7 @@ export function questions_view() {
   const draw = () => {
     const all = [...store.state.questions.values()];
     const order = [...all.filter((each) => each.state === "open"), ...all.filter((each) => each.state !== "open").reverse().slice(0, 50)];
-    if (order.length === 0) replace(list, h("p", { class: "empty" }, "The server has asked nothing yet. When it does, its question stands here and in the call that waits."));
+    if (order.length === 0) replace(list, h("p", { class: "empty" }, "No questions yet. A question of the server appears here and in the call that waits for it."));
     else order.forEach((each, index) => {
       const element = card(each);
       if (list.children[index] !== element) list.insertBefore(element, list.children[index] ?? null);
@@ -182,14 +182,14 @@ export function questions_view() {
   const saved = async () => {
     const found = await api.get("/api/answers").catch(() => null);
     const entries = Object.entries(found ?? {}).map(([method, answer]) => ({ method, answer }));
-    replace(kept, h("h3", {}, "Saved answers"), entries.length === 0 ? h("p", { class: "hint" }, "None: each question is asked of you.") : [
+    replace(kept, h("h3", {}, "Saved answers"), entries.length === 0 ? h("p", { class: "hint" }, "None: you are asked each question.") : [
       h("ul", {}, entries.map(({ method, answer }) => h("li", {}, h("b", {}, short(method, 80)), json.view(JSON.stringify(answer), { label: `Saved answer to ${method}`, folded: 1 })))),
       h("button", { type: "button", on: { click: () => api.remove("/api/answers").then(saved, (error) => say(error.message)) } }, "Forget them"),
     ]);
   };
   draw();
   saved();
-  return { title: "Questions", element: h("div", { class: "view" }, h("h2", {}, "Questions"), list, kept, h("h3", {}, "Before it asks"), roots_editor()), ends: [store.on("question", () => {
+  return { title: "Questions", element: h("div", { class: "view" }, h("h2", {}, "Questions"), list, kept, h("h3", {}, "Answers in advance"), roots_editor()), ends: [store.on("question", () => {
     draw();
     saved();
   })] };

@@ -1,12 +1,12 @@
-// A tool called many times over the connection of the page: how often, how many at once, and how long the answers took.
+// A tool called many times over the connection of the page: how often, how many at once, and how long the calls took.
 
 import * as api from "./api.js";
 import { h, replace, say, short } from "./dom.js";
 import * as store from "./store.js";
 
 const FIELDS = [
-  ["calls", "calls", "100", "numeric"], ["seconds", "for seconds", "", "decimal"], ["at_once", "at once", "1", "numeric"],
-  ["rate", "begun a second", "", "decimal"], ["warm_up", "warm-up seconds", "", "decimal"],
+  ["calls", "calls", "100", "numeric"], ["seconds", "seconds", "", "decimal"], ["at_once", "at once", "1", "numeric"],
+  ["rate", "started per second", "", "decimal"], ["warm_up", "warm-up seconds", "", "decimal"],
 ];
 const TIMES = ["min", "mean", "p50", "p90", "p95", "p99", "max"];
 const number = (value, digits = 1) => (typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: digits }) : "–");
@@ -39,7 +39,7 @@ export class Repeat {
       const typed = input.value.trim();
       const wrong = typed !== "" && !(Number(typed) > 0);
       input.setAttribute("aria-invalid", String(wrong));
-      if (wrong) return this.fail(`“${short(typed, 20)}” is no number of ${words}.`);
+      if (wrong) return this.fail(`“${short(typed, 20)}” is not a valid number for “${words}”.`);
       if (typed !== "") given.push(`,"${name}":${Number(typed)}`);
     }
     const text = this.arguments_of();
@@ -68,7 +68,7 @@ export class Repeat {
     const pair = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     const errors = Object.entries(found.errors ?? {});
     replace(this.figures,
-      h("p", { class: found.state === "done" && !found.failed ? "ok" : "bad" }, found.state === "done" ? `${found.failed ? "✕" : "✓"} ${number(found.answered)} of ${number(found.calls)} answered in ${number(found.seconds, 2)} s` : `✕ ${found.state}${found.error ? `: ${found.error}` : ""}`),
+      h("p", { class: found.state === "done" && !found.failed ? "ok" : "bad" }, found.state === "done" ? `${found.failed ? "✕" : "✓"} ${number(found.succeeded)} of ${number(found.calls)} succeeded in ${number(found.seconds, 2)} s` : `✕ ${found.state}${found.error ? `: ${found.error}` : ""}`),
       h("dl", { class: "totals" }, pair("calls a second", number(found.calls_per_second)), pair("failed", number(found.failed)), TIMES.map((name) => pair(`${name} ms`, number(found.milliseconds?.[name], 2)))),
       errors.length > 0 ? h("ul", { class: "problems" }, errors.map(([text, count]) => h("li", {}, `${number(count)} × ${short(text, 300)}`))) : null);
   }
@@ -77,6 +77,6 @@ export class Repeat {
   told() {
     const found = store.state.repeat;
     this.draw();
-    if (found?.tool === this.tool && found.state === "done") say(`${number(found.answered)} of ${number(found.calls)} calls answered, p95 ${number(found.milliseconds?.p95)} milliseconds.`);
+    if (found?.tool === this.tool && found.state === "done") say(`${number(found.succeeded)} of ${number(found.calls)} calls succeeded, p95 ${number(found.milliseconds?.p95)} milliseconds.`);
   }
 }

@@ -37,11 +37,11 @@ function blob(base64, type, name) {
   const about = h("p", { class: "hint" }, `${short(type || "no MIME type", 80)}, ${bytes(content.length)} `, save);
   const plain = type.split(";")[0].trim().toLowerCase();
   if (IMAGES.has(plain)) {
-    const image = sourced("img", { alt: `Image of the server, ${plain}`, decoding: "async" }, content, plain);
-    image.addEventListener("error", () => replace(about, `This is no ${plain} that can be shown, ${bytes(content.length)} `, save));
+    const image = sourced("img", { alt: `Image from the server, ${plain}`, decoding: "async" }, content, plain);
+    image.addEventListener("error", () => replace(about, `This ${plain} cannot be shown, ${bytes(content.length)} `, save));
     return h("figure", {}, image, about);
   }
-  if (SOUNDS.has(plain)) return h("figure", {}, sourced("audio", { controls: true, "aria-label": `Sound of the server, ${plain}` }, content, plain), about);
+  if (SOUNDS.has(plain)) return h("figure", {}, sourced("audio", { controls: true, "aria-label": `Audio from the server, ${plain}` }, content, plain), about);
   if (plain === "image/svg+xml") return h("div", {}, h("p", { class: "hint" }, "SVG can hold scripts, so it is shown as its source."), long(new TextDecoder().decode(content)), about);
   return h("div", {}, about, h("pre", { class: "hex", tabindex: "0" }, hex(content)));
 }

@@ -72,7 +72,7 @@ export class Rail {
 
   draw() {
     const own = this.own();
-    if (this.found.length === 0) return replace(this.element, h("p", { class: "hint" }, "It is not known at which revision this was sent, so it has no others."));
+    if (this.found.length === 0) return replace(this.element, h("p", { class: "hint" }, "The revision of this message is not known, so it cannot be shown at others."));
     replace(this.element, this.found.map((each) => {
       const [glyph] = OUTCOMES[each.outcome] ?? ["·"];
       const here = each.revision === own;
@@ -120,7 +120,7 @@ export function comparison(loaded, rail) {
 function overview(rail) {
   const own = rail.own();
   return [
-    h("p", { class: "lead" }, `This message went over the wire at ${own ?? "its revision"}. Choose a stop above to see what a peer of that revision is told instead.`),
+    h("p", { class: "lead" }, `This message went over the wire at ${own ?? "its revision"}. Choose a revision above to see what a peer of that revision gets instead.`),
     h("table", { class: "outcomes" }, h("caption", { class: "unseen" }, "This message at each revision"),
       h("tbody", {}, rail.found.map((each) => {
         const [glyph] = OUTCOMES[each.outcome] ?? ["·"];
@@ -138,10 +138,10 @@ function pair(loaded, revision, found, rail) {
   const [mine, theirs] = found.text ? json.differences(loaded.text, found.text) : [[], []];
   return [
     h("h3", { class: "verdict-line" }, h("span", { class: `o-${here?.outcome}` }, `${(OUTCOMES[here?.outcome] ?? [""])[0]} ${here ? words(here) : ""}`), ` for a peer of ${revision}`,
-      h("span", { class: "label computed" }, "computed by the ladder of mcprev")),
+      h("span", { class: "label computed" }, "computed by the conversion rules of mcprev")),
     found.counterpart ? h("p", { class: "counterpart" }, found.counterpart) : null,
     found.refusal ? refusal(found.refusal) : null,
-    found.changes.length > 0 ? changes(found.changes) : !found.refusal && here?.outcome === "same" ? h("p", { class: "hint" }, "Nothing changes: both peers read the same.") : null,
+    found.changes.length > 0 ? changes(found.changes) : !found.refusal && here?.outcome === "same" ? h("p", { class: "hint" }, "Nothing changes: the message is the same at both revisions.") : null,
     found.problems?.length ? h("div", {}, h("p", { class: "bad" }, `Not valid at ${revision}:`), h("ul", { class: "problems" }, found.problems.slice(0, 50).map(({ path, text }) => h("li", {}, h("code", {}, path), " ", short(text, 400))))) : null,
     h("div", { class: "pair" },
       h("section", { "aria-label": `At ${own}, on the wire` }, h("h4", {}, `${own} `, h("span", { class: "label" }, "on the wire"), loaded.type ? [" ", type_name(loaded.type, own)] : null), json.view(loaded.text, { marks: mine, label: `The message at ${own}`, longest: BRIEF })),
@@ -213,7 +213,7 @@ function observed(loaded, revision, computed) {
   const root = call.again_of ?? call.call;
   const again = [...store.state.calls.values()].reverse().find((each) => each.again_of === root && each.revision === revision);
   const box = h("section", { class: "observed", "aria-label": `Observed at ${revision}` }, h("h4", {}, `${revision} `, h("span", { class: "label seen" }, "observed")));
-  const button = h("button", { type: "button" }, again ? "Ask once more" : `Ask the server again at ${revision}`);
+  const button = h("button", { type: "button" }, again ? "Ask again" : `Ask the server again at ${revision}`);
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
@@ -224,10 +224,10 @@ function observed(loaded, revision, computed) {
       button.disabled = false;
     }
   });
-  if (!again) return append(box, h("p", { class: "hint" }, "The ladder says what mcprev tells a peer. What this server itself sends to a client of that revision is seen by asking it."), button);
+  if (!again) return append(box, h("p", { class: "hint" }, "The message above is what mcprev would send. Ask the server to see what it sends itself to a client of that revision."), button);
   if (["open", "asking"].includes(again.state)) return append(box, h("p", { class: "hint" }, again.state === "asking" ? "The server asks a question first: answer it in “Questions”." : "Waiting for the server…"));
   const answer = again.response ?? again.last ?? null;
-  if (answer === null) return append(box, h("p", { class: "error" }, again.error?.message ?? "No answer."), button);
+  if (answer === null) return append(box, h("p", { class: "error" }, again.error?.message ?? "No response."), button);
   if (!store.is_answer(event) || event.dir !== "in") {
     return append(box, h("p", {}, `Asked at ${revision}: messages `, h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.first) } }, `#${again.first}`), " to ", h("button", { type: "button", class: "quiet", on: { click: () => store.select(again.last) } }, `#${again.last}`), "."), button);
   }

@@ -7,19 +7,19 @@ import { markdown } from "./markdown.js";
 import * as store from "./store.js";
 
 const NEWEST = 5000;
-const STEPS = [["metadata", "Metadata", "Where the server says how to log in."], ["registration", "Registration", "How this client is known to it."], ["consent", "Consent", "You agree in the browser."], ["tokens", "Tokens", "What came back; secrets are masked."]];
+const STEPS = [["metadata", "Metadata", "Where the server says how to log in."], ["registration", "Registration", "How the authorization server knows this client."], ["consent", "Consent", "You agree in the browser."], ["tokens", "Tokens", "The tokens that were issued; secrets are masked."]];
 
 /** The error of a target with its traceback, for the top of the page too. */
 export function target_error(error) {
   return h("div", { class: "crash", role: "alert" }, h("p", { class: "bad" }, "✕ ", short(error.text ?? "The server failed.", 2000)),
     error.traceback ? long(error.traceback, { tabindex: "0", role: "group", "aria-label": "Traceback" }) : null,
-    store.state.target.kind === "app" ? h("p", { class: "hint" }, "Mend it and save: the server starts again by itself. ") : null, h("button", { type: "button", on: { click: () => api.post("/api/restart").catch((failed) => say(failed.message)) } }, "Start it again"));
+    store.state.target.kind === "app" ? h("p", { class: "hint" }, "Fix it and save: the server starts again by itself. ") : null, h("button", { type: "button", on: { click: () => api.post("/api/restart").catch((failed) => say(failed.message)) } }, "Start it again"));
 }
 
 function authorization() {
   const steps = store.state.authorization;
   const failed = steps[steps.length - 1]?.step === "failed";
-  if (steps.length === 0) return [h("p", { class: "hint" }, store.state.target.requires_authorization ? "The server wants authorization; it has not begun." : "This server was asked without authorization.")];
+  if (steps.length === 0) return [h("p", { class: "hint" }, store.state.target.requires_authorization ? "The server requires authorization, which has not begun." : "This server was used without authorization.")];
   const reached = new Map();
   for (const each of steps) reached.set(each.step, [...(reached.get(each.step) ?? []), each]);
   return [
@@ -49,7 +49,7 @@ function activity() {
   const go = (event) => [h("button", { type: "button", class: "quiet", on: { click: () => store.select(event.n) } }, `#${event.n}`), ` ${short(event.method ?? "", 60)} `];
   return [
     h("div", {}, h("dt", {}, "last message"), h("dd", {}, last === null ? "none" : go(last))),
-    h("div", {}, h("dt", {}, "not answered"), h("dd", {}, open.length === 0 ? "none" : open.slice(0, 20).map(go))),
+    h("div", {}, h("dt", {}, "without a response"), h("dd", {}, open.length === 0 ? "none" : open.slice(0, 20).map(go))),
   ];
 }
 
@@ -78,7 +78,7 @@ export function server_view() {
       heard,
       info.description ? h("p", {}, short(String(info.description), 2000)) : null,
       target.instructions ? [h("h3", {}, "Instructions"), markdown(String(target.instructions).slice(0, 200_000))] : null,
-      h("h3", {}, "Capabilities"), Object.keys(target.capabilities ?? {}).length > 0 ? json.view(JSON.stringify(target.capabilities), { label: "Capabilities of the server" }) : h("p", { class: "hint" }, "It has told none."),
+      h("h3", {}, "Capabilities"), Object.keys(target.capabilities ?? {}).length > 0 ? json.view(JSON.stringify(target.capabilities), { label: "Capabilities of the server" }) : h("p", { class: "hint" }, "It has declared none."),
       target.client_capabilities ? [h("h3", {}, "What this page can do for it"), json.view(JSON.stringify(target.client_capabilities), { label: "Capabilities of this client" })] : null,
       h("h3", {}, "Authorization"), authorization());
   };

@@ -38,7 +38,7 @@ export function task_card(task) {
     task.created ? h("p", { class: "muted" }, `created ${short(String(task.created), 60)}`) : null,
     questions.map(card),
     task.result ? outcome(task.result) : null,
-    h("div", { class: "buttons" }, h("button", { type: "button", on: { click: () => act(task.task, "get") } }, "Ask how it is"),
+    h("div", { class: "buttons" }, h("button", { type: "button", on: { click: () => act(task.task, "get") } }, "Refresh the status"),
       h("button", { type: "button", on: { click: () => act(task.task, "result") } }, "Result"),
       over ? null : h("button", { type: "button", on: { click: () => act(task.task, "cancel") } }, "Cancel it")));
 }
@@ -47,7 +47,7 @@ export function tasks_view() {
   const list = h("div", { class: "cards" });
   const draw = () => {
     const all = [...store.state.tasks.values()].reverse().slice(0, 100);
-    replace(list, all.length === 0 ? h("p", { class: "empty" }, "No tasks. A tool is called as a task where the server offers it: see “as a task” beside Call.") : all.map(task_card));
+    replace(list, all.length === 0 ? h("p", { class: "empty" }, "No tasks. If the server supports tasks, choose “as a task” beside Call.") : all.map(task_card));
   };
   draw();
   return { title: "Tasks", element: h("div", { class: "view" }, h("h2", {}, "Tasks"), list), ends: [store.on("task", draw)] };

@@ -119,7 +119,7 @@ class Panel {
     const { item } = this;
     const notes = item.annotations ?? {};
     const chips = [
-      ["readOnlyHint", "read only", null], ["destructiveHint", "may destroy", "not destructive"], ["idempotentHint", "idempotent", null], ["openWorldHint", "open world", "closed world"],
+      ["readOnlyHint", "read only", null], ["destructiveHint", "destructive", "not destructive"], ["idempotentHint", "idempotent", null], ["openWorldHint", "open world", "closed world"],
     ].flatMap(([name, yes, no]) => (notes[name] === true ? [yes] : notes[name] === false && no ? [no] : []));
     const title = item.title ?? notes.title ?? (["resources", "templates"].includes(this.kind) && item.name !== this.how.name(item) ? item.name : undefined);
     return h("div", { class: "view-head" },
@@ -140,7 +140,7 @@ class Panel {
         this.fail(error.message);
       }) } });
     box.checked = store.state.subscriptions.has(this.item.uri);
-    return h("label", { class: "inline" }, box, " follow updates");
+    return h("label", { class: "inline" }, box, " subscribe to updates");
   }
 
   revisions() {
