@@ -16,6 +16,7 @@ from bridge.test_processes import LIMIT, MODERN, OLD, bridge
 from bridge.test_several_processes import COUNT, RawSession, configured, text_of
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.servers import ConfigFile
+from mcprev.cli.serve import _report_stdio
 from mcprev.errors import WORKER_LOST
 from mcprev.protocol.request_state import RequestStateSealer
 from requirements import req
@@ -51,6 +52,26 @@ def file(folder: Path, name: str, *servers: str) -> ConfigFile:
     made = folder / name
     made.write_text(json.dumps({each: {"command": "true"} for each in servers}), encoding="utf-8")
     return ConfigFile(made)
+
+
+@pytest.mark.parametrize(
+    ("bridge_of", "name"),
+    [
+        (lambda: Bridge("https://mcp.example/mcp"), "mcprev-bridge"),
+        (lambda: Bridge({"one": server("one")}), "mcprev-bridge"),
+        (lambda: Bridge("https://mcp.example/mcp", "mine"), "mine"),
+        (lambda: Bridge("https://mcp.example/mcp", "mcprev-bridge/mine"), "mcprev-bridge/mine"),
+    ],
+    ids=["a URL", "several", "named", "named in the same way"],
+)
+def test_people_read_no_digest(
+    bridge_of: Callable[[], Bridge], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="mcprev.server"):
+        _report_stdio(bridge_of())
+    assert [record.getMessage().partition(" on stdin")[0] for record in caplog.records] == [
+        f"serving '{name}'"
+    ]
 
 
 URL: Final = "https://mcp.example/mcp"

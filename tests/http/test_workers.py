@@ -259,6 +259,7 @@ def test_the_refusal_of_tasks_says_what_the_file_says(
         app.tool(name=name, task="optional")(lambda: "")
     refused = checked(app.server)
     assert refused.splitlines()[1].endswith(f"pass --store URL, or leave out {words}")
+    assert checked(mcprev.Bridge(app, revisions=[E])).splitlines()[1].endswith("pass --store URL")
 
 
 @req("HTTP-3", everywhere=True)

@@ -14,6 +14,7 @@ So a bridge without a `name` is known by a digest of its target:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ from mcprev.wire.payloads import mask_text
 
 NAME: Final = "mcprev-bridge"
 """The name that a bridge without a name gives itself."""
+_SHARED: Final = re.compile(rf"{NAME}/[0-9a-f]{{32}}")
 
 
 def name_of_target(target: Target, given: object) -> str:
@@ -45,6 +47,11 @@ def name_of_target(target: Target, given: object) -> str:
 def name_of_servers(servers: Iterable[str], file: Path | None) -> str:
     """Return the shared name of a bridge to several servers, which are those of a file, if there is one."""
     return _digest("servers", *sorted(servers)) if file is None else _digest("file", str(file.absolute()))
+
+
+def readable_name(name: str) -> str:
+    """Return the name of a server for people: of a bridge without a name, the one that it gives itself, and no digest."""
+    return NAME if _SHARED.fullmatch(name) else name
 
 
 def _folder() -> str:

@@ -145,8 +145,11 @@ def serve_command(
 
 def _report_stdio(server: Server) -> None:
     """Tell where the server listens and at which revisions: in the log, or who stands at a terminal."""
+    from mcprev.bridge.shared_name import readable_name
+
     names = ", ".join(revision.name for revision in server.identity.revisions)
-    text = f"serving '{server.identity.info['name']}' on stdin and stdout; revisions: {names}"
+    name = readable_name(str(server.identity.info["name"]))
+    text = f"serving '{name}' on stdin and stdout; revisions: {names}"
     _logger.info("%s", text)
     if sys.stderr.isatty() and not _logger.isEnabledFor(logging.INFO):
         echo(f"{text}; press Ctrl+C to stop", err=True)

@@ -75,6 +75,8 @@ def _tasks(server: Server) -> str | None:
     """Return why tasks cannot be served, and what to do."""
     if server.tasks is None or server.records is not None:
         return None
+    if not server.identity.tasks:  # a bridge, whose tasks are those of its servers
+        return "tasks are known only to the worker that runs them: pass --store URL"
     from mcprev.app.handlers import Handler
 
     named, handler = server.tasks.settings.tools, server.identity.handler
