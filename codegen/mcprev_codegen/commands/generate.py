@@ -144,6 +144,8 @@ def _report(result: Result, seconds: float, *, check: bool) -> None:
     counts = [f"{len(result.written)} of {len(result.files)} files {verbs[0]}"] if result.written else []
     counts += [f"{len(result.deleted)} {verbs[1]}"] if result.deleted else []
     echo(f"{', '.join(counts)} ({seconds:.1f} s):")
+    for package in (path.parent for path in result.deleted if path.name == "meta.json"):
+        echo(f"  {verbs[1]}: the package {os.path.relpath(package)}")
     for path in result.changed[:_SHOWN]:
         echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:

@@ -7,6 +7,7 @@ empty nor generated is refused. The tests kill a run before each single change t
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -366,7 +367,19 @@ def test_what_is_written_and_what_is_deleted_is_counted_apart(tmp_path: Path) ->
     (schema / "revisions.toml").write_text(text.split('["2099-02-02"]')[0], encoding="utf-8")
     check = invoke(schema, "generate", "--out", str(out), "--check")
     assert f"4 of {shared + package} files out of date, {package} to be deleted (" in check.output
-    assert (
-        f"4 of {shared + package} files written, {package} deleted ("
-        in invoke(schema, "generate", "--out", str(out)).output
-    )
+    assert f"\n  to be deleted: the package {os.path.relpath(out)}/v2099_02_02\n" in check.output
+    done = invoke(schema, "generate", "--out", str(out)).output
+    assert f"4 of {shared + package} files written, {package} deleted (" in done
+    assert done.count("the package") == 1
+    assert f"\n  deleted: the package {os.path.relpath(out)}/v2099_02_02\n" in done
+
+
+def test_a_package_that_takes_the_place_of_another_one_names_it(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    file, out = tmp_path / "shop.ts", tmp_path / "shop-types"
+    file.write_text("export interface Point { x: number }", encoding="utf-8")
+    words = ("--schema", str(file), "--out", str(out), "--no-overlay")
+    assert "the package" not in invoke(schema, "generate", "1", *words).output
+    assert "\n  deleted: the package " not in invoke(schema, "generate", "1", *words).output
+    replaced = invoke(schema, "generate", "2", *words).output
+    assert f"\n  deleted: the package {os.path.relpath(out)}/shop_types/v1\n" in replaced
