@@ -16,7 +16,7 @@ from bridge.test_processes import LIMIT, MODERN, OLD, bridge
 from bridge.test_several_processes import COUNT, RawSession, configured, text_of
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.servers import ConfigFile
-from mcprev.cli.serve import _report_stdio
+from mcprev.cli.serve import _report_stdio  # pyright: ignore[reportPrivateUsage]
 from mcprev.errors import WORKER_LOST
 from mcprev.protocol.request_state import RequestStateSealer
 from requirements import req

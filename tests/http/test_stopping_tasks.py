@@ -126,6 +126,7 @@ def test_the_log_says_how_many_tasks_did_not_end_within_drain(
 def test_a_second_interrupt_does_not_wait_for_tasks() -> None:
     async def test() -> None:
         async with running(E, "", drain=60) as server:
+            said = b""
             server.process.send_signal(signal.SIGINT)
             while not server.errors.at_eof():
                 server.process.send_signal(signal.SIGINT)

@@ -130,10 +130,10 @@ def test_validate_finds_the_same_in_a_session_that_dev_saved(
     found = [each for each in json.loads(validated.stdout)["violations"] if each["path"][0] != "$"]
     expected = [] if session == "two words" and not query else wrong
     assert {each["path"] for each in found} == {place for place, _ in expected}
-    lines = text.splitlines()
+    lines: list[str] = text.splitlines()
     for each in found:
         assert any(each["path"] == place and each["message"].endswith(said) for place, said in expected)
-        assert "http" in json.loads(lines[each["line"] - 1])
+        assert "http" in json.loads(lines[int(each["line"]) - 1])
 
 
 @req("BASE-10", everywhere=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from mcprev.errors import Json
 from mcprev.looking.judging import Violation
@@ -94,10 +94,14 @@ def note_of_saved(exchange: Mapping[str, Json], sent: str, method: str | None) -
 
     The id of a session is masked there, unless the file was saved with secrets: then only its presence is judged.
     """
-    pairs, found = exchange.get("received"), dict[str, str]()
-    for pair in pairs if isinstance(pairs, list) else ():
-        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair):
-            found.setdefault(str(pair[0]).lower(), str(pair[1]))
+    found = dict[str, str]()
+    pairs = exchange.get("received")
+    for pair in cast("list[Json]", pairs) if isinstance(pairs, list) else []:
+        match pair:
+            case [str(name), str(value)]:
+                found.setdefault(name.lower(), value)
+            case _:
+                pass
     length, session = found.get("content-length", ""), found.get("mcp-session-id")
     return {
         "verb": exchange.get("verb"), "sent": sent, "method": method, "status": exchange.get("status"),
