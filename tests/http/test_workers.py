@@ -8,6 +8,7 @@ HTTP-3, LIFE-16. `test_supervisor.py` has what the supervisor does in each case.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ from redis_server import RedisServer
 from requirements import req
 from running import run, until
 from served_workers import ServedWorkers, free_port, served
+from support import ROOT
 
 APP = Path(__file__).parent / "workers_app.py"
 LIMIT = 60.0
@@ -328,5 +330,24 @@ def test_the_log_level_decides_whether_requests_are_logged(level: str, shown: bo
             server.send(signal.SIGTERM)
             await server.ended()
             assert ("mcprev.access" in server.said) is shown
+
+    run(main(), limit=LIMIT)
+
+
+@req("HTTP-3", everywhere=True)
+def test_a_file_turns_the_lines_for_requests_off_as_the_guide_says(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"are turned off by `(logging[^`]+)`", guide)
+    module = f"import logging, mcprev\n{said}\napp = mcprev.App('quiet', '1')\n@app.tool\ndef hi() -> str:\n    return 'hi'\n"
+    (tmp_path / "quiet.py").write_text(module)
+
+    async def main() -> None:
+        async with served("quiet.py", None, cwd=tmp_path) as server:
+            async with mcprev.connect(server.url) as client:
+                assert (await client.call_tool("hi")).text == "hi"
+            server.send(signal.SIGTERM)
+            await server.ended()
+            assert "mcprev.access" not in server.said
+            assert "listening at" in server.said
 
     run(main(), limit=LIMIT)

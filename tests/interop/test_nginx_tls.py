@@ -6,10 +6,12 @@ HTTP-3, HTTP-31.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import re
+import shlex
+import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -19,10 +21,6 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from typing_extensions import override
 
 import mcprev
@@ -34,7 +32,10 @@ from support import ROOT
 
 HOST = "mcp.example"
 APP = ROOT / "examples" / "deploy" / "shop.py"
-pytestmark = pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's")
+pytestmark = [
+    pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's"),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl here"),
+]
 
 
 class Here(AbstractResolver):
@@ -52,22 +53,10 @@ class Here(AbstractResolver):
 
 
 def certified(folder: Path) -> Path:
-    """A file with a certificate of the host that has signed itself, and its key beside it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / f"{HOST}.pem").write_bytes(made.public_bytes(pem))
-    plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / f"{HOST}.key").write_bytes(plain)
+    """A file with a certificate of the host that has signed itself, and its key beside it, made by the command of the page."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^ *```sh\n *(openssl .*)\n *```$", page, re.MULTILINE)
+    subprocess.run(shlex.split(line), cwd=folder, check=True, capture_output=True)
     return folder / f"{HOST}.pem"
 
 
