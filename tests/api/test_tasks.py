@@ -534,6 +534,40 @@ def test_a_client_starts_and_follows_a_task(row: Revision) -> None:
     run(main())
 
 
+@req("TASK-4", "TASK-5", "TASKX-4")
+@each_kind
+@pytest.mark.parametrize("ends", ["result", "cancel"])
+def test_only_the_result_of_a_task_asks_the_user(row: Revision, ends: str) -> None:
+    """Fetching the status, taking the task up again and cancelling it mean the same at every revision."""
+
+    async def main() -> None:
+        asked: list[str] = []
+        author = Author()
+
+        def answer(question: m.ElicitRequestParams) -> m.ElicitResult:
+            asked.append(question.message)
+            return m.ElicitResult.from_wire(ACCEPT)
+
+        async with mcprev.connect(mcprev.memory(make(author)), elicitation=answer, mode=row.name) as client:
+            task = await client.start_tool("ask")
+            while await task.refresh() != "input_required":
+                pass
+            found = await client.task(task.id)
+            assert (await found.refresh(), asked) == ("input_required", [])
+            messages = [each["params"]["message"] for each in found.input_requests.values()]
+            assert messages == ([] if row is CORE else ["one"])
+            if ends == "cancel":
+                await found.cancel()
+                assert (found.status, asked) == ("cancelled", [])
+                await author.stopped.wait()
+            else:
+                await found.result(5)
+                assert asked == ["one", "two"]
+                assert not found.input_requests
+
+    run(main())
+
+
 @req("TASK-4", "TASKX-4", "TASK-8")
 @each_kind
 def test_a_client_takes_up_the_task_of_another(row: Revision) -> None:
@@ -729,12 +763,20 @@ def test_each_question_is_answered_once() -> None:
 
 @req("TASKX-4", "BASE-15")
 @pytest.mark.parametrize(
-    "bad", [{}, {"taskId": "t"}, {"taskId": 7, "status": "working"}, {"taskId": "t", "status": "odd"}]
+    "bad",
+    [
+        {},
+        {"taskId": "t"},
+        {"taskId": 7, "status": "working"},
+        {"taskId": "t", "status": "odd"},
+        {"taskId": "t", "status": ["working"]},
+        {"taskId": "t", "status": "input_required", "inputRequests": ["who?"]},
+    ],
 )
 def test_what_is_no_task_is_an_error(bad: Message) -> None:
     async def main() -> None:
         async with serving(MODERN, {"tools/call": {"resultType": "task", **bad}}) as (client, _):
-            with pytest.raises(mcprev.RemoteProtocolError, match="no name or no status"):
+            with pytest.raises(mcprev.RemoteProtocolError, match="no valid id, status or requests"):
                 await client.call_tool("x")
         refusing: dict[str, Any] = {"tools/call": Error(-32603)}
         async with serving(MODERN, refusing) as (client, server):

@@ -101,11 +101,20 @@ def test_a_revision_without_tasks_says_which_have_them(row: Revision, words: tup
     assert f"{row.name} has no tasks; the server has to speak one of {names}" in done.stderr
 
 
+SALT: Final = m.ElicitRequest(
+    params=m.ElicitRequestFormParams(
+        message="Salt?\x1b[2J",
+        requested_schema=m.ElicitRequestFormParamsRequestedSchema(properties={"much": m.BooleanSchema()}),
+    )
+)
+
+
 class Kitchen(mcprev.ServerHandler):
     """Bakes until it is told to stop."""
 
     def __init__(self) -> None:
         self.baked = asyncio.Event()
+        self.answers: list[str] = []
 
     async def list_tools(self, ctx: Any, params: Any) -> m.ListToolsResult:
         schema = m.ToolInputSchema.from_wire({"type": "object"})
@@ -113,6 +122,9 @@ class Kitchen(mcprev.ServerHandler):
 
     async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
         await ctx.detach()
+        if params.arguments:
+            await ctx.set_status("in the oven")
+            self.answers.append((await ctx.ask("salt", SALT)).action)
         await self.baked.wait()
         return m.CallToolResult(content=[m.TextContent(text="a cake")])
 
@@ -172,5 +184,36 @@ def test_a_task_is_cancelled(row: Revision) -> None:
         unknown = await command("task", url, "none-such", *pinned)
         assert unknown.exit_code == 1
         assert "none-such" in unknown.stderr
+
+    run(kitchen(steps), limit=60)
+
+
+@req("TASK-3", "TASK-4", "TASK-5", "TASKX-4")
+@each_row
+@pytest.mark.parametrize("answered", [False, True])
+def test_status_and_cancel_answer_no_question(row: Revision, tmp_path: Path, *, answered: bool) -> None:
+    """With an answer at hand and without one: the question is shown where the state has it, and stays open."""
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps({"elicitation": {"much": True}}))
+
+    async def steps(url: str, cook: Kitchen, command: Any) -> None:
+        pinned, answer = ("--as", row.name), ("--answer", str(answers))
+        name = (
+            await command("call", url, "bake", "salt=ask", "--task", "--no-wait", *pinned, *answer)
+        ).stdout
+        given = (name.strip(), *pinned, *(answer if answered else ()))
+        while (shown := await command("task", url, *given, "--status")).stdout.startswith("working"):
+            pass
+        told = "input_required, in the oven" + ("" if row.tasks is TaskSupport.CORE else r": Salt?\x1b[2J")
+        assert (shown.exit_code, shown.stdout) == (0, told + "\n"), shown.stderr
+        document = json.loads((await command("task", url, *given, "--status", "--json")).stdout)["task"]
+        messages = [each["params"]["message"] for each in document.get("inputRequests", {}).values()]
+        assert messages == ([] if row.tasks is TaskSupport.CORE else ["Salt?\x1b[2J"])
+        cancelled = await command("task", url, *given, "--cancel")
+        assert (cancelled.exit_code, cancelled.stdout.split(",")[0].strip()) == (
+            0,
+            "cancelled",
+        ), cancelled.stderr
+        assert cook.answers == []
 
     run(kitchen(steps), limit=60)

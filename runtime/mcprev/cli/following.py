@@ -6,8 +6,8 @@ Uses the public client API. Lines about the task go to stderr, so that stdout ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -130,11 +130,22 @@ def tell(task: ClientTask, told: str) -> str:
 
 
 def show_task(client: Client, task: ClientTask, *, as_json: bool, alone: bool = False) -> None:
-    """Print a task: as JSON, or its id `alone`, or its status."""
+    """Print a task: as JSON, or its id `alone`, or its status with what it asks."""
     if as_json:
         state: dict[str, Json] = {"id": task.id, "status": task.status.value, "message": task.message}
+        if task.input_requests:
+            state["inputRequests"] = task.input_requests
         echo_json({"format": 1, "revision": client.revision, "task": state})
     elif alone:
         echo(clean(task.id))
     else:
-        echo(clean(task.status if task.message is None else f"{task.status}, {task.message}"))
+        status = task.status if task.message is None else f"{task.status}, {task.message}"
+        asked = "; ".join(map(question, task.input_requests.values()))
+        echo(clean(f"{status}: {asked}"[:1000] if asked else status))
+
+
+def question(request: Mapping[str, Json]) -> str:
+    """Return what an input request asks, for a line of text: the message of a question to the user, else the method."""
+    params = request.get("params")
+    message: Json = cast("dict[str, Json]", params).get("message") if isinstance(params, dict) else None
+    return message if isinstance(message, str) else str(request.get("method"))

@@ -66,12 +66,22 @@ class ClientTask:
         """The status message, for the user, when the status was last fetched; None if the server set none."""
         return self._state.get("statusMessage")
 
+    @property
+    def input_requests(self) -> Mapping[str, Mapping[str, Json]]:
+        """The requests that the task waits for, by key, when the status was last fetched: `method` and `params` as JSON.
+
+        `result` answers them. Empty where tasks are part of the protocol, at 2025-11-25: there, the server sends them to
+        who waits for the result.
+        """
+        return self._state.get("inputRequests") or {}
+
     async def refresh(self) -> Status:
-        """Fetch the status and return it; answer the task's input requests. Raises the errors of `Client.call_tool`."""
+        """Fetch the status and return it; `input_required` if the task waits for an answer, which `result` gives.
+
+        Raises the errors of `Client.call_tool`, but never asks the user.
+        """
         if self._result is None:
-            self._state = await self._session.raw(tasks.GET, {"taskId": self.id}, retry=True)
-            _check(self._state)
-            await self._answer()
+            self._state = dict(_check(await self._session.raw(tasks.GET, {"taskId": self.id}, retry=True)))
         return self.status
 
     async def cancel(self) -> None:
@@ -82,7 +92,7 @@ class ClientTask:
             await self.refresh()
 
     async def result(self, timeout: float | None = None) -> ToolResult:
-        """Wait until the task ends, and return its result.
+        """Wait until the task ends, answer its input requests, and return its result.
 
         `timeout` is the maximum time to wait in seconds; None: no maximum. The task continues if the wait ends early;
         `cancel` ends it. Raises `RpcError` if the task failed, `TaskCancelled` if it was cancelled, `RequestTimeout`,
@@ -110,6 +120,7 @@ class ClientTask:
         while self.status not in tasks.FINAL:
             await asyncio.sleep(min(wait, self.poll_interval))
             await self.refresh()
+            await self._answer()
             wait *= 2
         if self.status is Status.CANCELLED:
             raise TaskCancelled(f"the task '{self.id}' was cancelled")
@@ -134,8 +145,7 @@ class ClientTask:
 
     async def _answer(self) -> None:
         """Answer each input request once, however often it is reported."""  # TASKX-4
-        asked: Mapping[str, Mapping[str, Json]] = self._state.get("inputRequests") or {}
-        new = {key: request for key, request in asked.items() if key not in self._answered}
+        new = {key: request for key, request in self.input_requests.items() if key not in self._answered}
         if not new:
             return
         self._answered.update(new)
@@ -187,7 +197,7 @@ async def _cancel(session: ClientSession, task_id: str) -> None:
 
 def _check(state: Mapping[str, Json]) -> Mapping[str, Json]:
     """Raise `RemoteProtocolError` for members that describe no task."""
-    valid = state.get("status") in set(Status) and isinstance(state.get("taskId"), str)
-    if not valid:
-        raise RemoteProtocolError("the server's task has no name or no status", raw=dict(state))
+    valid = state.get("status") in list(Status) and isinstance(state.get("inputRequests") or {}, dict)
+    if not valid or not isinstance(state.get("taskId"), str):
+        raise RemoteProtocolError("the server's task has no valid id, status or requests", raw=dict(state))
     return state
