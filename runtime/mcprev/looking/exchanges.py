@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from mcprev.errors import Json
+from mcprev.json_schema.bounds import LIST
 from mcprev.looking.judging import Violation
 from mcprev.looking.payloads import quote
 from mcprev.revisions import HttpShape, Revision
@@ -95,8 +96,7 @@ def note_of_saved(exchange: Mapping[str, Json], sent: str, method: str | None) -
     The id of a session is masked there, unless the file was saved with secrets: then only its presence is judged.
     """
     found = dict[str, str]()
-    pairs = exchange.get("received")
-    for pair in cast("list[Json]", pairs) if isinstance(pairs, list) else []:
+    for pair in _items(exchange.get("received")):
         match pair:
             case [str(name), str(value)]:
                 found.setdefault(name.lower(), value)
@@ -109,6 +109,11 @@ def note_of_saved(exchange: Mapping[str, Json], sent: str, method: str | None) -
         "length": int(length) if _DIGITS.fullmatch(length) else None,
         "session_id_valid": None if session is None else _VISIBLE.fullmatch(session) is not None,
     }  # fmt: skip
+
+
+def _items(value: Json) -> list[Json]:
+    found: list[Json] = value if isinstance(value, LIST) else []
+    return found
 
 
 def _quoted(value: Json) -> str:
