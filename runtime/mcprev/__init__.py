@@ -155,7 +155,7 @@ if TYPE_CHECKING:
         AuthorizedRequest as AuthorizedRequest,
     )
     from mcprev.transports.http.client.target import http as http
-    from mcprev.transports.http.server.access import Access as Access, TokenRefused as TokenRefused
+    from mcprev.transports.http.server.access import Access as Access, InvalidToken as InvalidToken
     from mcprev.transports.http.server.routes import Route as Route
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
@@ -182,7 +182,7 @@ _HOMES: Final = {
     "extras.token_stores": ("DiskTokens", "KeyringTokens"),
     "oauth.loopback": ("Loopback",),
     "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
-    "transports.http.server.access": ("Access", "TokenRefused"),
+    "transports.http.server.access": ("Access", "InvalidToken"),
     "auth.bearer": ("Bearer",),
     "transports.http.server.routes": ("Route",),
     "extras.static_tokens": ("StaticTokens",),

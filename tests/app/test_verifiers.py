@@ -103,7 +103,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 async def judged(verify: Any, text: str) -> mcprev.Access | None:
     """What a verifier says: the content of a token, or None for one that it refuses."""
-    with contextlib.suppress(mcprev.TokenRefused):
+    with contextlib.suppress(mcprev.InvalidToken):
         return cast("mcprev.Access", await verify(text))
     return None
 

@@ -78,7 +78,7 @@ def tokens() -> Tokens:
         alice=good("alice", **HAS),
         alice2=good("alice", client_id="other", **HAS),
         bob=good("bob", **HAS),
-        refused=mcprev.TokenRefused("a reason for the log"),
+        refused=mcprev.InvalidToken("a reason for the log"),
         expired=good("alice", expires=999.0, **HAS),
         now=good("alice", expires=1000, **HAS),
         foreign=good("alice", audience=["https://other.example/mcp", "https://mcp.example/other"], **HAS),

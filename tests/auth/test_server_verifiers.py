@@ -62,7 +62,7 @@ def jwt_verifier(keys: Any = None, **options: Any) -> mcprev.JwtVerifier:
 
 
 def refusal(verify: Any, text: str) -> str:
-    with pytest.raises(mcprev.TokenRefused) as caught:
+    with pytest.raises(mcprev.InvalidToken) as caught:
         run(verify(text))
     return str(caught.value)
 

@@ -20,7 +20,7 @@ from http_in_process import InProcess
 from mcprev.errors import TokenRejected
 from mcprev.serving import running
 from mcprev.serving.access_log import log_access
-from mcprev.transports.http.server.access import TokenRefused
+from mcprev.transports.http.server.access import InvalidToken
 from mcprev.wire.headers import Headers
 from named import ROW_D, ROW_E
 from requirements import req
@@ -239,11 +239,11 @@ def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
     [
         (None, {}, "`verify` returned None"),
         (
-            TokenRefused("its issuer is 'https://eve.example'\x1b[31m, the token (t0ken)"),
+            InvalidToken("its issuer is 'https://eve.example'\x1b[31m, the token (t0ken)"),
             {},
             "its issuer is 'https://eve.example' [31m, the token ((the token))",
         ),
-        (TokenRefused("no t0kens, but t0ken"), {}, "no t0kens, but (the token)"),
+        (InvalidToken("no t0kens, but t0ken"), {}, "no t0kens, but (the token)"),
         (
             good("x", audience="https://other.example"),
             {},

@@ -197,7 +197,7 @@ class Held:
             capabilities=ABLE,
             timeout=LIMIT / 2,
             probe_timeout=self.peer.probe,
-            verdict=self._verdict,
+            era=self._verdict,
         )
         self._verdict = client.spoken.era
         return client

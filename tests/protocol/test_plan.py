@@ -254,7 +254,7 @@ def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
 
 @req("NEG-7", "NEG-12", everywhere=True)
 @pytest.mark.parametrize(
-    ("allowed", "verdict", "prior", "steps", "answers"),
+    ("allowed", "era", "prior", "steps", "answers"),
     [
         pytest.param(DEFAULT, None, (E, D), [Ready(E, Method.PRIOR)], [], id="NEG-12 zero round trips"),
         pytest.param(DEFAULT, None, (D, C), [TO_D], [], id="NEG-12 prior names legacy"),
@@ -275,13 +275,13 @@ def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
 )  # fmt: skip
 def test_neg_7_and_12_what_is_known_from_before(
     allowed: tuple[Revision, ...],
-    verdict: Era | None,
+    era: Era | None,
     prior: tuple[Revision, ...] | None,
     steps: list[Step | str],
     answers: list[Answer],
 ) -> None:
     names = None if prior is None else tuple(row.version for row in prior)
-    went = play(start(allowed, verdict=verdict, prior=names), *answers)
+    went = play(start(allowed, era=era, prior=names), *answers)
     assert [FAIL if isinstance(step, Fail) else step for step in went] == steps
 
 
@@ -477,10 +477,10 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
     allowed: tuple[Revision, ...],
     probe: Any,
     answers: list[Answer],
-    verdict: Era | None,
+    era: Era | None,
     prior: list[str] | None,
 ) -> None:
-    plan, moved = start(allowed, probe, verdict=verdict, prior=prior), 0
+    plan, moved = start(allowed, probe, era=era, prior=prior), 0
     for answer in answers:
         match plan.step:
             case Discover(revision=row):
@@ -575,8 +575,8 @@ def test_a_preferred_revision_is_asked_for_first(row: Revision) -> None:
     assert advance(plan, Initialized(other.version)).step == Ready(other, Method.INITIALIZE)
     refused = advance(plan, Refused(RpcError("no", code=METHOD_NOT_FOUND), None))
     assert refused.step == Discover(E), "a server without sessions is found too"
-    known = start(DEFAULT, prefer=row, verdict=Era.HANDSHAKE)
+    known = start(DEFAULT, prefer=row, era=Era.HANDSHAKE)
     assert known.step == Initialize(row)
-    assert start(DEFAULT, prefer=row, verdict=Era.STATELESS).step == Discover(E)
+    assert start(DEFAULT, prefer=row, era=Era.STATELESS).step == Discover(E)
     assert start((E,), prefer=row).step == Discover(E)
     assert start(DEFAULT, prefer=E).step == Discover(E)

@@ -407,12 +407,12 @@ def test_no_more_than_so_many_are_kept() -> None:
 
 
 def known_old(allowed: tuple[Revision, ...] = DEFAULT) -> Plan:
-    return start(allowed, HTTP, verdict=Era.HANDSHAKE, shape=HttpShape.SSE)
+    return start(allowed, HTTP, era=Era.HANDSHAKE, shape=HttpShape.SSE)
 
 
 @req("NEG-7", everywhere=True)
 def test_what_is_known_saves_asking() -> None:
-    assert start(DEFAULT, HTTP, verdict=Era.HANDSHAKE).step == TO_D
+    assert start(DEFAULT, HTTP, era=Era.HANDSHAKE).step == TO_D
     plan = known_old()
     assert (plan.step, plan.shape) == (TO_D, HttpShape.SSE)
     assert "sse" in plan.evidence[0]
@@ -424,8 +424,8 @@ def test_what_is_known_but_not_allowed_is_disregarded() -> None:
     for allowed in (BCDE, (D, E)):
         plan = known_old(allowed)
         assert (plan.step, plan.shape) == (TO_D, None)
-    assert start((E,), HTTP, verdict=Era.HANDSHAKE, shape=HttpShape.SSE).step == TO_E
-    assert start(DEFAULT, HTTP, verdict=Era.STATELESS, shape=HttpShape.SSE).shape is None
+    assert start((E,), HTTP, era=Era.HANDSHAKE, shape=HttpShape.SSE).step == TO_E
+    assert start(DEFAULT, HTTP, era=Era.STATELESS, shape=HttpShape.SSE).shape is None
 
 
 _OLD_TRANSPORT: list[Any] = [
@@ -443,9 +443,9 @@ _OLD_TRANSPORT: list[Any] = [
     pytest.param(known_old(), [Answer(401)], [TO_D, FAIL], id="a login is no contradiction"),
     pytest.param(known_old(), [error(200, UNSUPPORTED_PROTOCOL_VERSION, supported=[E.version]), Spawned(), speaks(E)],
                  [TO_D, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id="an error that names a modern version"),
-    pytest.param(start(DEFAULT, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), speaks(E)],
+    pytest.param(start(DEFAULT, HTTP, era=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), speaks(E)],
                  [TO_D, OLD, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id="sessions gone, modern now"),
-    pytest.param(start(DEFAULT, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), NOT_FOUND, NOT_FOUND],
+    pytest.param(start(DEFAULT, HTTP, era=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), NOT_FOUND, NOT_FOUND],
                  [TO_D, OLD, Respawn(TO_E), TO_E, TO_D, FAIL], id="sessions gone, and asked for once more"),
 ]  # fmt: skip
 """What becomes of a verdict while the transport of the first revision is spoken."""
@@ -456,7 +456,7 @@ _OLD_TRANSPORT: list[Any] = [
     ("plan", "answers", "steps"),
     [
         *(_OLD_TRANSPORT if A in DEFAULT else ()),
-        pytest.param(start(BCDE, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, speaks(E)],
+        pytest.param(start(BCDE, HTTP, era=Era.HANDSHAKE), [NOT_FOUND, speaks(E)],
                      [TO_D, TO_E, Ready(E, Method.DISCOVER)], id="sessions gone, no old transport allowed"),
     ],
 )  # fmt: skip

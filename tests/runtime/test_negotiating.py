@@ -223,7 +223,7 @@ def test_what_is_known_of_a_server_saves_asking(row: Revision) -> None:
             verdict = client.plan.step.revision.era
             assert verdict is row.era
         hand = HandServer(row)
-        async with connect(hand, verdict=verdict) as client:
+        async with connect(hand, era=verdict) as client:
             assert client.revision == row.name
             assert hand.got[0]["method"] == ("initialize" if row.handshake else "server/discover")
 
@@ -236,11 +236,11 @@ def test_a_verdict_that_is_wrong_is_dropped(row: Revision) -> None:
         hand: Dual
         if row.handshake:
             hand = Dual(row, Error(-32601))
-            async with connect(hand, verdict=Era.STATELESS) as client:
+            async with connect(hand, era=Era.STATELESS) as client:
                 assert client.revision == row.name
         else:
             hand = Dual(row, None, Error(-32601))
-            async with connect(hand, verdict=Era.HANDSHAKE) as client:
+            async with connect(hand, era=Era.HANDSHAKE) as client:
                 assert client.revision == row.name
                 assert [method for method, _ in hand.openings] == ["initialize", "server/discover"]
 

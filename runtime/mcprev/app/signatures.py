@@ -209,7 +209,7 @@ class Function:
             abandoned.set()
             if running.is_set():
                 _logger.warning(
-                    "%s() is abandoned: its request was cancelled, but a thread cannot be stopped, so it runs on",
+                    "%s() runs on after its request was cancelled, because a thread cannot be stopped",
                     self.title,
                 )
             else:

@@ -35,7 +35,7 @@ from mcprev.auth.urls import WELL_KNOWN, canonical_resource, check_issuer, in_lo
 from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
-from mcprev.transports.http.server.access import Access, TokenRefused, as_texts
+from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
 from mcprev.transports.http.server.request import JSON_TYPE, App, Fields, Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
 from mcprev.transports.http.urls import mask_url, printable
@@ -100,7 +100,7 @@ class Bearer:
         """Set the verifier of tokens, the resource that they must be for, and the scopes that requests require.
 
         - `verify` is an async function, such as a `mcprev.JwtVerifier`. It gets a token, checks its signature or asks
-          its issuer, and returns an `Access`; for an invalid token it raises `TokenRefused(reason)` or returns None. If
+          its issuer, and returns an `Access`; for an invalid token it raises `InvalidToken(reason)` or returns None. If
           it raises anything else, or takes more than `timeout` seconds (10 by default), the response is 503. The server itself then checks audience, expiry and scopes.
         - `resource` is the URL of the endpoint as clients know it, or its origin if it has several endpoints. It must
           be in the audience of a token. Needed with an authorization server.
@@ -267,7 +267,7 @@ class Bearer:
             _logger.error(
                 "`verify` returned a %s, which is neither an `Access` nor None", type(found).__name__
             )
-        except TokenRefused as error:
+        except InvalidToken as error:
             return self._invalid(_NOT_GOOD, _without(token, str(error)))
         except TimeoutError:
             _logger.warning("`verify` took over %g s: raise `timeout`, or make it faster", self._timeout)

@@ -24,7 +24,7 @@ from mcprev.authorization_server.requests import (
 )
 from mcprev.authorization_server.vault import Vault, new_secret
 from mcprev.errors import Json
-from mcprev.transports.http.server.access import TokenRefused
+from mcprev.transports.http.server.access import InvalidToken
 
 CODE: Final = 60.0
 """The lifetime of a code, in seconds."""
@@ -183,15 +183,15 @@ class Grants:
         }
 
     async def of_token(self, token: str) -> tuple[dict[str, Json], Grant]:
-        """Return the claims and the grant of an access token. Raises `TokenRefused` for an invalid one."""
+        """Return the claims and the grant of an access token. Raises `InvalidToken` for an invalid one."""
         claims = self._keys.verified(token)
         if claims is None or claims.get("iss") != self._issuer:
-            raise TokenRefused("its signature is not from a key of this authorization server")
+            raise InvalidToken("its signature is not from a key of this authorization server")
         if not claims["exp"] > self._clock():
-            raise TokenRefused("it has expired")
+            raise InvalidToken("it has expired")
         grant = await self.find(claims["sid"])
         if grant is None:
-            raise TokenRefused("its login has ended, was revoked, or is not in the store")
+            raise InvalidToken("its login has ended, was revoked, or is not in the store")
         return claims, grant
 
     async def find(self, name: str) -> Grant | None:

@@ -51,7 +51,7 @@ from mcprev.core.options import check_store
 from mcprev.errors import AuthError, Json
 from mcprev.oauth.discovery import OAUTH, OPENID
 from mcprev.transports.http.security import is_loopback
-from mcprev.transports.http.server.access import Access, TokenRefused
+from mcprev.transports.http.server.access import Access, InvalidToken
 from mcprev.transports.http.server.routes import Route
 
 LOGIN_TIME: Final = 600.0
@@ -217,7 +217,7 @@ class AuthorizationServer:
         return found
 
     async def verify(self, token: str) -> Access:
-        """Return the content of a token of this server. Raises `TokenRefused`, also if its grant has ended."""
+        """Return the content of a token of this server. Raises `InvalidToken`, also if its grant has ended."""
         claims, grant = await self.grants.of_token(token)
         return Access(
             grant.subject,
@@ -401,6 +401,6 @@ class AuthorizationServer:
             raise OAuthError("invalid_client", "the resource server is unknown, or its secret is wrong", 401)
         try:
             claims, _ = await self.grants.of_token(request.form.get("token", ""))
-        except TokenRefused:
+        except InvalidToken:
             return json_response({"active": False})
         return json_response({**claims, "active": True, "token_type": "Bearer"})

@@ -109,13 +109,13 @@ class Bridge(Server):
         - `bounds` limits connections, waits and held calls. None: the defaults of `mcprev.bridge.upstreams.Bounds`.
         - `prefixes` says which names of several servers get a prefix: `always` all of them, `needed` those that several
           servers list.
-        - `logins` lets users log in at those of several servers that have a `login`; it needs `auth`, or another way in
-          which `http` tells principals apart.
+        - `logins` lets users log in at those of several servers that have a `login`; it requires `auth`, or another
+          way in which `http` identifies principals.
         - `states`, `auth` and `http` are those of `mcprev.Server`, and so is `store`: processes that share one continue each
           other's calls that wait for a user, and have the same tasks.
         - `middleware` are functions around the requests that the bridge passes on, as those of `mcprev.Server`. Params and
           results are those of the client's revision, the context is a `mcprev.bridge.around.BridgedContext`.
-        - `cache` keeps results for as long as a stateless server says. None: each request goes to the server.
+        - `cache` stores results for as long as a stateless server allows. None: each request goes to the server.
 
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
         type, and `OSError` for a file that cannot be read.

@@ -112,7 +112,7 @@ class connect:  # noqa: N801 - called like a function
         extensions: Sequence[DeclaredExtension] = (),
         exact: Mapping[str, object] | None = None,
         prior: models.DiscoverResult | None = None,
-        verdict: Era | None = None,
+        era: Era | None = None,
         timeout: float | None = TIMEOUT,
         total_timeout: float | None = TOTAL,
         probe_timeout: float = PROBE,
@@ -142,7 +142,8 @@ class connect:  # noqa: N801 - called like a function
         - `name`, `version`, `title`, `description`, `website_url` and `icons` describe this client to the server.
         - `revisions` are the revisions to negotiate. None: every dated revision. `mode` narrows them: `auto` keeps all,
           `legacy` keeps those with an `initialize` handshake, and the name of a revision keeps that one.
-        - `prior` is an earlier result of `server/discover` of this server, `verdict` its era. Either saves a request.
+        - `prior` is an earlier result of `server/discover` of this server, and `era` the `client.spoken.era` of an
+          earlier connection. Either saves a request.
         - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` that of a whole
           call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10),
           `open_timeout` that of the response to `initialize` (60).
@@ -197,7 +198,7 @@ class connect:  # noqa: N801 - called like a function
         )  # fmt: skip
         self._identity, self._telemetry = identity, telemetry
         self._prior = None if prior is None else prior.to_wire()
-        self._verdict = verdict
+        self._era = era
         self._on_change = on_change
         self._record = record
         check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
@@ -226,7 +227,7 @@ class connect:  # noqa: N801 - called like a function
             recording = opener.files.enter_context(closing(Recording(self._record)))
             opener.new_protocol, opener.tap = recording.protocol, recording.tapped(self._tap)
         try:
-            opened = await opener.open(self._verdict, self._prior or cache.introduction(now()))
+            opened = await opener.open(self._era, self._prior or cache.introduction(now()))
         except BaseException:
             opener.files.close()
             raise
@@ -276,15 +277,15 @@ class Opener:
         self.files.close()
 
     async def open(
-        self, verdict: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
+        self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
     ) -> OpenedConnection:
-        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `verdict` a known era, and
+        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `era` the known era, and
         `prefer` the revision to ask for first if it has a handshake.
         """
         self._connection, self._result, self._error = None, {}, None
         try:
             versions = None if prior is None else prior["supportedVersions"]
-            plan = await self._run(self._plan(verdict, versions, prefer))
+            plan = await self._run(self._plan(era, versions, prefer))
             discovery = self._settle(plan, prior)
         except BaseException:
             await self._close()
@@ -302,15 +303,15 @@ class Opener:
         step = lost.plan.step
         return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
 
-    def _plan(self, verdict: Era | None, prior: Sequence[str] | None, prefer: Revision | None) -> steps.Plan:
+    def _plan(self, era: Era | None, prior: Sequence[str] | None, prefer: Revision | None) -> steps.Plan:
         """Return the first step, from what is known about the target."""
         target, revisions = self._target, self._local.revisions
         if not isinstance(target, HttpTarget):
-            return machine.start(revisions, verdict=verdict, prior=prior, prefer=prefer)
+            return machine.start(revisions, era=era, prior=prior, prefer=prefer)
         known = target.known
-        era = verdict if verdict is not None or known is None else known.era
+        era = era if era is not None or known is None else known.era
         shape = None if known is None else known.shape
-        return machine.start(revisions, target.probe, verdict=era, prior=prior, shape=shape, prefer=prefer)
+        return machine.start(revisions, target.probe, era=era, prior=prior, shape=shape, prefer=prefer)
 
     @property
     def connection(self) -> Connection:

@@ -27,8 +27,8 @@ class Options(TypedDict, total=False):
     """The options of a single call: keyword arguments of every method of `Client` that sends a request."""
 
     timeout: float | None
-    """Seconds without a response or progress after which the call is cancelled. Each progress notification starts them
-    again. None: no limit. Default: that of `connect`, 60."""
+    """Seconds without a response or progress after which the call is cancelled. Each progress notification restarts
+    this time. None: no limit. Default: that of `connect`, 60."""
     total_timeout: float | None
     """Seconds after which the call is cancelled, even if progress is reported. None: no limit. Default: that of
     `connect`, 600."""

@@ -7,7 +7,7 @@ from typing import cast
 
 from mcprev.auth.bearer import Verify
 from mcprev.callbacks import finished
-from mcprev.transports.http.server.access import Access, TokenRefused
+from mcprev.transports.http.server.access import Access, InvalidToken
 
 
 class AnyVerifier:
@@ -53,7 +53,7 @@ class AnyVerifier:
     async def __call__(self, token: str) -> Access:
         """Return the content of a token.
 
-        Raises `TokenRefused` with the reasons of all verifiers, or the error of a verifier that could not decide.
+        Raises `InvalidToken` with the reasons of all verifiers, or the error of a verifier that could not decide.
         """
         reasons: list[str] = []
         failure: Exception | None = None
@@ -62,7 +62,7 @@ class AnyVerifier:
                 found: Access | None = await finished(
                     cast("Awaitable[Access | None] | Access | None", verify(token))
                 )
-            except TokenRefused as refused:
+            except InvalidToken as refused:
                 reasons.append(str(refused))
             except Exception as error:  # noqa: BLE001 - another verifier may know the token
                 failure = error
@@ -77,4 +77,4 @@ class AnyVerifier:
                     return found
         if failure is not None:
             raise failure
-        raise TokenRefused("; ".join(reasons))
+        raise InvalidToken("; ".join(reasons))

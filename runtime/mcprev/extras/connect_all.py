@@ -108,7 +108,7 @@ class ConnectOptions(TypedDict, total=False):
     extensions: Sequence[DeclaredExtension]
     exact: Mapping[str, object] | None
     prior: models.DiscoverResult | None
-    verdict: Era | None
+    era: Era | None
     timeout: float | None
     total_timeout: float | None
     probe_timeout: float

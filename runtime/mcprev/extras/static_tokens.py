@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from mcprev.auth.bearer import Bearer, Needs, Suffices
 from mcprev.errors import Json
 from mcprev.transports.http.security import is_loopback, split_host
-from mcprev.transports.http.server.access import Access, TokenRefused
+from mcprev.transports.http.server.access import Access, InvalidToken
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _logger: Final = logging.getLogger("mcprev.auth")
@@ -64,12 +64,12 @@ class StaticTokens(Bearer):
         super().__init__(self, **options)
 
     async def __call__(self, token: str) -> Access:
-        """Return the content of a token. Raises `TokenRefused` for an unknown one."""
+        """Return the content of a token. Raises `InvalidToken` for an unknown one."""
         shown = _digest(token)
         # Every token is compared, so that the duration reveals neither a token nor which one it is.
         found = [access for known, access in self._tokens if hmac.compare_digest(known, shown)]
         if not found:
-            raise TokenRefused("it is not one of the static tokens")
+            raise InvalidToken("it is not one of the static tokens")
         return found[0]
 
     def seen_at(self, host: str | None) -> None:

@@ -2,7 +2,7 @@
 
 Keys and answers come only from the URL that the author sets or that the metadata of the author's issuer names, never
 from one that a token names. If it cannot be reached, the verifier raises: the response is 503, and the client keeps its
-token. For an invalid token it raises `TokenRefused` with the reason, for the log: 401.
+token. For an invalid token it raises `InvalidToken` with the reason, for the log: 401.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mcprev.auth_profiles import JOINED
 from mcprev.errors import Json, MissingExtra
 from mcprev.extras.token_kinds import ACCESS_TOKEN, ANY_TOKEN, token_type, wrong_kind, wrong_type
 from mcprev.oauth.discovery import server_urls
-from mcprev.transports.http.server.access import Access, TokenRefused, as_texts
+from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
 from mcprev.transports.http.urls import mask_url
 
 try:
@@ -151,39 +151,39 @@ class JwtVerifier:
         self._reading: asyncio.Task[Exception | None] | None = None
 
     async def __call__(self, token: str) -> Access:
-        """Return the content of a token. Raises `TokenRefused` for an invalid one, and other errors if keys cannot be read."""
+        """Return the content of a token. Raises `InvalidToken` for an invalid one, and other errors if keys cannot be read."""
         try:
             parsed = self._jws.extract_compact(token.encode())
             head, unproved = parsed.headers(), json.loads(parsed.payload)
             issuer, algorithm, kid = unproved.get("iss"), head.get("alg"), head.get("kid")
         except (self._errors, ValueError, TypeError, AttributeError, RecursionError):
-            raise TokenRefused("it is not a JSON Web Token") from None
+            raise InvalidToken("it is not a JSON Web Token") from None
         if issuer != self._issuer:
-            raise TokenRefused(f"its issuer is {_shown(issuer)}, not {self._issuer!r}")
+            raise InvalidToken(f"its issuer is {_shown(issuer)}, not {self._issuer!r}")
         if algorithm not in self._algorithms:
-            raise TokenRefused(
+            raise InvalidToken(
                 f"its algorithm is {_shown(algorithm)}, not one of {', '.join(self._algorithms)}"
             )
         if wrong_type(head, self._types):
-            raise TokenRefused(f"its type is {_shown(head.get('typ'))}, which is not that of an access token")
+            raise InvalidToken(f"its type is {_shown(head.get('typ'))}, which is not that of an access token")
         typed = token_type(head.get("typ")) == ACCESS_TOKEN
         kind = None if typed else wrong_kind(unproved, id_tokens=self._id_tokens)
         if kind is not None:
-            raise TokenRefused(
+            raise InvalidToken(
                 f"it is not an access token, because of its claim {kind!r}; `id_tokens` accepts ID tokens"
             )
         keys = await self._keys_for(kid)
         if not keys:
-            raise TokenRefused(f"the issuer has no key with the id {_shown(kid)}")
+            raise InvalidToken(f"the issuer has no key with the id {_shown(kid)}")
         for key in keys:
             try:
                 return self._accepted(self._jwt.decode(token, key, algorithms=self._algorithms).claims)
             except (self._errors, ValueError, TypeError):
                 continue
-        raise TokenRefused("its signature is not from a key of the issuer")
+        raise InvalidToken("its signature is not from a key of the issuer")
 
     def _accepted(self, claims: dict[str, Json]) -> Access:
-        """Return the content of a token whose signature is valid. Raises `TokenRefused`."""
+        """Return the content of a token whose signature is valid. Raises `InvalidToken`."""
         registry = self._jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=cast("int", self._leeway),
@@ -195,11 +195,11 @@ class JwtVerifier:
             registry.validate(claims)
             expires: float = claims["exp"] + self._leeway
         except (self._errors, ValueError, TypeError, OverflowError) as error:
-            raise TokenRefused(f"{getattr(error, 'description', error)}") from None
+            raise InvalidToken(f"{getattr(error, 'description', error)}") from None
         for name, value in self._required.items():
             if name not in claims or (value is not _ANY and not _same(claims[name], value)):
                 found = _shown(claims[name]) if name in claims else "missing"
-                raise TokenRefused(f"its claim {name!r} is {found}")
+                raise InvalidToken(f"its claim {name!r} is {found}")
         return _access(claims, self._audience, self._scope_claims, expires=expires)
 
     def _read_pem(self, text: str) -> list[Any]:
@@ -323,16 +323,16 @@ class IntrospectionVerifier:
         self._scope_claims = as_texts(scope_claims)
 
     async def __call__(self, token: str) -> Access:
-        """Return the content of a token. Raises `TokenRefused` for a token that is not active, and other errors if the endpoint does not respond."""
+        """Return the content of a token. Raises `InvalidToken` for a token that is not active, and other errors if the endpoint does not respond."""
         form = {"token": token, "token_type_hint": "access_token"}
         answer = await _json(self._session, "POST", self._url, form, self._credentials)
         if answer.get("active") is not True:
-            raise TokenRefused("its authorization server says that it is not active")
+            raise InvalidToken("its authorization server says that it is not active")
         if self._issuer is not None and answer.get("iss", self._issuer) != self._issuer:
-            raise TokenRefused(f"its issuer is {_shown(answer['iss'])}, not {self._issuer!r}")
+            raise InvalidToken(f"its issuer is {_shown(answer['iss'])}, not {self._issuer!r}")
         kind = wrong_kind(answer)
         if kind is not None:
-            raise TokenRefused(f"it is not an access token, because of its claim {kind!r}")
+            raise InvalidToken(f"it is not an access token, because of its claim {kind!r}")
         assumed = self._assume and "aud" not in answer
         return _access(answer, self._audience, self._scope_claims, assumed=assumed, expires=answer.get("exp"))
 
@@ -349,7 +349,7 @@ def _access(
     assumed: bool = False,
     expires: float | None,
 ) -> Access:
-    """Return the content of a token. Raises `TokenRefused` for claims of a wrong type and for another audience."""
+    """Return the content of a token. Raises `InvalidToken` for claims of a wrong type and for another audience."""
     client = claims.get("client_id", claims.get("azp"))
     try:
         scopes = [
@@ -371,9 +371,9 @@ def _access(
             claims=claims,
         )
     except (ValueError, TypeError) as error:
-        raise TokenRefused(f"its claims are not valid: {error}") from None
+        raise InvalidToken(f"its claims are not valid: {error}") from None
     if audience and not found.audience_checked:
-        raise TokenRefused(f"it is for {_shown(found.audience)}, not for {' or '.join(map(repr, audience))}")
+        raise InvalidToken(f"it is for {_shown(found.audience)}, not for {' or '.join(map(repr, audience))}")
     return found
 
 

@@ -77,9 +77,9 @@ class Sampled:
     """The message of the client's model, as `Context.sample` returns it."""
 
     text: str
-    """The texts of all text blocks of the answer, joined."""
+    """The texts of all text blocks of the message, joined."""
     result: models.CreateMessageResult
-    """The whole answer: role, content, name of the model, and the reason why it stopped."""
+    """The whole result: role, content, name of the model, and the reason why it stopped."""
 
 
 class Form(Generic[T]):

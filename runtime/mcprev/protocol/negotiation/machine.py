@@ -63,14 +63,14 @@ def start(
     allowed: tuple[Revision, ...],
     probe: Probe = STDIO,
     *,
-    verdict: Era | None = None,
+    era: Era | None = None,
     prior: Sequence[str] | None = None,
     shape: HttpShape | None = None,
     prefer: Revision | None = None,
 ) -> Plan:
     """Return the plan for a server, with its first step.
 
-    `verdict` is the cached era of the server. `prior` are the versions of a DiscoverResult that is still valid; with a
+    `era` is the cached era of the server. `prior` are the versions of a DiscoverResult that is still valid; with a
     mutual one no request is sent. `shape` is the cached HTTP transport, which opens the first
     connection (`Plan.shape`). `prefer` is the revision to ask for first instead of the latest one, if it has a handshake.
     Values that do not match `allowed` are ignored.
@@ -87,12 +87,12 @@ def start(
             else replace(plan, step=Ready(found, Method.PRIOR))
         )
     preferred = next((revision for revision in plan.legacy if revision is prefer), None)
-    if verdict is Era.HANDSHAKE and plan.legacy:
+    if era is Era.HANDSHAKE and plan.legacy:
         old = shape is HttpShape.SSE and any(revision.http is shape for revision in allowed)
         line = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
         plan = replace(plan, evidence=(line,), shape=shape if old else None)
         return send_step(plan, Initialize(preferred or plan.legacy[-1]))
-    if preferred is not None and verdict is None:
+    if preferred is not None and era is None:
         return send_step(plan, Initialize(preferred))
     return send_step(plan, first_step(allowed))
 

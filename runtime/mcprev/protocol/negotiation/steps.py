@@ -248,7 +248,7 @@ def describe_step(step: Step, outcome: Outcome) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The era and transport of an endpoint: the `verdict` and `shape` arguments of `machine.start`."""
+    """The era and transport of an endpoint: the `era` and `shape` arguments of `machine.start`."""
 
     era: Era
     shape: HttpShape | None

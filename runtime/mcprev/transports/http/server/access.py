@@ -11,7 +11,7 @@ from typing import cast
 from mcprev.errors import Json, RpcError
 
 
-class TokenRefused(Exception):
+class InvalidToken(Exception):
     """A verifier raises it for an invalid token, with the reason: the response is 401, and the client does not learn why.
 
     The reason is for the server's log: it must not contain the token.

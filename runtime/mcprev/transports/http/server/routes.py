@@ -20,7 +20,7 @@ class Route:
     app: App
     """The ASGI application. It gets HTTP requests only: neither lifespan events nor web sockets."""
     auth: bool = False
-    """Whether a request needs what requests to the endpoint need: a token, or to pass `principal`."""
+    """Whether a request requires what requests to the endpoint require: a token, or to pass `principal`."""
     any_host: bool = False
     """Whether `Host` and `Origin` may be anything. Only for what every web page may read and cause."""
 
