@@ -153,6 +153,11 @@ def test_protection_in_other_files_of_the_program_is_found(
     (tmp_path / "start.py").write_text(f"from shop import app\n{MAIN}{run_it}", encoding="utf-8")
     assert "start.py:3 sets some up" in serve(monkeypatch, "shop.py:app")[1]
     assert "start.py:3 sets some up" in serve(monkeypatch, "start.py:app")[1]
+    wide = "shop".translate(
+        {ord(letter): ord(letter) + 0xFEE0 for letter in "shop"}
+    )  # the same name for Python
+    (tmp_path / "start.py").write_text(f"from {wide} import app\n{MAIN}{run_it}", encoding="utf-8")
+    assert "start.py:3 sets some up" in serve(monkeypatch, "shop.py:app")[1]
     (tmp_path / "kit").mkdir()
     (tmp_path / "kit" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "kit" / "server.py").write_text(BARE, encoding="utf-8")

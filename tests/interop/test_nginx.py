@@ -75,8 +75,8 @@ class Behind:
 async def behind(folder: Path, row: Revision, store: str) -> AsyncGenerator[Behind, None]:
     target = f"{APP}:{'with_sessions' if row.handshake else 'app'}"
     async with AsyncExitStack() as stack:
-        starting = [served(target, None, "--store", store, "--health") for _ in range(3)]
-        servers = [await stack.enter_async_context(each) for each in starting]
+        starting = (served(target, None, "--store", store, "--health") for _ in range(3))
+        servers = await asyncio.gather(*(stack.enter_async_context(each) for each in starting))
         port = await stack.enter_async_context(nginx(folder, [server.port for server in servers]))
         yield Behind(f"http://127.0.0.1:{port}/mcp", servers, target, store, stack)
 
@@ -141,14 +141,14 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
             assert pids_in(began) == [process]
             await front.servers[number].ended()
 
-            # Two processes are left; each may stop and start while clients call.
+            # Two processes are left; each may stop and start while clients call, with calls in progress.
             await front.restart(number, signal.SIGKILL)
             stop, calls = False, 0
 
             async def call() -> None:
                 nonlocal calls
                 while not stop:
-                    await client.call_tool("pid")
+                    await client.call_tool("pid_later")
                     calls += 1
 
             calling = [asyncio.create_task(call()) for _ in range(3)]

@@ -62,9 +62,10 @@ def _files(modules: Sequence[ModuleType]) -> Iterator[Path]:
         packages = module.__name__.count(".") + hasattr(module, "__path__")
         for folder in list(path.parents)[:packages]:
             yield folder / "__main__.py"
+        name = module.__name__.rpartition(".")[2]
         for beside in sorted(path.parent.glob("*.py"))[:_MAX_BESIDE]:
-            tree = _parsed(beside)
-            if tree is not None and module.__name__.rpartition(".")[2] in _imported(tree):
+            tree = _parsed(beside, name)
+            if tree is not None and name in _imported(tree):
                 yield beside
 
 
@@ -76,14 +77,18 @@ def _path(module: ModuleType) -> Path | None:
     return None if name.startswith(INSTALLED) else Path(name).resolve()
 
 
-def _parsed(path: Path) -> ast.Module | None:
-    """Return the syntax tree of a file that mentions authentication; None for any other."""
+def _parsed(path: Path, name: str = "") -> ast.Module | None:
+    """Return the syntax tree of a file that mentions authentication, and may mention a name; None for any other.
+
+    Python reads some characters outside ASCII as letters of ASCII: a file with any may mention every name.
+    """
     try:
         if path.stat().st_size > _MAX_FILE:
             return None
         with tokenize.open(path) as file:
             text = file.read()
-        return ast.parse(text) if any(word in text for word in _WORDS) else None
+        mentions = any(word in text for word in _WORDS) and (name in text or not text.isascii())
+        return ast.parse(text) if mentions else None
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
 
