@@ -119,7 +119,7 @@ NPM_PEERS := node-22.23.3 typescript-1.0.4 typescript-1.12.3 typescript-1.17.5 t
              inspector-0.14.3 inspector-1.0.3 inspector-2.12.0
 NPM_DAY   := 2026-11-20
 
-interop: setup nginx $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready) \
+interop: setup .interop/nginx/.ready $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready) \
          $(PIP_PEERS:%=.interop/%/.ready) $(NPM_PEERS:%=.interop/%/.ready)
 	MCPREV_PEERS_TABLE=docs/peers.md $(BIN)/pytest tests/interop -n auto
 
@@ -140,8 +140,9 @@ cd $(@D) && npm install --ignore-scripts --no-audit --no-fund --loglevel=error -
 @touch $@
 endef
 
-# Debian's nginx, unpacked and not installed, for tests/interop/test_nginx.py.
-nginx: .interop/nginx/.ready
+# Through nginx with every revision, of which `make test` tries two; Debian's, unpacked and not installed where it is not there.
+nginx: setup .interop/nginx/.ready
+	MCPREV_FUZZ_SECONDS=1 $(BIN)/pytest tests/interop/test_nginx.py tests/interop/test_nginx_tls.py
 
 .interop/nginx/.ready:
 	mkdir -p $(@D)

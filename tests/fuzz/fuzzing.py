@@ -53,6 +53,12 @@ def sampled(cases: int) -> int:
     return cases * (FACTOR if os.environ.get("MCPREV_FUZZ_SECONDS") else 1)
 
 
+def sampled_of(every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
+    """The cases that a test outside this folder is run with: some in `make test`, and each in `make fuzz`."""
+    assert all(case in every for case in some)
+    return every if sampled(1) > 1 else some
+
+
 def generator(seed: int) -> random.Random:
     """What draws the case of a seed."""
     return random.Random(seed)  # noqa: S311 - to be the same again

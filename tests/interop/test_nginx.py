@@ -10,14 +10,15 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from typing import Final
 
 import aiohttp
 import pytest
 
 import mcprev
+from fuzz.fuzzing import sampled_of
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from nginx_server import binary, nginx
 from redis_server import RedisServer
@@ -28,20 +29,9 @@ from served_workers import ServedWorkers, served
 APP = Path(__file__).parents[1] / "http" / "workers_app.py"
 LIMIT = 120.0
 pytestmark = pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's")
-SHARED = find_spec("mcprev.workers") is not None
-ROWS = [
-    pytest.param(
-        row,
-        id=row.name,
-        marks=(
-            ()
-            if not row.handshake or SHARED
-            else pytest.mark.skip(reason="sessions are not shared yet: there is no mcprev.workers")
-        ),
-    )
-    for row in DEFAULT
-    if row.http is not HttpShape.SSE
-]
+ROWS: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
+SOME: Final = [[row for row in ROWS if row.handshake is shakes][-1] for shakes in (True, False)]
+"""To nginx, the revisions with sessions are the same: their requests and headers. `make nginx` runs each."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +76,7 @@ def pids_in(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()]
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", sampled_of(ROWS, SOME), ids=lambda row: row.name)
 @req("HTTP-3", "HTTPM-5", "HTTP-31", everywhere=True)
 def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Path, store: str) -> None:
     async def main() -> None:
