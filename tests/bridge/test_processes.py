@@ -54,15 +54,16 @@ LIMIT: Final = 120.0
 ASKED: Final = [row for row in DEFAULT if "elicitation/create" in row.methods]
 """The revisions whose clients can be asked for input."""
 STORES: Final = ("sqlite", "redis")
-CELLS: Final = [
-    (row, there, store)
-    for number, (row, there) in enumerate(product(ASKED, (OLD, MODERN)))
-    for place, store in enumerate(STORES)
-    if os.environ.get("MCPREV_WORKERS") == "all" or place == (number + number // 2) % len(STORES)
-]
-"""Each pair of revisions with one store; with each, if MCPREV_WORKERS is all.
+ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
+CELLS: Final[list[tuple[Revision, Revision, str]]] = (
+    [*product(ASKED, (OLD, MODERN), STORES)]
+    if ALL
+    else [(ASKED[0], OLD, "sqlite"), (OLD, MODERN, "redis"), (MODERN, MODERN, "sqlite")]
+)
+"""Some pairs of revisions with one store; each with each, if MCPREV_WORKERS is all.
 
-What is stored of a question or a session are records and logs, whatever the store: `tests/stores` has what stores do.
+What is stored of a question or a session are records and logs, whatever the store: `tests/stores` has what stores do; and
+`test_spread_matrix` has each pair of revisions at several processes in one.
 """
 
 

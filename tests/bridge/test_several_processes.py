@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import aiohttp
 import pytest
 
 import mcprev
-from bridge.test_processes import APP, LIMIT, MODERN, OLD, answer, bridge, store, two
+from bridge.test_processes import ALL, APP, LIMIT, MODERN, OLD, STORES, answer, bridge, store, two
 from mcprev.errors import INTERNAL_ERROR
 from mcprev.revisions import DEFAULT, Revision
 from requirements import E, req
@@ -82,13 +83,21 @@ def configured(folder: Path, *names: str) -> tuple[str, ...]:
 @req("SEAM-10", "HTTP-9", "MRTR-4", at=E)
 @pytest.mark.parametrize(
     ("row", "there", "store"),
-    [(OLD, OLD, "redis"), (OLD, MODERN, "sqlite"), (MODERN, OLD, "redis"), (MODERN, MODERN, "sqlite")],
+    (
+        [*product((OLD, MODERN), (OLD, MODERN), STORES)]
+        if ALL
+        else [(OLD, MODERN, "sqlite"), (MODERN, OLD, "redis")]
+    ),
     indirect=["store"],
 )
 def test_no_two_requests_in_a_row_need_to_reach_the_same_process(
     row: Revision, there: Revision, store: str, tmp_path: Path
 ) -> None:
-    """Calls, questions and progress, at several servers; a session has one connection to each."""
+    """Calls, questions and progress, at several servers; a session has one connection to each.
+
+    Two pairs of revisions, and each with each store if MCPREV_WORKERS is all; `test_several_workers` has each pair at several
+    processes in one.
+    """
     names = "one", "two"
     options = "--server-revision", there.name, *configured(tmp_path, *names)
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,11 +86,14 @@ async def build(seconds: float, ctx: mcprev.Context) -> str:
     await asyncio.sleep(seconds)
     return "built"
 """
-each_cell = pytest.mark.parametrize(
-    ("row", "there"),
-    [(row, there) for there in (OLD, MODERN) for row in (OLD, MODERN)],
-    ids=lambda row: row.name,
-)
+PAIRS: Final = [*product((OLD, MODERN), (OLD, MODERN))]
+WAYS: Final = [
+    (*pair, *way)
+    for number, pair in enumerate(PAIRS)
+    for place, way in enumerate((("command", "sqlite"), ("url", "redis")))
+    if os.environ.get("MCPREV_WORKERS") == "all" or place != (number + number // 2) % 2
+]
+"""Each pair of revisions in front of a server of a kind; in front of each kind if MCPREV_WORKERS is all."""
 
 LOSSES: Final = (
     [(row, there, store) for row in (OLD, MODERN) for there in (OLD, MODERN) for store in ("sqlite", "redis")]
@@ -153,8 +157,9 @@ async def written(file: Path, what: str) -> None:
 
 
 @req("SEAM-10", "CANC-7", "SUB-5", "TASK-5", "TASKX-2", "MRTR-4", at=(OLD.name, MODERN.name))
-@pytest.mark.parametrize(("way", "store"), [("command", "sqlite"), ("url", "redis")], indirect=["store"])
-@each_cell
+@pytest.mark.parametrize(
+    ("row", "there", "way", "store"), WAYS, indirect=["store"], ids=lambda each: getattr(each, "name", each)
+)
 def test_everything_passes_through_three_processes(
     row: Revision, there: Revision, way: str, app: Path, store: str, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from fuzz.fuzzing import diagonal
 from mcprev.bridge.event_loop import new_loop_for
 from mcprev.revisions import DEFAULT
 from requirements import req
@@ -53,9 +54,10 @@ def file(path: Path) -> int:
 
 
 @req("STDIO-1", "STDIO-6", everywhere=True)
-@pytest.mark.parametrize("ends", [pipes, sockets, terminal])
 @pytest.mark.parametrize(
-    "by", [None, signal.SIGTERM, signal.SIGINT], ids=["end of input", "SIGTERM", "SIGINT"]
+    ("ends", "by"),
+    diagonal([pipes, sockets, terminal], [None, signal.SIGTERM, signal.SIGINT]),
+    ids=lambda value: getattr(value, "__name__", None) or getattr(value, "name", "end of input"),
 )
 def test_calls_and_the_end(ends: Callable[[], Ends], by: signal.Signals | None) -> None:
     """Each call is answered, whatever the streams are; the end of the input or a signal ends the bridge and its server."""

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, takewhile
+from itertools import count, product, takewhile
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
@@ -57,6 +57,13 @@ def sampled_of(every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
     """The cases that a test outside this folder is run with: some in `make test`, and each in `make fuzz`."""
     assert all(case in every for case in some)
     return every if sampled(1) > 1 else some
+
+
+def diagonal(*axes: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
+    """Cases with a value of each axis: each value in one at least in `make test`, and each combination in `make fuzz`."""
+    longest = max(map(len, axes))
+    some = [tuple(axis[number % len(axis)] for axis in axes) for number in range(longest)]
+    return sampled_of([*product(*axes)], some)
 
 
 def generator(seed: int) -> random.Random:

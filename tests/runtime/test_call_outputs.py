@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from click.testing import CliRunner, Result
 
+from fuzz.fuzzing import diagonal
 from mcprev.cli import main
 from mcprev.looking.schemas import definitions_of
 from mcprev.revisions import DEFAULT, Revision
@@ -50,8 +51,11 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, command, catch_exceptions=False, prog_name="mcprev")
 
 
-@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
-@pytest.mark.parametrize("tool", ["right", "wrong", "none"])
+@pytest.mark.parametrize(
+    ("row", "tool"),
+    diagonal(DEFAULT, ["right", "wrong", "none"]),
+    ids=lambda value: value.name if isinstance(value, Revision) else value,
+)
 def test_a_result_that_cannot_be_relied_on_is_shown_and_no_success(row: Revision, tool: str) -> None:
     """Where tools have output schemas."""
     done = call(tool, "--as", row.name, "--record", "saved.jsonl")

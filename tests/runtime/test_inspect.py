@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import pytest
 from click.testing import CliRunner, Result
 
+from fuzz.fuzzing import diagonal
 from mcprev.cli import main
 from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
 from mcprev.client.client import Client
@@ -54,6 +55,10 @@ mcprev.Server(Handler(), "shop", "1.5", instructions="Ask.", revisions=sys.argv[
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 
 
+def name_of(value: object) -> str:
+    return value.name if isinstance(value, Revision) else str(value)
+
+
 def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["inspect", *arguments], catch_exceptions=False)
 
@@ -67,8 +72,7 @@ def printed(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-@each_row
-@pytest.mark.parametrize("who", ["client", "server"])
+@pytest.mark.parametrize(("row", "who"), diagonal(DEFAULT, ["client", "server"]), ids=name_of)
 def test_json(row: Revision, who: str) -> None:
     """NEG-12, PAGE-1: whichever side is restricted, this is what is spoken, and all pages are shown."""
     options, names = (("--revision", row.name), ()) if who == "client" else ((), (row.name,))
@@ -136,8 +140,7 @@ def test_another_kind_of_url_is_not_taken_for_a_command(url: str) -> None:
     assert "Error: write a URL that begins with http:// or https://" in done.stderr
 
 
-@each_row
-@pytest.mark.parametrize("mode", ["stuck", "endless"])
+@pytest.mark.parametrize(("row", "mode"), diagonal(DEFAULT, ["stuck", "endless"]), ids=name_of)
 def test_list_that_does_not_end_costs_itself_only(
     row: Revision, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
