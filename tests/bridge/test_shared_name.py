@@ -1,5 +1,7 @@
 """Bridges of different servers do not meet in a store that both use; processes of one bridge do, whatever its file says now."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import json
