@@ -3,7 +3,7 @@
 Behind each stands the same stdio server, and before each the same raw client, at 2025-11-25. `direct` is that server without
 anything before it: over HTTP, the same handler served by this project. `across` is a bridge whose server speaks another
 revision, and `floor` a bare relay, the least that any front can do. The programs take turns; each figure is that of the best
-round, because whatever else runs on the machine only makes it worse, with the median beside it; answers are checked. FastMCP's
+round, because whatever else runs on the machine only makes it worse, with the median beside it; responses are checked. FastMCP's
 proxy, mcp-proxy and supergateway are measured where `make bench-bridge` has installed them. Only ratios within one run travel
 to another machine.
 """

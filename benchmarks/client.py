@@ -2,7 +2,7 @@
 
 Each client runs in a process of its own and calls the echo tool of the bare server of `stdio_servers`, which costs next
 to nothing; the floor is a client of bare asyncio streams. They take turns; each figure is the median of the runs,
-with minimum and maximum, and answers are checked. With `--peer PYTHON` the official SDK's client of that
+with minimum and maximum, and responses are checked. With `--peer PYTHON` the official SDK's client of that
 interpreter is measured too. Only ratios within one run travel to another machine.
 """
 

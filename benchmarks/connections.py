@@ -1,14 +1,14 @@
 """New connections over HTTP: how many a server takes in a second, and how long a first request waits beside busy ones.
 
-"new": 32 clients, each of which connects, sends one call, reads the answer and disconnects, again and again. "beside
+"new": 32 clients, each of which connects, sends one call, reads the response and disconnects, again and again. "beside
 busy": one such client, while 32 connections that are kept open send one call after another. Latencies are from before
-`connect` to the whole answer. Calls are of the stateless era, so that no session has to be opened.
+`connect` to the whole response. Calls are of the stateless era, so that no session has to be opened.
 
 The client is one process on epoll and bare sockets; the share of its core that it takes is printed, because it would be
 the bottleneck if that came near 100 %. All servers run on uvicorn with httptools and uvloop: a bare ASGI app is the
 floor; "mcprev" has its own connections, as in `run_http`, "mcprev on uvicorn" is the same app on uvicorn alone. Servers
 run side by side and take turns in short rounds; each figure is the median of the rounds, with minimum and maximum, and
-answers are checked. With `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too.
+responses are checked. With `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too.
 Only ratios within one run travel to another machine.
 """
 

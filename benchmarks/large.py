@@ -1,10 +1,10 @@
 """Large messages: a text of 1 and of 3 MB, base64 content of 10 MB, and beside them a small text.
 
 Each call echoes what it sends, so that it is an argument and a result. The text has an escape in every ten characters.
-Servers are measured over pipes, over HTTP in a session with JSON answers, and without a session, by a raw client
+Servers are measured over pipes, over HTTP in a session with JSON responses, and without a session, by a raw client
 (bytes over pipes or one socket, no runtime of ours); clients call the floor server. The floor is the JSON parser and writer
 that mcprev and the official SDK use, in a bare loop. Peers take turns; each figure is the median of the runs, with
-minimum and maximum, and answers are checked. `--peer PYTHON` is an interpreter with the official SDK 2, `--fastmcp PYTHON`
+minimum and maximum, and responses are checked. `--peer PYTHON` is an interpreter with the official SDK 2, `--fastmcp PYTHON`
 one with FastMCP 4. Only ratios within one run travel to another machine.
 """
 

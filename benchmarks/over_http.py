@@ -1,11 +1,11 @@
-"""HTTP by bytes: sessions that answer in JSON or streams, requests of the stateless era, and the client.
+"""HTTP by bytes: sessions that respond in JSON or streams, requests of the stateless era, and the client.
 
 Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw client
 of our own (`http_load`) on uvloop, which takes less than any server: it is not what is measured. Each connection has a
 session of its own; in the mode "shared" its requests are of 32 sessions in turn, as behind a proxy. "stateless" alone
-is how each server answers without options: ours in JSON where nothing precedes the answer, the SDK in a stream. The
+is how each server responds without options: ours in JSON where nothing precedes the response, the SDK in a stream. The
 floor of the servers is a bare ASGI app that only reads and writes JSON, that of the clients a bare POST with aiohttp.
-Servers take turns; each figure is the median of the runs, with minimum and maximum, and answers are checked. With
+Servers take turns; each figure is the median of the runs, with minimum and maximum, and responses are checked. With
 `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`.
 Only ratios within one run travel to another machine.
 """

@@ -2,7 +2,7 @@
 
 The client is raw (bytes over pipes, no runtime of ours), so that only the server is measured; the floor is a
 bare asyncio loop with the standard library's json. The peers take turns; each figure is the median of the runs,
-with minimum and maximum, and answers are checked. A start finds byte code, as that of an installed package does. With
+with minimum and maximum, and responses are checked. A start finds byte code, as that of an installed package does. With
 `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`. Only ratios within one run travel to another machine.
 """
 

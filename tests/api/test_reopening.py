@@ -338,7 +338,7 @@ def test_what_may_have_been_done_is_not_sent_again() -> None:
 
 @req("STDIO-7", everywhere=True)
 def test_delays_grow_up_to_a_bound() -> None:
-    policy = ReconnectPolicy(backoff=0.5, longest=3)
+    policy = ReconnectPolicy(backoff=0.5, max_backoff=3)
     assert [policy.delay(tried) for tried in (0, 1, 2, 3, 4000)] == [0.5, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="negative"):
         ReconnectPolicy(backoff=-1)

@@ -33,7 +33,7 @@ class Slow:
 
     def __init__(self, store: mcprev.MemoryTaskStore | None = None) -> None:
         self.steps: asyncio.Queue[str] = asyncio.Queue()
-        self.tasks = mcprev.Tasks({"slow": "optional"}, store=store, poll=60_000)
+        self.tasks = mcprev.Tasks({"slow": "optional"}, store=store, poll_interval=60_000)
         self.server = spread(self.make)
 
     def make(self, **shared: Any) -> mcprev.Server:

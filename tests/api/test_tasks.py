@@ -56,7 +56,7 @@ class Author(mcprev.ServerHandler):
         if params.name == "plain":
             await ctx.detach()
             return text("plain")
-        await ctx.detach(poll=20, message="at it")
+        await ctx.detach(poll_interval=20, message="at it")
         self.started.set()
         try:
             if params.name == "ask":
@@ -573,7 +573,7 @@ def test_only_the_result_of_a_task_asks_the_user(row: Revision, ends: str) -> No
 def test_a_client_takes_up_the_task_of_another(row: Revision) -> None:
     async def main() -> None:
         app, gate = (
-            mcprev.App("s", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll=60_000)),
+            mcprev.App("s", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll_interval=60_000)),
             asyncio.Event(),
         )
 

@@ -61,7 +61,7 @@ async def work(token: str, seconds: float, ctx: mcprev.Context) -> str:
 
 def made(**options: object) -> mcprev.App:
     """The server with these tools."""
-    tasks = mcprev.Tasks({}, ttl=40_000, poll=500, max_running_each=10_000)
+    tasks = mcprev.Tasks({}, ttl=40_000, poll_interval=500, max_running_each=10_000)
     found = mcprev.App("chaos", "1", tasks=tasks, http={"drain": 3}, **options)  # type: ignore[arg-type]
     found.tool(annotations=SAFE)(echo)
     for each in (add, count, ask, visit):

@@ -311,28 +311,28 @@ async def greet(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
 
 @tool("slow_compute", "Takes its time.", seconds={"type": "number"}, label={"type": "string"})
 async def slow_compute(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     await asyncio.sleep(arguments.get("seconds", 1))
     return said(f"computed {arguments.get('label', '')}")
 
 
 @tool("failing_job", "Fails after a while.")
 async def failing_job(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     await asyncio.sleep(1)
     return said("the job failed", error=True)
 
 
 @tool("protocol_error_job", "Ends in an error after a while.")
 async def protocol_error_job(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     await asyncio.sleep(0.2)
     raise mcprev.InternalError("the job broke")
 
 
 @tool("confirm_delete", "Asks before it deletes.", filename={"type": "string"})
 async def confirm_delete(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     question = form(f"Delete {arguments.get('filename')}?", confirm={"type": "boolean"})
     found = await ctx.ask("confirm", question)
     sure = found.action == "accept" and (found.content or {}).get("confirm")
@@ -341,7 +341,7 @@ async def confirm_delete(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answ
 
 @tool("multi_input", "Asks two things at a time.")
 async def multi_input(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     async with asyncio.TaskGroup() as group:
         name = group.create_task(ctx.ask("name", form("What is your name?", **NAME)))
         colour = group.create_task(ctx.ask("colour", form("Which colour?", colour={"type": "string"})))
@@ -351,7 +351,7 @@ async def multi_input(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
 @tool("test_tool_with_task", "Asks, and then takes its time.")
 async def ask_then_detach(ctx: mcprev.Context, arguments: dict[str, Any]) -> Answer:
     found = await ctx.ask("user_name", form("What is your name?", **NAME))
-    await ctx.detach(poll=200)
+    await ctx.detach(poll_interval=200)
     await asyncio.sleep(0.2)
     return said(f"Hello, {(found.content or {}).get('name')}!")
 

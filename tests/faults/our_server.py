@@ -37,7 +37,7 @@ class Tools(mcprev.ServerHandler):
         elif name == "ask":
             return said((await ctx.ask("q", QUESTION)).action)
         elif name == "task":
-            await ctx.detach(poll=20)
+            await ctx.detach(poll_interval=20)
             await asyncio.Event().wait()
         elif name == "wait":
             await asyncio.Event().wait()

@@ -49,7 +49,7 @@ class Author(mcprev.ServerHandler):
         elif name == "ask":
             return text((await ctx.ask("q", form())).action)
         elif name == "task":
-            await ctx.detach(poll=1)
+            await ctx.detach(poll_interval=1)
         for number in range(3):
             await ctx.progress(number)
             await asyncio.sleep(0)

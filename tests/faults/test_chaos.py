@@ -18,7 +18,7 @@ from running import run
 
 def app_with(mistake: str) -> mcprev.App:
     """A server like that of the run, in one process, with one mistake."""
-    app = mcprev.App("mistaken", "1", tasks=mcprev.Tasks({}, poll=10), store=mcprev.MemoryStore())
+    app = mcprev.App("mistaken", "1", tasks=mcprev.Tasks({}, poll_interval=10), store=mcprev.MemoryStore())
     numbers = (
         [0, 2, 1]
         if mistake == "order"

@@ -82,7 +82,7 @@ class Author(mcprev.ServerHandler):
 
     async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
         try:
-            await ctx.detach(poll=10)
+            await ctx.detach(poll_interval=10)
             self.started.set()
             if params.name == "ask":
                 return text((await ctx.ask("one", form("one"))).action)

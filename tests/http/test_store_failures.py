@@ -48,7 +48,7 @@ def each(test: Callable[[Client, Away], Any], row: Revision) -> None:
 
     async def main() -> None:
         store = Away()
-        app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll=10), store=store)
+        app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll_interval=10), store=store)
 
         @app.resource("memo://silent")
         async def silent() -> str:

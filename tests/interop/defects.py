@@ -46,7 +46,7 @@ DEFECTS: Final = (
     Defect(
         ("*-mcp1.8.1-*", "*-mcp1.9.4-*"),
         f"{CLIENT}test_servers_that_answer_with_json",
-        "deleting a session whose answers are JSON ends its servers, with an unhandled error",
+        "deleting a session whose responses are JSON ends its servers, with an unhandled error",
     ),
     Defect(
         ("*-mcp1.8.1-*",),

@@ -25,7 +25,7 @@ each_row = pytest.mark.parametrize("row", WITH_TASKS, ids=lambda row: row.name)
 SHOP: Final = """
 import mcprev
 
-app = mcprev.App("shop", "1.0", tasks=mcprev.Tasks({"bake": "optional", "burn": "optional"}, poll=20))
+app = mcprev.App("shop", "1.0", tasks=mcprev.Tasks({"bake": "optional", "burn": "optional"}, poll_interval=20))
 
 
 @app.tool
@@ -132,7 +132,7 @@ class Kitchen(mcprev.ServerHandler):
 async def kitchen(steps: Callable[[str, Kitchen, Any], Any]) -> None:
     """Serve a kitchen at a URL, and run commands in threads beside it."""
     cook = Kitchen()
-    tasks = mcprev.Tasks({"bake": "required"}, poll=20)
+    tasks = mcprev.Tasks({"bake": "required"}, poll_interval=20)
     server = mcprev.Server(cook, "kitchen", "1", tasks=tasks)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(server.serve_http(port=0, ready=port.set_result))

@@ -51,7 +51,7 @@ class Author(mcprev.ServerHandler):
             await ctx.ask("who", form())
             return said(f"asked {ctx.state}")
         try:
-            await ctx.detach(poll=10)
+            await ctx.detach(poll_interval=10)
             self.begun += 1
             if params.name == "ask":
                 answers = [(await ctx.ask(key, form(key))).action for key in ("one", "two")]

@@ -106,7 +106,7 @@ import asyncio, sys
 import mcprev
 from mcprev.stores import tasks
 tasks.LEASE, tasks.RENEW, tasks.LONGEST_PAUSE = 0.6, 0.2, 0.1
-app = mcprev.App("a", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll=20), store=mcprev.open_store(sys.argv[1]))
+app = mcprev.App("a", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll_interval=20), store=mcprev.open_store(sys.argv[1]))
 
 @app.tool
 async def slow(ctx: mcprev.Context) -> str:
@@ -125,7 +125,7 @@ asyncio.run(main())
 
     async def main(task_id: str, kill: Any) -> None:
         store = open_store(url)
-        app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll=20), store=store)
+        app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll_interval=20), store=store)
         async with mcprev.connect(app) as client:
             task = await client.task(task_id)
             assert task.status == "working"

@@ -163,7 +163,7 @@ def stored(
 def made(store: Any) -> mcprev.App:
     """A server that stores all there is to store."""
     limits = [mcprev.RateLimit("10000/hour")]
-    app = mcprev.App("flat", "1", store=store, tasks=mcprev.Tasks({}, poll=10), middleware=limits)
+    app = mcprev.App("flat", "1", store=store, tasks=mcprev.Tasks({}, poll_interval=10), middleware=limits)
 
     @app.tool
     async def says(ctx: mcprev.Context) -> str:

@@ -168,7 +168,7 @@ def test_the_lease_of_a_killed_process_and_its_job_are_over_at_once(tmp_path: Pa
 TASK: Final = """
 import asyncio, sys
 import mcprev
-app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll=20), store=mcprev.open_store(sys.argv[1]))
+app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll_interval=20), store=mcprev.open_store(sys.argv[1]))
 
 @app.tool(task="optional")
 async def slow(ctx: mcprev.Context) -> str:
@@ -190,7 +190,9 @@ def test_a_task_of_a_killed_process_has_failed_as_soon_as_somebody_looks(tmp_pat
 
     async def main(process: subprocess.Popen[str]) -> None:
         task_id = await asyncio.to_thread(said, process)
-        app = mcprev.App("a", "1", tasks=mcprev.Tasks({}, poll=20), store=(store := mcprev.open_store(url)))
+        app = mcprev.App(
+            "a", "1", tasks=mcprev.Tasks({}, poll_interval=20), store=(store := mcprev.open_store(url))
+        )
         async with mcprev.connect(app) as client:
             task = await client.task(task_id)
             assert task.status == "working"

@@ -223,7 +223,7 @@ class OwnTask:
         """Answer the request with a task, as the server has; a task of a session ends with it."""
         poll: Json = state.get("pollInterval", state.get("pollIntervalMs"))
         known = isinstance(poll, int) and not isinstance(poll, bool)
-        await self._context.detach(poll=max(int(poll), round(1000 * LEAST)) if known else None)
+        await self._context.detach(poll_interval=max(int(poll), round(1000 * LEAST)) if known else None)
 
     def end_with_session(self) -> None:
         """End the task with the session that alone can ask for it."""  # TASK-7

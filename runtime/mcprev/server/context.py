@@ -220,19 +220,19 @@ class Context(BaseContext[IncomingRequest]):
         await self._connection.drain(incoming)
 
     async def detach(
-        self, *, ttl: int | None = None, poll: int | None = None, message: str | None = None
+        self, *, ttl: int | None = None, poll_interval: int | None = None, message: str | None = None
     ) -> None:
         """Respond with a task and continue in the background, if the tool and the client support tasks.
 
         Otherwise this does nothing, and the client waits for the result. It also does nothing if the client itself
         called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts.
 
-        `ttl` is the maximum time that the task is kept after its creation and `poll` the time that the client should
-        wait between two requests for its status, both in milliseconds; None: as `Tasks` specifies. `message` is the first
-        status message. Raises `InternalError` if too many tasks run.
+        `ttl` is the maximum time that the task is kept after its creation and `poll_interval` the time that the
+        client should wait between two requests for its status, both in milliseconds; None: as `Tasks` specifies.
+        `message` is the first status message. Raises `InternalError` if too many tasks run.
         """
         if self.running is not None:
-            await self.running.detach(ttl, poll, message)
+            await self.running.detach(ttl, poll_interval, message)
 
     async def set_status(self, message: str) -> None:
         """Set the status message of the task, for the user; does nothing if the request is not a task."""

@@ -108,7 +108,7 @@ class RunningTasks:
         most = self.settings.ttl if ttl is None else ttl
         if incoming.revision.tasks is TaskSupport.CORE:
             most = tasks.wanted_ttl(incoming.params or {}, most)
-        every = self.settings.poll if poll is None else poll
+        every = self.settings.poll_interval if poll is None else poll
         task = tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
         return task if self.shared is None else replace(task, worker=self.shared.worker)
 

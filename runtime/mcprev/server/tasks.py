@@ -27,7 +27,7 @@ class Tasks:
         *,
         store: TaskStore | None = None,
         ttl: int | None = tasks.DEFAULT_TTL,
-        poll: int | None = tasks.DEFAULT_POLL,
+        poll_interval: int | None = tasks.DEFAULT_POLL,
         max_running: int = MAX_RUNNING,
         max_running_each: int = MAX_RUNNING_EACH,
     ) -> None:
@@ -39,7 +39,7 @@ class Tasks:
           when the process ends.
         - `ttl` is the maximum time that a task is kept after its creation, in milliseconds: one hour by default. None:
           no maximum.
-        - `poll` is the time that clients should wait between two requests for a task's status, in milliseconds: 1,000
+        - `poll_interval` is the time that clients should wait between two requests for a task's status, in milliseconds: 1,000
           by default. None: no advice.
         - `max_running` is the maximum number of tasks that run at a time, and `max_running_each` that of one principal,
           or of one session without authentication.
@@ -49,7 +49,7 @@ class Tasks:
         self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
         self.store = store
         self.ttl = ttl
-        self.poll = poll
+        self.poll_interval = poll_interval
         self.max_running = max_running
         self.max_running_each = max_running_each
 

@@ -236,7 +236,7 @@ def describe_step(step: Step, outcome: Outcome) -> str:
             return "connected again"
     if isinstance(step, Respawn):
         return (
-            f"opening the connection anew: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
+            f"opening a new connection: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
         )
     assert isinstance(step, Opening)
     method = Method.DISCOVER if isinstance(step, Discover) else Method.INITIALIZE
