@@ -127,9 +127,8 @@ def test_a_second_interrupt_does_not_wait_for_tasks() -> None:
     async def test() -> None:
         async with running(E, "", drain=60) as server:
             saying = asyncio.create_task(server.errors.readline())
-            while (
-                not saying.done()
-            ):  # one that comes before the server has taken the first is the same as the first
+            # A second one that comes before the server has taken the first is the same as the first.
+            while not saying.done():
                 server.process.send_signal(signal.SIGINT)
                 await asyncio.wait({saying}, timeout=0.2)
             said = await saying
