@@ -25,11 +25,12 @@ SESSIONS = [row for row in DEFAULT if row.sse_resume]
 class Forgetful(Mcp):
     """A server whose sessions have numbers; it can forget them."""
 
-    def __init__(self, row: Revision, replies: Any = None, body: bytes = b"") -> None:
+    def __init__(self, row: Revision, replies: Any = None, body: bytes = b"", status: int = 404) -> None:
         super().__init__(row, replies)
         self.known: set[str] = set()
         self.opened = 0
         self.body = body
+        self.status = status
 
     async def __call__(self, response_stream: Exchange) -> None:
         named = response_stream.headers.get("mcp-session-id")
@@ -39,25 +40,36 @@ class Forgetful(Mcp):
             self.session = f"s{self.opened}"
             self.known.add(self.session)
         elif named not in self.known:
-            await response_stream.respond(404, self.body, {"Content-Type": "application/json"})
+            await response_stream.respond(self.status, self.body, {"Content-Type": "application/json"})
             return
         await super().__call__(response_stream)
 
 
-BODIES = {
-    "empty": b"",
-    "text": b"Session not found",
-    "error": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}',
+NO_VALID_SESSION = b"Bad Request: No valid session ID provided"
+UNKNOWN = {
+    "empty": (404, b""),
+    "text": (404, b"Session not found"),
+    "error": (404, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'),
+    "text of mcp 1.23": (400, NO_VALID_SESSION),
+    "error of everything": (
+        400,
+        b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"%s"}}' % NO_VALID_SESSION,
+    ),
+    "error of one transport": (
+        400,
+        b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}',
+    ),
 }
+"""What servers answer to a request whose session they do not know."""
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize(("status", "body"), UNKNOWN.values(), ids=UNKNOWN)
 @req("HTTP-23", "HTTP-20")
 def test_a_session_that_ran_out_is_opened_again_and_the_request_sent_once_more(
-    row: Revision, body: bytes
+    row: Revision, status: int, body: bytes
 ) -> None:
     async def main() -> None:
-        server = Forgetful(row, {"tools/call": text("x"), "logging/setLevel": {}}, body)
+        server = Forgetful(row, {"tools/call": text("x"), "logging/setLevel": {}}, body, status)
         async with serve(server) as raw:
             async with mcprev.connect(mcprev.http(raw.url), mode=row.name) as client:
                 await client.set_log_level("debug")
@@ -164,6 +176,31 @@ def test_a_restart_both_breaks_the_answer_and_forgets_the_session(row: Revision)
     run(main())
 
 
+NOT_THE_SESSION = {
+    "other text": (400, b"Bad Request: No valid name provided"),
+    "text about it in another status": (500, NO_VALID_SESSION),
+    "longer text": (400, NO_VALID_SESSION + b" to the tool"),
+}
+
+
+@pytest.mark.parametrize(("status", "body"), NOT_THE_SESSION.values(), ids=NOT_THE_SESSION)
+@req("HTTP-23")
+def test_a_request_that_is_refused_for_another_reason_is_not_sent_again(
+    row: Revision, status: int, body: bytes
+) -> None:
+    async def main() -> None:
+        async def refuse(response_stream: Exchange) -> None:
+            await response_stream.respond(status, body)
+
+        async with connected(row, {"tools/call": refuse}) as (client, _, raw):
+            with pytest.raises(mcprev.HttpStatusError):
+                await client.call_tool("t")
+            assert client.reopened == 0
+            assert len(raw.asked(method="tools/call")) == 1
+
+    run(main())
+
+
 @req("HTTP-23")
 def test_a_method_that_is_not_found_says_nothing_of_the_session(row: Revision) -> None:
     async def main() -> None:
@@ -179,11 +216,12 @@ def test_a_method_that_is_not_found_says_nothing_of_the_session(row: Revision) -
     run(main())
 
 
+@pytest.mark.parametrize(("status", "body"), [(404, b""), (400, NO_VALID_SESSION)])
 @req("HTTP-23")
-def test_without_a_session_nothing_can_run_out(row: Revision) -> None:
+def test_without_a_session_nothing_can_run_out(row: Revision, status: int, body: bytes) -> None:
     async def main() -> None:
         async def lost(response_stream: Exchange) -> None:
-            await response_stream.respond(404)
+            await response_stream.respond(status, body)
 
         async with connected(row, {"tools/call": lost}, session=None) as (client, _, raw):
             with pytest.raises(mcprev.HttpStatusError):
@@ -194,8 +232,11 @@ def test_without_a_session_nothing_can_run_out(row: Revision) -> None:
 
 
 @req("HTTP-23", "SUB-7", "SUB-5")
+@pytest.mark.parametrize(("status", "body"), [(404, b""), (400, NO_VALID_SESSION)])
 @pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
-def test_a_stream_that_is_not_found_any_more_tells_it_to_whoever_listens(row: Revision) -> None:
+def test_a_stream_that_is_not_found_any_more_tells_it_to_whoever_listens(
+    row: Revision, status: int, body: bytes
+) -> None:
     """HTTP-23: nobody calls, but the server's stream is refused, so that the session is opened again for the listener."""
 
     async def main() -> None:
@@ -205,7 +246,9 @@ def test_a_stream_that_is_not_found_any_more_tells_it_to_whoever_listens(row: Re
             await response_stream.gone.wait()
 
         streams: list[Exchange] = []
-        server = Forgetful(row, {"GET": listen, "resources/subscribe": {}, "resources/unsubscribe": {}})
+        server = Forgetful(
+            row, {"GET": listen, "resources/subscribe": {}, "resources/unsubscribe": {}}, body, status
+        )
         async with (
             serve(server) as raw,
             mcprev.connect(mcprev.http(raw.url), mode=row.name) as client,

@@ -21,6 +21,19 @@ A case is one feature over one transport at one revision. A known difference is 
 | peer | release | revisions | passed | known differences |
 |---|---|---|---:|---:|
 """
+SESSIONS: Final = """
+## Sessions that a server has forgotten
+
+A server that does not know the session of a request, because it was started anew, answers with status 404, says the specification. Some
+answer otherwise. The client, and so a bridge, opens another session after each of these, and sends the request again, which was not executed:
+
+| status | text, or message of the error | of |
+|---|---|---|
+| 400 | `Bad Request: No valid session ID provided` | mcp up to 1.23.3, as text; everything 2026.8.31, and other servers on the TypeScript SDK that keep a transport for each session, as an error |
+| 400 | `Bad Request: Server not initialized` | servers on typescript 1.12.3 to 2.4.0 that have one transport for all clients |
+
+After any other status or text, the request fails with the error as it came.
+"""
 
 
 class Tally:
@@ -72,7 +85,7 @@ class Tally:
             for name, release in peers
             for cause, count in sorted(self._causes[name, release].items())
         ]
-        return HEAD + "\n".join([*rows, "", "## Known differences", "", *causes]) + "\n"
+        return "\n".join([HEAD + "\n".join(rows), SESSIONS, "## Known differences", "", *causes]) + "\n"
 
 
 def _order(peer: tuple[str, str]) -> tuple[str, list[int]]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.tally import WHERE, Tally
+from interop.tally import SESSIONS, WHERE, Tally
+from mcprev.transports.http.client.repeats import SESSION_FORGOTTEN
 from requirements import req
 
 
@@ -54,3 +55,10 @@ def test_only_a_whole_run_is_written(
     monkeypatch.setenv(WHERE, str(page))
     tallied(report("1.9.4", "r"), report("1.9.4", "r", outcome=outcome)).pytest_sessionfinish(request.session)
     assert page.exists() == (outcome == "passed")
+
+
+@req("HTTP-23", everywhere=True)
+def test_the_page_says_which_answers_count_as_a_forgotten_session() -> None:
+    rows = [line.split(" | ")[:2] for line in SESSIONS.splitlines() if line.startswith("| 4")]
+    assert rows == [[f"| {status}", f"`{said}`"] for status, said in SESSION_FORGOTTEN]
+    assert SESSIONS in (Path(__file__).parents[2] / "docs" / "peers.md").read_text("utf-8")

@@ -299,7 +299,6 @@ async function overHttp() {
   async function sessional(path, request, response, message) {
     const known = sessions.get(request.headers["mcp-session-id"]);
     if (known) return known.handleRequest(request, response, message);
-    if (request.headers["mcp-session-id"]) return response.writeHead(404).end();
     const transport = await session({
       sessionIdGenerator: randomUUID,
       enableJsonResponse: path === "/json",

@@ -1,4 +1,6 @@
-"""What a client sends again, because a server refuses it for a moment or the connection breaks (HTTPM-7, HTTP-3, TOOL-9)."""
+"""What a client sends again, because a server refuses it for a moment or the connection breaks (HTTPM-7, HTTP-3,
+HTTP-23, TOOL-9).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mcprev.errors import ConnectionLost, HttpStatusError, RpcError, SessionExpired
+from mcprev.errors import METHOD_NOT_FOUND, ConnectionLost, HttpStatusError, RpcError, SessionExpired
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.engine import CANCELLED
 from mcprev.protocol.handshake import INITIALIZED
@@ -21,6 +23,20 @@ REPEATS: Final = 3
 """How many times a message is sent again that the server refuses with 503 and `Retry-After`."""
 MAX_DELAY: Final = 10.0
 """The longest such delay that is waited for, in seconds; after a longer one, the error is raised."""
+SESSION_FORGOTTEN: Final = (
+    # the official Python SDK up to 1.23, as plain text; TypeScript servers with a transport for each session, as an error
+    (400, "Bad Request: No valid session ID provided"),
+    # the official TypeScript SDK, with one transport for all clients that was made anew
+    (400, "Bad Request: Server not initialized"),
+)
+"""What servers answer, besides 404, to a request whose session they do not know: the status, and the text or message."""
+
+
+def session_forgotten(status: int, error: Exception) -> bool:
+    """Return whether the error response to a request of a session says that the session is unknown."""  # HTTP-23
+    unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
+    said = error.message if isinstance(error, RpcError) else getattr(error, "body", None)
+    return (status == 404 and not unknown_method) or (status, said) in SESSION_FORGOTTEN
 
 
 async def wait_to_repeat(

@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from mcprev.errors import (
     HEADER_MISMATCH,
-    METHOD_NOT_FOUND,
     AuthError,
     ConnectionLost,
     HttpStatusError,
@@ -33,7 +32,7 @@ from mcprev.protocol.connection_state import CallCompleted, Channel
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
-from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, wait_to_repeat
+from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, session_forgotten, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.transports.http.client.streams import ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
@@ -169,20 +168,10 @@ class StreamableHttp(HttpTransport):
     async def _error_of(self, response: HttpResponse) -> McpError:
         """Return the error for an error response; `SessionExpired` if the session is unknown."""  # HTTP-23
         error = await self._requests.failure(response)
-        unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
-        if (
-            response.status == 404
-            and self._connection.session_id is not None
-            and self._revision is not None
-            and not unknown_method
-        ):
+        if self._connection.session_id and self._revision and session_forgotten(response.status, error):
             self._expired = True
             return SessionExpired(f"the server does not know the session any more ({error})")
-        if (
-            response.status == BAD_GATEWAY
-            and isinstance(error, HttpStatusError)
-            and self._revision is not None
-        ):
+        if response.status == BAD_GATEWAY and isinstance(error, HttpStatusError) and self._revision:
             lost = ConnectionLost(f"a proxy lost the server ({error})", in_flight=True, retry_safe=False)
             lost.__cause__ = error
             return lost
@@ -313,13 +302,13 @@ class StreamableHttp(HttpTransport):
         """Return whether to request the refused stream again."""
         error = await self._requests.failure(response)
         self._logger.debug("no stream of the server's: %s", one_line(error))
-        if response.status == 400 and cursor.last_event_id:
-            cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
-            return True
-        if response.status == 404 and opened:
+        if opened and session_forgotten(response.status, error):
             self._expired = True
             self.exchange_ended()
             return False
+        if response.status == 400 and cursor.last_event_id:
+            cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
+            return True
         return response.status >= 500 and (opened or "Retry-After" in response.headers)
 
     @override
