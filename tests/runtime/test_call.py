@@ -246,6 +246,39 @@ def test_a_tool_that_fails_and_one_that_is_not_there() -> None:
     assert "it has add, count" in invoke("call", "shop.py", "zzz").stderr
 
 
+@each_row
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("call", "add", "b=x", "a:=[1]"), "a is wrong"),
+        (("call", "zzz", "b=x"), "zzz"),
+        (("call", "add", "a=2", "b=x"), "b is wrong"),
+        (("prompt", "hello", "other=x"), "name is missing"),
+        (("prompt", "zzz"), "zzz"),
+    ],
+    ids=range(5),
+)
+def test_what_the_server_refuses_can_be_sent(row: Revision, words: tuple[str, ...], says: str) -> None:
+    command, *rest = words
+    done = invoke(command, "shop.py", *rest, "--unchecked", "--as", row.name, "--record", "sent.jsonl")
+    assert done.exit_code == 1
+    assert says in done.stdout + done.stderr
+    sent = [json.loads(line) for line in Path("sent.jsonl").read_text("utf-8").splitlines()[1:]]
+    methods = [each["message"].get("method") for each in sent if each["direction"] == "sent"]
+    assert not {"tools/list", "prompts/list"} & {*methods}
+
+
+def test_values_that_are_sent_unchecked_are_strings() -> None:
+    """The type is that of the command line: no list says another. Arguments of a prompt are strings at any rate."""
+    done = invoke("call", "shop.py", "count", "to=2", "--unchecked")
+    assert done.exit_code == 1
+    assert "to is wrong" in done.stdout
+    assert invoke("call", "shop.py", "count", "to:=2", "--unchecked").stdout == "counted\n"
+    done = invoke("prompt", "shop.py", "hello", "name:=1", "--unchecked")
+    assert done.exit_code == 2
+    assert "$.name is not of type string" in done.stderr
+
+
 def test_the_command_after_dashes() -> None:
     done = invoke("call", "add", "a=1", "--", sys.executable, "-m", "mcprev", "serve", "shop.py")
     assert (done.exit_code, json.loads(done.stdout)["sum"]) == (0, 2)

@@ -82,6 +82,7 @@ def test_the_script_for_every_build_tells_servers_apart(
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert ("0 violations" in done.stdout) == (code == 0)
+    assert "violation" in done.stdout, "a mistake that is found first hides none of the messages"
 
 
 @pytest.mark.parametrize("name", _COMMANDS)

@@ -106,6 +106,18 @@ def test_text(row: Revision) -> None:
     assert any(name == "evidence" for name, *_ in lines)
 
 
+@each_row
+def test_the_messages_are_recorded(row: Revision, tmp_path: Path) -> None:
+    """All lists of a server are in one recording, so that `mcprev validate` judges each of them."""
+    recording = tmp_path / "session.jsonl"
+    assert invoke("--revision", row.name, "--record", str(recording), *server("templates")).exit_code == 0
+    sent = [json.loads(line).get("message", {}) for line in recording.read_text("utf-8").splitlines()]
+    lists = [each["method"] for each in sent if str(each.get("method")).endswith("/list")]
+    assert lists == ["tools/list"] * 3 + ["resources/list", "resources/templates/list"]
+    judged = CliRunner().invoke(main, ("validate", str(recording)), catch_exceptions=False)
+    assert judged.exit_code == 0, judged.output
+
+
 def test_several_revisions_and_the_latest() -> None:
     two = DEFAULT[1:3]
     options = [word for row in two for word in ("--revision", row.name)]

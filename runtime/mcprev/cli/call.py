@@ -26,9 +26,11 @@ from mcprev.cli.options import (
     env_option,
     header_option,
     login_option,
+    record_option,
     revision_names,
     revisions_option,
     timeout_option,
+    unchecked_option,
     words_argument,
 )
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Command = TypeVar("Command", bound=Callable[..., object])
+SHOWS: Final = "`mcprev inspect --schemas` shows the {}"
+"""The next step for arguments that do not fit."""
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -65,12 +69,7 @@ def session_options(command: Command) -> Command:
             type=click.Choice(_LEVELS, case_sensitive=False),
             help="Request log messages of this and higher levels from the server, and print them to stderr.",
         ),
-        click.option(
-            "--record",
-            metavar="FILE",
-            type=click.Path(dir_okay=False),
-            help="Append the messages of both sides to a file, for `mcprev validate` and `mcprev dev`.",
-        ),
+        record_option,
         click.option(
             "--answer",
             metavar="FILE",
@@ -230,11 +229,13 @@ def _document(client: Client, result: Mapping[str, Json]) -> dict[str, Json]:
 @repeat_options
 @task_options
 @out_option
+@unchecked_option
 @words_argument("TARGET TOOL [ARGS]... | TOOL [ARGS]... -- COMMAND", "tools")
 def call_command(
     *,
     words: tuple[str, ...],
     out: Path | None,
+    unchecked: bool,
     **options: Any,  # noqa: ANN401 - as declared
 ) -> None:
     """Call a tool.
@@ -253,15 +254,11 @@ def call_command(
         check_leaving(session.server)
 
     async def use(client: Client) -> int:
-        found = _entry(await session.listed(client, "tools"), tool, "tool")
-        schema: dict[str, Json] = found.input_schema.to_wire()
+        schema: dict[str, Json] = {}
+        if not unchecked:
+            schema = _entry(await session.listed(client, "tools"), tool, "tool").input_schema.to_wire()
         arguments = read_arguments(rest, schema)
-        check_arguments(
-            f"the tool '{tool}'",
-            arguments,
-            schema,
-            "`mcprev inspect --schemas` shows the schema of each tool",
-        )
+        check_arguments(f"the tool '{tool}'", arguments, schema, SHOWS.format("schema of each tool"))
         if plan is not None:
             call = partial(client.call_tool, tool, arguments, meta=session.meta)
             return await repeat_call(call, plan, client.revision, as_json=session.as_json)
@@ -373,9 +370,14 @@ def no_more(rest: Sequence[str], why: str) -> None:
 @click.command("prompt", cls=TargetCommand)
 @session_options
 @out_option
+@unchecked_option
 @words_argument("TARGET PROMPT [ARGS]... | PROMPT [ARGS]... -- COMMAND", "prompts")
 def prompt_command(
-    *, words: tuple[str, ...], out: Path | None, **options: Any  # noqa: ANN401 - as declared
+    *,
+    words: tuple[str, ...],
+    out: Path | None,
+    unchecked: bool,
+    **options: Any,  # noqa: ANN401 - as declared
 ) -> None:
     """Get a prompt with its messages.
 
@@ -386,15 +388,11 @@ def prompt_command(
     session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
-        found = _entry(await session.listed(client, "prompts"), name, "prompt")
-        schema = prompt_schema(found)
+        schema: dict[str, Json] = {"additionalProperties": {"type": "string"}}
+        if not unchecked:
+            schema = prompt_schema(_entry(await session.listed(client, "prompts"), name, "prompt"))
         arguments = read_arguments(rest, schema)
-        check_arguments(
-            f"the prompt '{name}'",
-            arguments,
-            schema,
-            "`mcprev inspect --schemas` shows the arguments of each prompt",
-        )
+        check_arguments(f"the prompt '{name}'", arguments, schema, SHOWS.format("arguments of each prompt"))
         result = await client.get_prompt(
             name, cast("dict[str, str]", arguments), progress=_show_step, meta=session.meta
         )

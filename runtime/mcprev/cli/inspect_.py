@@ -21,6 +21,7 @@ from mcprev.cli.options import (
     env_option,
     header_option,
     login_option,
+    record_option,
     revision_names,
     revisions_option,
     target_argument,
@@ -57,6 +58,7 @@ _SECTIONS: Final = (
 @header_option
 @env_option
 @login_option
+@record_option
 @target_argument
 def inspect_command(
     *,
@@ -67,6 +69,7 @@ def inspect_command(
     headers: tuple[str, ...],
     env: tuple[str, ...],
     login: bool | None,
+    record: str | None,
     argv: tuple[str, ...],
 ) -> None:
     """Show the capabilities, tools, resources and prompts of a server.
@@ -80,9 +83,8 @@ def inspect_command(
     notes: deque[dict[str, Json]] = deque(maxlen=MAX_NOTES)
     with told_output() as stderr:
         with told_failures(server, timeout), told_warnings() as warnings:
-            document = asyncio.run(
-                _inspect(target_of_server(server, login=login, stderr=stderr), chosen, timeout, notes)
-            )
+            target = target_of_server(server, login=login, stderr=stderr)
+            document = asyncio.run(_inspect(target, chosen, timeout, notes, record))
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
@@ -104,7 +106,11 @@ def inspect_command(
 
 
 async def _inspect(
-    target: Target, names: list[str] | None, seconds: float, notes: deque[dict[str, Json]]
+    target: Target,
+    names: list[str] | None,
+    seconds: float,
+    notes: deque[dict[str, Json]],
+    record: str | None,
 ) -> dict[str, Any]:
     import mcprev
     from mcprev.client.connect import PROBE
@@ -117,6 +123,7 @@ async def _inspect(
         total_timeout=seconds,
         probe_timeout=min(PROBE, seconds),
         open_timeout=seconds,
+        record=record,
         tap=ResponseNotes(notes.append),
     )
     async with opening as client:

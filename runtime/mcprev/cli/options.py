@@ -118,6 +118,18 @@ def timeout_option(command: Command) -> Command:
     )(command)
 
 
+record_option: Final = click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Append the messages of both sides to a file, for `mcprev validate` and `mcprev dev`.",
+)
+unchecked_option: Final = click.option(
+    "--unchecked",
+    is_flag=True,
+    help="Send the name and the arguments as they are: the server's list is not read, nothing is checked against it, and "
+    "each VALUE is a string. Shows what the server refuses.",
+)
 TIMEOUT: Final = 30.0
 """The default timeout of each step, in seconds."""
 
