@@ -116,7 +116,7 @@ DEFECTS: Final = (
     Defect(
         ("2025-*-fastmcp*",),
         f"{SERVER}test_the_user_refuses_to_sample",
-        "its clients answer any error of a sampling handler with -32603",
+        "its clients respond to any error of a sampling handler with -32603",
     ),
     Defect(
         ("2026-*-fastmcp4.*",),

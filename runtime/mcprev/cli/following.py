@@ -31,7 +31,7 @@ def task_options(command: Command) -> Command:
             "--no-wait",
             is_flag=True,
             help="With --task, print the id of the task and disconnect; `mcprev task TARGET ID` waits for its result. "
-            "Needs a server at a URL.",
+            "Requires a server at a URL.",
         ),
         click.option(
             "--task",
