@@ -32,7 +32,7 @@ McpError
 │   ├── IssuerMismatch            metadata or a response names another authorization server than expected
 │   ├── AuthorizationDenied       the user or the authorization server declined
 │   ├── InsufficientScope         the token lacks scopes that the request needs; carries them
-│   └── TokenRejected             no token was issued, or the server rejected a request without a token or with this one
+│   └── TokenRejected             no token was issued, or the server refused a request without a token or with this one
 ├── RequestTimeout                no response in time; says which limit was reached, and after how long
 ├── MissingExtra                  a library is not installed; says which extra installs it
 ├── ToolError                     a tool failed; the model gets the text
@@ -349,7 +349,7 @@ class InsufficientScope(AuthError):
 
 
 class TokenRejected(AuthError):
-    """No token was issued, or the server rejected the token it was sent; `error` is the OAuth error code or empty."""
+    """No token was issued, or the server refused the token it was sent; `error` is the OAuth error code or empty."""
 
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)

@@ -11,7 +11,7 @@ export class Keys {
     this.first = "";
     document.addEventListener("keydown", (event) => this.pressed(event));
     const close = h("button", { type: "button", class: "main", on: { click: () => this.help.close() } }, "Close");
-    this.help = h("dialog", { class: "help", "aria-labelledby": "help-title" }, h("h2", { id: "help-title" }, "Keys"),
+    this.help = h("dialog", { class: "help", "aria-labelledby": "help-title" }, h("h2", { id: "help-title" }, "Keyboard shortcuts"),
       h("dl", {}, table.filter((each) => each.words).map(({ keys, words }) => h("div", {}, h("dt", {}, keys.map((key, index) => [index > 0 ? " " : null, h("kbd", {}, key)])), h("dd", {}, words)))), close);
   }
 

@@ -99,7 +99,7 @@ class Page {
     const menu = h("details", { class: "menu" }, h("summary", {}, "Session"), h("div", { class: "items" },
       act("Save, secrets masked", () => this.save("")), act("Save as it is", () => this.save("?raw=1"), "With tokens and other secrets"), act("Open a saved session…", () => this.open_file.click()), this.open_file,
       act("Start the server again", () => api.post("/api/restart")),
-      act("Light or dark", () => this.theme({ "": "dark", dark: "light", light: "" }[document.documentElement.dataset.theme ?? ""])), act("Keys", () => this.shortcuts.show(), "?")));
+      act("Light or dark theme", () => this.theme({ "": "dark", dark: "light", light: "" }[document.documentElement.dataset.theme ?? ""])), act("Keyboard shortcuts", () => this.shortcuts.show(), "?")));
     menu.addEventListener("click", (event) => event.target.closest(".items button") && (menu.open = false));
     menu.addEventListener("keydown", (event) => event.key === "Escape" && menu.open && ((menu.open = false), menu.firstChild.focus(), event.stopPropagation()));
     document.addEventListener("click", (event) => document.querySelectorAll("details.menu[open]").forEach((each) => !each.contains(event.target) && (each.open = false)));

@@ -358,7 +358,7 @@ class StreamableHttp(HttpTransport):
             self._logger.debug("the tools could not be listed: %s", one_line(error))
 
     async def _headers_rejected(self, call: Call, response: HttpResponse) -> bool:
-        """Return whether the server rejected the parameter headers; if so, refresh the tool's schema."""  # HDR-9
+        """Return whether the server refused the parameter headers; if so, refresh the tool's schema."""  # HDR-9
         revision = self._revision_of(call)
         if revision is None or not revision.routing_headers:
             return False
