@@ -59,7 +59,7 @@ test: setup
 upstream: setup
 	$(BIN)/pytest -n auto --dist worksteal -m upstream
 
-# `make test` tries a fixed number of cases in half a minute; this tries new ones, for `SECONDS` in each test of
+# `make test` tries a fixed number of cases, the same in every run; this tries new ones, for `SECONDS` in each test of
 # tests/fuzz, and shows how many; other tests that draw `sampled` cases try many times as many as in `make test`.
 # A failure says which `SEED` runs its case again.
 fuzz: SECONDS := 60

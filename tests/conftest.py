@@ -44,7 +44,7 @@ settings.register_profile(
     deadline=None,
     derandomize="MCPREV_FUZZ_SECONDS" not in os.environ,
     database=None,
-    max_examples=30,
+    max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mcprev")

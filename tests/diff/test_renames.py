@@ -10,6 +10,7 @@ import pytest
 
 from diff.diffing import report, revision_from, revision_of, without_prose
 from diff.mutations import UNLIKE, is_used
+from fuzz.fuzzing import sampled
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict, compare
 from mcprev_codegen.typescript.printer import print_module
@@ -64,7 +65,7 @@ def _some(name: str) -> list[str]:
     """Types that are used and are no messages, which would need a method."""
     side = without_prose(name)
     used = [t for t in load(name).declared.types if is_used(side, t) and side.transport(t) is None]
-    return used[:: len(used) // 8]
+    return used[:: len(used) // min(sampled(4), 8)]
 
 
 @pytest.mark.parametrize(("name", "type_"), [(name, type_) for name in DATED for type_ in _some(name)])

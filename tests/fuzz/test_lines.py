@@ -89,7 +89,7 @@ def test_lines_are_the_same_however_they_are_cut() -> None:
         for found in lines:
             assert isinstance(found, Malformed) or (0 < len(found) <= LIMIT and b"\n" not in found)
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)
 
 
 @req("BASE-10", "BASE-16", "BASE-17", everywhere=True)
@@ -106,7 +106,7 @@ def test_whatever_is_read_is_a_message_or_says_what_is_wrong_and_is_written_as_i
                         assert type(again) is type(message)
                         assert same(members(again), members(message))
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)
 
 
 def members(message: Any) -> dict[str, Any]:

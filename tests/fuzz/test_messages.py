@@ -176,7 +176,7 @@ async def check_server(case: Case) -> None:
 @req("BASE-5", "BASE-10", "SEC-6", at=NAMES)
 @BOTH_LOOPS
 def test_a_server_answers_every_call_beside_whatever_else_comes() -> None:
-    fuzz_on_loop(draw_for_server, check_server, cases=150)
+    fuzz_on_loop(draw_for_server, check_server, cases=75)
 
 
 # -- a client ----------------------------------------------------------------------------------------------
@@ -278,4 +278,4 @@ HANDLER: Final = client(create_message=giving(None))
 @req("BASE-5", "BASE-6", "BASE-10", "SEC-6", at=NAMES)
 @BOTH_LOOPS
 def test_a_client_gives_its_calls_what_was_said_to_them_or_an_error() -> None:
-    fuzz_on_loop(draw_for_client, check_client, cases=150)
+    fuzz_on_loop(draw_for_client, check_client, cases=75)

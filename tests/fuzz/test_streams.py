@@ -68,7 +68,7 @@ def test_events_are_the_same_however_the_stream_is_cut() -> None:
             assert len(event.data) <= LIMIT
             assert event.retry is None or 0 <= event.retry <= MAX_RETRY
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)
 
 
 @dataclass(frozen=True)
@@ -101,4 +101,4 @@ def test_an_event_is_read_as_it_was_written() -> None:
         decoder = Decoder()
         assert [event for piece in pieces for event in decoder.feed(piece)] == [case.event]
 
-    fuzz(draw_event, check, cases=3000)
+    fuzz(draw_event, check, cases=1500)

@@ -87,7 +87,7 @@ def test_requests_with_secrets_stay_where_the_user_sent_them() -> None:
             found = place(redirected(case.at, 307, case.named, verb="POST", count=0))
             assert found is None or origin(found) in (here, upgraded)
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)
 
 
 @req("SEC-1", "SEC-6", at=D)
@@ -103,7 +103,7 @@ def test_what_is_fetched_is_https_and_no_private_address() -> None:
                 assert found.host
                 assert is_of_the_internet(found.host)
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)
 
 
 def joined(case: Case) -> str:
@@ -136,4 +136,4 @@ def test_a_url_of_a_server_is_one_or_refused() -> None:
             assert found.user is None
             assert not found.fragment
 
-    fuzz(draw, check, cases=3000)
+    fuzz(draw, check, cases=1500)

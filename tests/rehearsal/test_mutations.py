@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from fuzz.fuzzing import sampled_of
 from mcprev.convert.rules import Rules
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
@@ -26,6 +27,8 @@ from support import DATED, SCHEMA, load
 NEWEST = DATED[-1]
 MODULE = ir.contract(load(NEWEST).declared.module)
 MUTATIONS = list(chain.from_iterable(make(MODULE) for make in KINDS.values()))
+SOME = [*{each.kind: each for each in MUTATIONS}.values()]
+"""One mutation of each kind."""
 SEEDS = range(1, 11)
 by_subject = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"{m.kind} {m.subject}")
 
@@ -69,7 +72,7 @@ def test_what_is_decided_is_about_what_is_there(mutation: Mutation) -> None:
         assert new or facet == "capability"
 
 
-@by_subject
+@pytest.mark.parametrize("mutation", sampled_of(MUTATIONS, SOME), ids=lambda m: f"{m.kind} {m.subject}")
 def test_what_a_mutation_leaves_open_is_decided(mutation: Mutation, tmp_path: Path) -> None:
     """As the step module between the newest revision and one with this change alone."""
     name = next_revision(NEWEST)
