@@ -184,7 +184,7 @@ def command_page() -> str:
         "# The command",
         "What `--help` says of each command. [The guide](../command.md) shows them in use.",
     ]
-    context = click.Context(command, info_name="mcprev")
+    context = click.Context(command, info_name="mcprev", **command.context_settings)
     for name in ("", *command.list_commands(context)):
         one = command if not name else command.get_command(context, name)
         assert one is not None
