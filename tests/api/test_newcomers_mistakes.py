@@ -29,6 +29,70 @@ def test_the_name_of_an_extension_is_no_extension() -> None:
             wrong()
 
 
+WRONG: Final[list[tuple[str, Any, str]]] = [
+    ("revisions", "2025-11-25", "not be a str; pass the names of revisions in a list"),
+    ("revisions", [2025], "not hold an int; pass"),
+    ("instructions", 1, "not be an int; pass a text"),
+    ("title", 1, "not be an int; pass a text"),
+    ("description", ["x"], "not be a list; pass a text"),
+    ("website_url", 1, "not be an int; pass a URL"),
+    ("icons", "x.png", "not be a str; pass icons in a list, such as [mcprev.models.Icon("),
+    ("icons", ["x.png"], "not hold a str; pass icons in a list"),
+    ("icons", None, "not be None; pass icons in a list"),
+    ("exact", ["x"], "not be a list; pass handlers by revision in a dict"),
+    ("capabilities", {}, "not be a dict; pass mcprev.models.ServerCapabilities("),
+    ("extensions", True, "not be a bool; pass extensions in a list"),
+    ("extensions", [1], "not hold an int; pass extensions in a list"),
+    ("requires", {"tools/call": {}}, "not hold a dict; pass client capabilities by method"),
+    ("requires", ["tools/call"], "not be a list; pass client capabilities by method"),
+    ("states", "key", "not be a str; pass mcprev.RequestStateSealer("),
+    (
+        "states",
+        mcprev.RequestStateSealer,
+        "not be the class RequestStateSealer; pass mcprev.RequestStateSealer(",
+    ),
+    ("state", {"ttl": 1}, "not be a dict; pass mcprev.StateLimits("),
+    ("tasks", True, "not be a bool; pass mcprev.Tasks({'build': 'optional'})"),
+    ("tasks", {"build": "optional"}, "not be a dict; pass mcprev.Tasks("),
+    ("lifespan", 1, "not be an int; pass an async generator function"),
+    ("lifespan", [1], "not hold an int; pass an async generator function"),
+    ("middleware", "x", "not be a str; pass middleware in a list"),
+    ("middleware", [1], "not hold an int; pass middleware in a list"),
+    ("http", 8000, "not be an int; pass the options of HTTP in a dict"),
+    ("on_downgrade", "drop", "not be a str; pass a function"),
+    ("show_errors", "yes", "not be a str; pass True or False"),
+    ("ping_interval", True, "not be a bool; pass a number of seconds"),
+    ("max_line", "1 MiB", "not be a str; pass a number of bytes"),
+    ("max_handlers", 2.5, "not be a float; pass a number of requests"),
+]
+OF_APPS: Final[list[tuple[str, Any, str]]] = [
+    ("visible", "x", "not be a str; pass a function of the context and the tags"),
+    ("executor", 8, "not be an int; pass an executor, such as concurrent.futures.ThreadPoolExecutor(64)"),
+    ("lenient_arguments", 1, "not be an int; pass True or False"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "says"),
+    [
+        *(("App", *wrong) for wrong in (*WRONG, *OF_APPS)),
+        *(("Server", *wrong) for wrong in WRONG),
+    ],
+)
+def test_an_option_of_another_kind_says_what_to_pass(kind: str, name: str, value: Any, says: str) -> None:
+    first = () if kind == "App" else (mcprev.ServerHandler(),)
+    with pytest.raises(TypeError) as caught:
+        getattr(mcprev, kind)(*first, "shop", "1.0", **{name: value})
+    assert str(caught.value).startswith(f"`{name}` must {says}")
+
+
+def test_each_option_of_a_server_is_tried() -> None:
+    """`auth` and `store` have tests of their own."""
+    from mcprev.app.options import ServerOptions
+
+    assert {name for name, _, _ in WRONG} == ServerOptions.__annotations__.keys() - {"auth", "store"}
+
+
 def test_a_callback_for_sampling_returns_a_result() -> None:
     app = mcprev.App("writer", "1.0")
 

@@ -100,9 +100,12 @@ class App(Routed, Pages, AppSources):
           `extensions`, `requires`, `states`, `store`, `state`, `tasks`, `lifespan`, `middleware`, `auth`, `http`,
           `on_downgrade`, `show_errors`, `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes
           them.
+
+        Raises `TypeError` for an unknown option and for one of another kind.
         """
         super().__init__()
-        check_server_options(options)
+        own = {"visible": visible, "executor": executor, "lenient_arguments": lenient_arguments}
+        check_server_options({**own, **options})
         self._executor, self._lenient = executor, lenient_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")

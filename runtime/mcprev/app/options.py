@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.error_text import no_such_option
+from mcprev.error_text import check_server_kinds, no_such_option
 from mcprev.errors import Json
 from mcprev.json_schema.typed import Schema
 from mcprev.server.context import Context
@@ -150,9 +150,10 @@ class ResourceOptions(EntryOptions, total=False):
 
 
 def check_server_options(options: Mapping[str, object]) -> None:
-    """Raise `TypeError` for an unknown option of `App`: where one of this name is, or which one was meant."""
-    for name in options.keys() - ServerOptions.__annotations__.keys():
+    """Raise `TypeError` for an unknown option of `App`, and for one whose value is of another kind: what to pass."""
+    for name in options.keys() - {*_OF_APPS, *ServerOptions.__annotations__}:
         raise no_such_option("App", name, (*_OF_APPS, *ServerOptions.__annotations__))
+    check_server_kinds(options)
 
 
 def read_options(

@@ -153,7 +153,7 @@ class Server:
           is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
         Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of `ServerHandler`, for
-        an unknown option, also in `http`, and for an `auth` or `store` of another type. Raises `ValueError` for an unknown revision,
+        an unknown option, also in `http`, and for one of another kind. Raises `ValueError` for an unknown revision,
         invalid options of HTTP, and a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves itself.
         """
         if handler is not None:
