@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from api.test_principals import sent_by
-from api.wire import Error, Message
+from api.wire import LOG_LEVEL, Error, Message
 from bridge.hands import (
     ELICIT,
     LIST_ROOTS,
@@ -370,6 +370,29 @@ def test_a_question_outside_of_a_call_is_refused_by_its_rule() -> None:
             answer = (await servers.made[0].ask(LIST_ROOTS)).message
             assert answer["error"]["code"] == -32601
             assert "BR-3" in answer["error"]["message"]
+
+    run(main())
+
+
+CAPABILITIES: Final[dict[str, Message]] = {"none": {}, "another one": {"roots": {}}}
+
+
+@req("MRTR-3", "SAMP-2", at=E)
+@pytest.mark.parametrize("level", [None, "info"], ids=["", "with a log level"])
+@pytest.mark.parametrize("declared", CAPABILITIES.values(), ids=CAPABILITIES)
+def test_a_question_that_the_client_of_a_call_has_not_declared_says_so(
+    declared: Message, level: str | None
+) -> None:
+    client = Downstream(MODERN, declared)
+    servers = Servers(lambda: Upstream(SESSION, TOOLS))
+
+    async def main() -> None:
+        async with bridged(bridge_to(servers, SESSION), client):
+            meta = {} if level is None else {LOG_LEVEL: level}
+            found = said(await client.call("failing", **meta))
+            assert found["code"] == -32601
+            assert found["message"] == f"{SAMPLE}: the client has not declared the capability sampling"
+            assert client.asked_for == []
 
     run(main())
 

@@ -19,6 +19,7 @@ from mcprev.bridge.relay import (
     Exchange,
     Relay,
     refuse_question,
+    undeclared,
     unknown_between,
     wire_error,
     without_token,
@@ -29,13 +30,7 @@ from mcprev.bridge.upstreams import Busy
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject
 from mcprev.core.interfaces import principal_of
-from mcprev.errors import (
-    ConversionError,
-    InvalidParams,
-    Json,
-    McpError,
-    RequestTimeout,
-)
+from mcprev.errors import ConversionError, InvalidParams, Json, McpError, RequestTimeout
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.mrtr import input_required
@@ -87,6 +82,7 @@ class HeldCall:
     ) -> None:
         self._clients = clients
         self._may_ask = may_ask
+        self._call_made = exchange.incoming
         self._relay = clients.relay
         self.upstream = upstream
         self.pair = pair
@@ -122,8 +118,8 @@ class HeldCall:
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Keep a question until the client has answered it, then answer the server."""
         method = asked.method
-        if self.task is None or self.task.done() or not self._may_ask:
-            refuse_question(asked)
+        if self.task is None or self.task.done() or not self._may_ask or undeclared(asked, self._call_made):
+            refuse_question(asked, self._call_made)
             return
         try:
             if not self.pair.has(method):

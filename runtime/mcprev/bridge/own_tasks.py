@@ -256,7 +256,7 @@ class OwnTask:
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Ask the client what a server with sessions asks, and answer the server."""
         if self._context.as_task is None:
-            refuse_question(asked)
+            refuse_question(asked, self._context.request)
             return
         params = without_token(asked)
         if params is not None and RELATED in as_object(params.get("_meta")):

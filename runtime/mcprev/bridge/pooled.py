@@ -82,7 +82,7 @@ class Pooled:
         upstream = self.upstream
         holder = None if upstream is None else upstream.related.get(related_task(asked), upstream.holder)
         if holder is None:
-            refuse_question(asked)
+            refuse_question(asked, None if upstream is None else next(iter(upstream.requests()), None))
         else:
             await holder.asked(asked)
 

@@ -33,6 +33,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.cache import ResultCache
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest, Responder
+from mcprev.protocol.engine import declares
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
@@ -294,7 +295,7 @@ class Exchange:
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Refuse a question: the client did not declare that it answers any."""
-        refuse_question(asked)
+        refuse_question(asked, self.incoming)
 
     def has_asked(self) -> None:
         """Take note that the client was asked during the request."""
@@ -381,11 +382,19 @@ def unknown_between(method: str, pair: Pair) -> MethodNotFound:
     )
 
 
-def refuse_question(asked: IncomingRequest) -> None:
-    """Refuse a question of a server that belongs to no request of a client that could be asked."""
-    asked.fail(
-        MethodNotFound(f"Method not found: {asked.method} outside of a client's request ({Rule.UNASKED})")
-    )
+def undeclared(asked: IncomingRequest, call: IncomingRequest | None) -> str | None:
+    """Return the capability that a question of a server needs and the client whose call is in progress has not declared."""
+    spec = asked.revision.methods.get(asked.method)
+    needs = None if spec is None else spec.capability
+    return None if needs is None or call is None or declares(call.capabilities, needs) else needs
+
+
+def refuse_question(asked: IncomingRequest, call: IncomingRequest | None = None) -> None:
+    """Refuse a question of a server, which belongs to no request of a client, or to a `call` whose client takes none."""
+    why = f"Method not found: {asked.method} outside of a client's request ({Rule.UNASKED})"
+    if missing := undeclared(asked, call):
+        why = f"{asked.method}: the client has not declared the capability {missing}"
+    asked.fail(MethodNotFound(why))
 
 
 def wire_error(

@@ -18,11 +18,7 @@ from mcprev.bridge.probing import open_soon, preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
 from mcprev.client.connect import OPEN, Opener
 from mcprev.client.targets import Target
-from mcprev.errors import (
-    InternalError,
-    Json,
-    McpError,
-)
+from mcprev.errors import InternalError, Json, McpError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Era, Revision
