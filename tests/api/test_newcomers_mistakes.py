@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import mcprev
 from mcprev.cli import main as command
+from named import E
 from running import run
 
 loose: Any = mcprev
@@ -30,7 +31,7 @@ def test_the_name_of_an_extension_is_no_extension() -> None:
 
 
 WRONG: Final[list[tuple[str, Any, str]]] = [
-    ("revisions", "2025-11-25", "not be a str; pass the names of revisions in a list"),
+    ("revisions", E, "not be a str; pass the names of revisions in a list"),
     ("revisions", [2025], "not hold an int; pass"),
     ("instructions", 1, "not be an int; pass a text"),
     ("title", 1, "not be an int; pass a text"),
