@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel
 import mcprev
 from api.authors import Helpful, form
 from api.wire import Error, serving
+from mcprev.forms.questions import reply_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req
@@ -82,6 +84,11 @@ class Filled(BaseModel):
     name: str
 
 
+@dataclass(frozen=True)
+class Typed:
+    name: str
+
+
 ANSWER: Final = {"role": "assistant", "model": "m5", "content": {"type": "text", "text": "x"}}
 GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     # the option and its value, and the answer that the server gets
@@ -93,6 +100,8 @@ GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     "content": ("elicitation", filled, {"action": "accept", "content": {"name": "bob"}}),
     "declined": ("elicitation", declined, {"action": "decline"}),
     "cancelled": ("elicitation", cancelled, {"action": "cancel"}),
+    "a model": ("elicitation", answering(Filled(name="bob")), {"action": "accept", "content": {"name": "bob"}}),
+    "a dataclass": ("elicitation", answering(Typed("bob")), {"action": "accept", "content": {"name": "bob"}}),
     "Accepted": ("elicitation", answering(mcprev.Accepted({"name": "bob"})), {"action": "accept", "content": {"name": "bob"}}),
     "Accepted, of a model": (
         "elicitation", answering(mcprev.Accepted(Filled(name="bob"))), {"action": "accept", "content": {"name": "bob"}}
@@ -179,6 +188,14 @@ def test_a_server_that_reports_no_changes(row: Revision) -> None:
             await client.ping()
 
     run(main())
+
+
+@req("ELIC-1", everywhere=True)
+def test_what_is_no_answer_to_a_form_is_refused_with_what_is() -> None:
+    with pytest.raises(
+        TypeError, match=r"returned str: return the fields of the form as a mapping, `mcprev\.Accepted"
+    ):
+        reply_of(cast("Any", "bob"))
 
 
 @req("SEAM-1", everywhere=True)

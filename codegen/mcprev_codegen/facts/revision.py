@@ -44,6 +44,11 @@ class Revision:
         return next((self.facts.default[place] for place in places if place in self.facts.default), None)
 
     @property
+    def of_mcp(self) -> bool:
+        """Whether this is a revision of MCP or extends one."""
+        return self.pin is not None or self.like is not None
+
+    @property
     def negotiated_as(self) -> str:
         """The revision that peers negotiate to use this one."""
         return self.like or self.name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
 from mcprev.core.method_binding import first
@@ -16,6 +16,9 @@ from mcprev.errors import InvalidParams, Json
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
 from mcprev_types.latest import models
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -53,23 +56,34 @@ class Cancelled:
 Elicited: TypeAlias = Accepted[T] | Declined | Cancelled
 
 
-Reply: TypeAlias = "models.ElicitResult | Mapping[str, Json] | Elicited[Any] | None"
+Reply: TypeAlias = (
+    "models.ElicitResult | Mapping[str, Json] | BaseModel | DataclassInstance | Elicited[Any] | None"
+)
 """What a client's function may answer: the fields of the form, None to decline, or the result itself."""
 
 
 def reply_of(answer: Reply) -> object:
     """Return the result for an answer of the function that a client has for questions.
 
-    `Accepted` holds the fields of the form, as a mapping, a model or a dataclass, or the single value that is asked for.
+    The fields of the form are a mapping, a model or a dataclass; `Accepted` holds them, or the single value that is asked
+    for. Raises `TypeError` for anything else.
     """
     if answer is None:
         return {"action": "decline"}
     if isinstance(answer, Mapping):
         return {"action": "accept", "content": dict(answer)}
-    if isinstance(answer, Accepted):
-        data: Json = to_jsonable_python(answer.data)
-        return {"action": "accept", "content": data if isinstance(data, OBJECT) else {VALUE: data}}
-    return {"action": answer.action} if isinstance(answer, Declined | Cancelled) else answer
+    if isinstance(answer, Declined | Cancelled):
+        return {"action": answer.action}
+    if hasattr(answer, "to_wire"):  # a result, whose package may have a base of its own
+        return answer
+    if not isinstance(answer, BaseModel) and not is_dataclass(answer):
+        raise TypeError(
+            f"a function for elicitation returned {type(answer).__name__}: return the fields of the form as a mapping, "
+            "`mcprev.Accepted(value)` for a single value, or None to decline"
+        )
+    given = cast("Accepted[object]", answer).data if isinstance(answer, Accepted) else answer
+    data: Json = to_jsonable_python(given)
+    return {"action": "accept", "content": data if isinstance(data, OBJECT) else {VALUE: data}}
 
 
 @dataclass(frozen=True, slots=True)

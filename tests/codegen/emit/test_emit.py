@@ -33,7 +33,7 @@ def revision_of(source: str) -> Revision:
 
 
 def written(source: str) -> dict[str, str]:
-    revision = revision_of(source)
+    revision = replace(revision_of(source), like="of MCP")
     return package.package_files(revision, package.RevisionChain([revision], None, []))
 
 

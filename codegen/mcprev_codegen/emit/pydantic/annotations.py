@@ -105,6 +105,8 @@ class Annotations:
     """The types that the module can refer to by name."""
     inline: Collection[str] = ()
     """Aliases that are expanded instead of named."""
+    whole: bool = True
+    """Whether members of the type number are integers, as upstream's schema.json has it; only in revisions of MCP."""
 
     def annotation(self, type_: ir.TypeExpr) -> Annotation:
         """Return the annotation of a type; named types become class names, and null comes last."""

@@ -67,7 +67,7 @@ def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> It
 def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, Expression | None]:
     """Return the annotation of a member by its type alone, and its default."""
     f, schema = member.field, annotations.schema
-    limits, type_ = _bounds(schema, f), _with_integers(schema, f)
+    limits, type_ = _bounds(schema, f), _with_integers(schema, f) if annotations.whole else f.type
     annotation = annotations.limited(type_, limits) if limits else annotations.annotation(type_)
     literals = schema.literals(f.type)
     if member.fallback is not None:

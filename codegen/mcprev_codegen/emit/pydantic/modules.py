@@ -101,7 +101,9 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
     known = {*module.loaded}
     models: list[PydanticClass | PydanticAlias] = []
     for model in module.models:
-        annotations = Annotations(plan.schema, plan.revision.names, package, known)
+        annotations = Annotations(
+            plan.schema, plan.revision.names, package, known, whole=plan.revision.of_mcp
+        )
         if isinstance(model, ModelClass):
             models.append(_class(model, annotations, plan.revision.name))
         else:

@@ -235,9 +235,7 @@ def describe_step(step: Step, outcome: Outcome) -> str:
         case Spawned():
             return "connected again"
     if isinstance(step, Respawn):
-        return (
-            f"opening a new connection: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
-        )
+        return f"opening a new connection: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
     assert isinstance(step, Opening)
     method = Method.DISCOVER if isinstance(step, Discover) else Method.INITIALIZE
     return f"{method} at {step.revision.name}: {what}"
