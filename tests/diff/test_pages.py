@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ from support import DATED, FIFTH, FOLDER, FOURTH, load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+in_browser = pytest.mark.skipif(
+    CHROMIUM is None or "MCPREV_BROWSER" not in os.environ, reason="make browser runs it"
+)
+"""`make test` opens the page once."""
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
@@ -96,7 +101,7 @@ def _wanted(fragment: str) -> set[str]:
     return {c.fingerprint for row in in_rows(_shown().changes) if fits(row) for c in row.changes}
 
 
-@needs_browser
+@in_browser
 @pytest.mark.parametrize(
     "fragment",
     [
@@ -182,7 +187,7 @@ def test_rows_hold_every_change_once_and_mix_no_verdicts(pair: tuple[str, str]) 
             assert any((change.method or change.path).startswith(place) for place in row.places)
 
 
-@needs_browser
+@in_browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_of_the_page_is_wider_than_the_window(page: Path, tmp_path: Path, width: int) -> None:
     """A frame of that width: headless windows have a least width of their own."""
