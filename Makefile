@@ -65,7 +65,7 @@ upstream: setup
 fuzz: SECONDS := 60
 fuzz: SEED := $(shell date +%s)
 fuzz: setup
-	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz $$(grep -rl 'import.* sampled' tests) -n auto \
+	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz $$(grep -rlE --include='test_*.py' '\b(sampled|sampled_of|diagonal)\(|SOME_ROWS' tests) -n auto \
 	  --hypothesis-seed=$(SEED) -rP --show-capture=stdout
 
 # The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.

@@ -15,6 +15,7 @@ import pytest
 import mcprev
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
+from named import SOME_ROWS
 from requirements import D, req
 from running import run
 from support import ROOT
@@ -44,7 +45,7 @@ async def look(client: mcprev.Client, row: Revision) -> None:
 
 
 @req("SEAM-1", "TOOL-1")
-@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_the_command_serves_an_app_on_stdio(row: Revision) -> None:
     async def main() -> None:
         async with mcprev.connect(mcprev.stdio(*COMMAND), mode=row.name) as client:

@@ -26,7 +26,7 @@ from mcprev.transports.memory import MemoryTransport
 from mcprev.wire.sse import Event, encode_event
 from mcprev_types import Direction
 from mcprev_types.latest import models as m
-from named import ROW_D, ROW_E
+from named import ROW_D, ROW_E, SOME_ROWS
 from raw_server import Exchange, OldMcp, connected, serve, text
 from requirements import req
 from running import Records, run, until
@@ -117,7 +117,7 @@ def test_lines_in_memory_are_those_that_were_written(row: Revision, monkeypatch:
 
 
 @req("BASE-10")
-@each_row
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_lines_of_a_process_are_those_of_its_pipes_and_its_stderr_is_reported(
     row: Revision, tmp_path: Path
 ) -> None:

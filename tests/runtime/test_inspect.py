@@ -18,6 +18,7 @@ from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
 from mcprev.client.client import Client
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
+from named import SOME_ROWS
 from running import run
 
 HERE: Final = Path(__file__).parent
@@ -52,7 +53,6 @@ class Handler(mcprev.ServerHandler):
 
 mcprev.Server(Handler(), "shop", "1.5", instructions="Ask.", revisions=sys.argv[2:] or None).run_stdio()
 """
-each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 
 
 def name_of(value: object) -> str:
@@ -91,7 +91,7 @@ def test_json(row: Revision, who: str) -> None:
     assert document["errors"] == {}
 
 
-@each_row
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_text(row: Revision) -> None:
     done = invoke("--revision", row.name, *server("plain"))
     assert (done.exit_code, done.stderr) == (0, "")
