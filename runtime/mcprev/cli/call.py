@@ -18,8 +18,8 @@ import click
 from mcprev.cli.answering import Answers, read_answers
 from mcprev.cli.arguments import HINT, check_arguments, prompt_schema, read_arguments
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
-from mcprev.cli.connecting import told_failures, told_output, told_warnings
-from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings
+from mcprev.cli.exit_codes import ExitCode
 from mcprev.cli.following import call_as_task, check_leaving, take_task_options, task_options
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
@@ -36,7 +36,6 @@ from mcprev.cli.options import (
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
 from mcprev.cli.valid_entries import ListedEntries, listed_entries
-from mcprev.error_text import did_you_mean
 from mcprev.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -119,27 +118,27 @@ class ServerUse:
 
     def run(self, use: Callable[[Client], Awaitable[int]]) -> None:
         """Connect, use the client, and end the command with the exit code that `use` returns."""
-        with told_output() as stderr:
+        with told_output() as output:
             with told_failures(self.server, self.timeout), told_warnings():
                 try:
-                    code = asyncio.run(self._run(use, stderr))
+                    code = asyncio.run(self._run(use, output))
                 finally:
                     show_progress("")
             raise click.exceptions.Exit(code)
 
-    async def _run(self, use: Callable[[Client], Awaitable[int]], stderr: Callable[[bytes], None]) -> int:
-        async with self._connected(stderr) as client:
+    async def _run(self, use: Callable[[Client], Awaitable[int]], output: ServerOutput) -> int:
+        async with self._connected(output) as client:
             return await use(client)
 
     @asynccontextmanager
-    async def _connected(self, stderr: Callable[[bytes], None]) -> AsyncIterator[Client]:
+    async def _connected(self, output: ServerOutput) -> AsyncIterator[Client]:
         import mcprev
         from mcprev.client.connect import PROBE
 
         options = self.answers.options()
         limit = None if self.answers.by_hand else self.timeout  # who is asked takes his time
         opening = mcprev.connect(
-            target_of_server(self.server, login=self.login, stderr=stderr),
+            target_of_server(self.server, login=self.login, stderr=output.read),
             revisions=self.names,
             timeout=limit,
             total_timeout=None,
@@ -152,9 +151,20 @@ class ServerUse:
             **options,
         )
         async with opening as client:
+            output.connected(client.plan.evidence)
             if self.log_level is not None:
-                await client.set_log_level(cast("Any", self.log_level))
+                await self._set_log_level(client, self.log_level)
             yield client
+
+    async def _set_log_level(self, client: Client, level: str) -> None:
+        """Ask for log messages from a level on. Servers that declare no logging may log all the same."""
+        from mcprev.errors import LocalProtocolError
+
+        try:
+            await client.set_log_level(cast("Any", level))
+        except LocalProtocolError:
+            text = "the server declares no logging, so it is not asked for a level; what it logs is printed"
+            echo(f"Warning: {text}", err=True)
 
     async def listed(self, client: Client, name: str) -> ListedEntries:
         """Return the entries of a list of the server, whose names are remembered for completion."""
@@ -256,7 +266,7 @@ def call_command(
     async def use(client: Client) -> int:
         schema: dict[str, Json] = {}
         if not unchecked:
-            schema = _entry(await session.listed(client, "tools"), tool, "tool").input_schema.to_wire()
+            schema = (await session.listed(client, "tools")).named(tool, "tool").input_schema.to_wire()
         arguments = read_arguments(rest, schema)
         check_arguments(f"the tool '{tool}'", arguments, schema, SHOWS.format("schema of each tool"))
         if plan is not None:
@@ -310,23 +320,6 @@ def _renderer(out: Path | None) -> Renderer:
     from mcprev.cli.rendering import Renderer
 
     return Renderer(out)
-
-
-def _entry(listed: ListedEntries, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
-    """Return an entry of a list by its name. Raises `Failure` for an unknown one, with those that resemble it, and for one that is not valid."""
-    for entry in listed.valid:
-        if entry.name == name:
-            return entry
-    for wrong in listed.invalid:
-        if wrong.name == name:
-            text = f"the server has the {what} '{name[:200]}', but its entry in the list is not valid: {wrong.issues}"
-            raise Failure(clean(text), ExitCode.PROTOCOL)
-    known: list[str] = [entry.name for entry in listed.valid]
-    hint = did_you_mean(name, known) or f"; it has {', '.join(sorted(known)[:20]) or 'none'}"
-    if listed.unread:
-        hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
-    code = ExitCode.PROTOCOL if listed.unread else ExitCode.USAGE
-    raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
 
 
 # -- resources, prompts, completion ---------------------------------------------------------------------------
@@ -390,7 +383,7 @@ def prompt_command(
     async def use(client: Client) -> int:
         schema: dict[str, Json] = {"additionalProperties": {"type": "string"}}
         if not unchecked:
-            schema = prompt_schema(_entry(await session.listed(client, "prompts"), name, "prompt"))
+            schema = prompt_schema((await session.listed(client, "prompts")).named(name, "prompt"))
         arguments = read_arguments(rest, schema)
         check_arguments(f"the prompt '{name}'", arguments, schema, SHOWS.format("arguments of each prompt"))
         result = await client.get_prompt(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -87,22 +87,39 @@ def told_warnings() -> Iterator[list[str]]:
             echo(f"Warning: and {kept.more} more", err=True)
 
 
+class ServerOutput:
+    """The end of what a server process writes to stderr."""
+
+    def __init__(self) -> None:
+        self.tail = bytearray()
+
+    def read(self, data: bytes) -> None:
+        """Keep the end of what the process has written until now."""
+        self.tail.extend(data)
+        del self.tail[:-MAX_OUTPUT]
+
+    def connected(self, evidence: Sequence[str]) -> None:
+        """Forget what a process has written that did not know the first message and ended; the evidence quotes it."""
+        if any("\n" in step for step in evidence):
+            self.tail.clear()
+
+
 @contextmanager
-def told_output() -> Iterator[Callable[[bytes], None]]:
-    """Yield the reader of what a server process writes to stderr; if the command of the block fails, print its end.
+def told_output() -> Iterator[ServerOutput]:
+    """Yield what reads the stderr of a server process; if the command of the block fails, print its end.
 
     A server logs there why a call failed. What the error of the command says already is not printed twice.
     """
-    tail = bytearray()
-
-    def read(data: bytes) -> None:
-        tail.extend(data)
-        del tail[:-MAX_OUTPUT]
-
+    output = ServerOutput()
     try:
-        yield read
+        yield output
     except (click.ClickException, click.exceptions.Exit) as error:
-        text = mask_text(tail.decode(errors="replace")).replace("\r\n", "\n").replace("\t", "    ").rstrip()
+        text = (
+            mask_text(output.tail.decode(errors="replace"))
+            .replace("\r\n", "\n")
+            .replace("\t", "    ")
+            .rstrip()
+        )
         lines = [clean(line) for line in text.split("\n")]
         told = lines[-1] in error.message if isinstance(error, click.ClickException) else False
         if text and error.exit_code not in {ExitCode.OK, ExitCode.USAGE} and not told:

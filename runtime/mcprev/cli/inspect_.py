@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
-from mcprev.cli.connecting import MAX_WARNINGS, told_failures, told_output, told_warnings
+from mcprev.cli.connecting import MAX_WARNINGS, ServerOutput, told_failures, told_output, told_warnings
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target
     from mcprev.errors import Json
 
+MAX_EVIDENCE: Final = 160
+"""The maximum number of characters of a step of the negotiation that are shown."""
 MAX_NOTES: Final = 1000
 """The maximum number of HTTP responses that are judged, the last ones."""
 _SECTIONS: Final = (
@@ -81,10 +83,10 @@ def inspect_command(
     chosen = revision_names(names)
     server = read_target(argv, headers=headers, env=env)
     notes: deque[dict[str, Json]] = deque(maxlen=MAX_NOTES)
-    with told_output() as stderr:
+    with told_output() as output:
         with told_failures(server, timeout), told_warnings() as warnings:
-            target = target_of_server(server, login=login, stderr=stderr)
-            document = asyncio.run(_inspect(target, chosen, timeout, notes, record))
+            target = target_of_server(server, login=login, stderr=output.read)
+            document = asyncio.run(_inspect(target, chosen, timeout, notes, record, output))
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
@@ -111,6 +113,7 @@ async def _inspect(
     seconds: float,
     notes: deque[dict[str, Json]],
     record: str | None,
+    output: ServerOutput,
 ) -> dict[str, Any]:
     import mcprev
     from mcprev.client.connect import PROBE
@@ -127,6 +130,7 @@ async def _inspect(
         tap=ResponseNotes(notes.append),
     )
     async with opening as client:
+        output.connected(client.plan.evidence)
         document, errors = _describe(client), dict[str, str]()
         for name, capability, _, _ in _SECTIONS:
             declared = capability in document["capabilities"]
@@ -185,7 +189,7 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
 def _print(document: dict[str, Any]) -> None:
     server: dict[str, Any] = document["server"] or {}
     revisions = [("revision", document["revision"]), ("reached by", document["reached_by"])]
-    revisions += [("evidence", _line(step)) for step in document["evidence"]]
+    revisions += [("evidence", _evidence(step)) for step in document["evidence"]]
     revisions += [
         (f"server {key}", _line(server[key])) for key in ("name", "title", "version") if key in server
     ]
@@ -258,6 +262,13 @@ def _about(item: dict[str, Any], key: str) -> str:
     if key == "name":
         return str(about)
     return f"{item['name']}: {about}" if about else str(item["name"])
+
+
+def _evidence(step: str) -> str:
+    """Return a step of the negotiation in one line, without what a process that ended wrote to stderr before its last line."""
+    first, *rest = step.split("\n")
+    shown = _line(": ".join([first, *rest[-1:]]))
+    return shown if len(shown) <= MAX_EVIDENCE else f"{shown[:MAX_EVIDENCE]}..."
 
 
 def _capability(name: str, value: object) -> str:

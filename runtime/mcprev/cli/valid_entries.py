@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
+from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo_lines
+from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, RemoteProtocolError
 from mcprev.json_schema.bounds import LIST, OBJECT
 
@@ -48,6 +50,29 @@ class ListedEntries:
     invalid: Sequence[InvalidEntry] = field(default=())
     unread: bool = False
     """Whether there are pages after the one with the invalid entries, which are not read."""
+
+    def named(self, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
+        """Return an entry by its name. Raises `Failure` for an unknown one, with those that resemble it, and for one that is not valid."""
+        for entry in self.valid:
+            if entry.name == name:
+                return entry
+        for wrong in self.invalid:
+            if wrong.name == name:
+                text = f"the server has the {what} '{name[:200]}', but its entry in the list is not valid: {wrong.issues}"
+                raise Failure(clean(text), ExitCode.PROTOCOL)
+        hint = self._meant(name)
+        if self.unread:
+            hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
+        code = ExitCode.PROTOCOL if self.unread else ExitCode.USAGE
+        raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
+
+    def _meant(self, name: str) -> str:
+        """Return what the user may have meant: this name behind the prefix of a server, one that resembles it, or any."""
+        known: list[str] = [entry.name for entry in self.valid]
+        prefixed = [f"'{each}'" for each in known if each.endswith(f"__{name}")]
+        if prefixed:
+            return f"; did you mean {' or '.join(prefixed[:MAX_NAMED])}?"
+        return did_you_mean(name, known) or f"; it has {', '.join(sorted(known)[:20]) or 'none'}"
 
 
 async def listed_entries(client: Client, name: str, seconds: float) -> ListedEntries:

@@ -1,0 +1,96 @@
+"""`mcprev call` and `inspect` of a server as there are old ones: it dies of `server/discover`, and logs without declaring it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mcprev.cli import main
+from mcprev.revisions import DEFAULT
+
+FIRST: Final = DEFAULT[0]
+SERVER: Final = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method = request["method"]
+    if method == "server/discover" or "dies" in sys.argv:
+        raise ValueError(f"the method {method} is not one of " + "all these, " * 300)
+    if "id" not in request:
+        continue
+    results = {
+        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}},
+        "tools/list": {"tools": [
+            {"name": name, "inputSchema": {"type": "object"}} for name in ("good", "bad", "hotel__price", "a__book", "b__book")
+        ]},
+        "tools/call": {"content": [{"type": "text", "text": "done"}], "isError": request["params"].get("name") == "bad"},
+    }
+    if method == "tools/call":
+        params = {"level": "info", "data": "stamped"}
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params}), flush=True)
+        print("the stamp is dry", file=sys.stderr, flush=True)
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results[method]}), flush=True)
+"""
+
+
+def run(command: str, *words: str, dies: bool = False) -> Result:
+    end = ("dies",) if dies else ()
+    line = (command, *words, "--", sys.executable, "-c", SERVER, FIRST.version, *end)
+    return CliRunner().invoke(main, line, catch_exceptions=False, prog_name="mcprev")
+
+
+def test_a_server_that_declares_no_logging_is_not_asked_for_a_level_and_its_messages_are_printed() -> None:
+    done = run("call", "good", "--log-level", "info")
+    assert (done.exit_code, done.stdout) == (0, "done\n")
+    assert done.stderr.splitlines() == [
+        "Warning: the server declares no logging, so it is not asked for a level; what it logs is printed",
+        "info server: stamped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("price", "; did you mean 'hotel__price'?"),
+        ("book", "; did you mean 'a__book' or 'b__book'?"),
+        ("hotel", "; it has a__book, b__book, bad, good, hotel__price"),
+    ],
+    ids=["of one server", "of two servers", "a prefix"],
+)
+def test_a_name_without_its_prefix_is_refused_with_the_name_that_is_meant(name: str, hint: str) -> None:
+    refused = run("call", name, "--as", FIRST.name)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"Error: the server has no tool '{name}'{hint}\n"
+
+
+def test_a_failed_call_shows_what_the_server_wrote_during_it_and_nothing_of_the_process_that_was_probed() -> (
+    None
+):
+    failed = run("call", "bad")
+    assert (failed.exit_code, failed.stdout) == (1, "done\n")
+    assert failed.stderr.splitlines() == [
+        "info server: stamped",
+        "the server wrote to stderr:",
+        "  the stamp is dry",
+    ]
+
+
+def test_a_server_that_cannot_be_reached_shows_all_that_it_wrote() -> None:
+    failed = run("call", "good", dies=True)
+    assert failed.exit_code == 3
+    assert "Traceback (most recent call last):" in failed.stderr
+    assert "the method initialize is not one of" in failed.stderr
+
+
+def test_each_step_of_the_negotiation_is_one_short_line() -> None:
+    shown = run("inspect")
+    assert shown.exit_code == 0
+    steps = [line for line in shown.stdout.splitlines() if line.startswith("evidence")]
+    assert len(steps) == 3
+    assert all(len(line) < 200 for line in steps)
+    assert "exited with 1: ValueError: the method server/discover is not one of all these" in steps[0]
+    assert steps[0].endswith("...")
+    assert "Traceback (most recent call last):" in run("inspect", "--json").stdout
