@@ -33,7 +33,8 @@ def revision_of(source: str) -> Revision:
 
 
 def written(source: str) -> dict[str, str]:
-    revision = replace(revision_of(source), like="of MCP")
+    revision = revision_of(source)
+    revision = replace(revision, like=revision.name)  # of MCP
     return package.package_files(revision, package.RevisionChain([revision], None, []))
 
 
