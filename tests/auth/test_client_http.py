@@ -17,7 +17,7 @@ from lanes import turns
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.client.connection import GRACE
 from named import NAMES as SPOKEN
-from raw_server import Exchange, text
+from raw_server import Exchange, Raw, text
 from requirements import A, B, D, E, req
 from running import pass_time, run, until
 
@@ -605,6 +605,49 @@ def test_a_document_names_the_client_where_it_is_read(row: Revision) -> None:
                     named = query(at.pages[0])["client_id"]
                     taken = read and row.auth.client_documents
                     assert named == ("https://a.example/me" if taken else "client-1")
+
+    run(main())
+
+
+@req("AUTH-3", at=B)
+def test_a_server_that_is_taken_for_its_authorization_server_and_is_none_says_what_to_do() -> None:
+    """By the oldest rules there is no other place to look, so registering by hand helps nobody."""
+
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == B)
+        async with world(row) as at:
+
+            async def absent(exchange: Exchange) -> None:
+                await exchange.respond(404)
+
+            at.documents.clear()
+            at.documents[at.mcp.origin + "/register"] = absent
+            with pytest.raises(mcprev.RegistrationRejected) as caught:
+                await connect(at)
+            assert f"at {B} a client takes the MCP server itself" in str(caught.value)
+            assert "use a newer revision, or let the server use `mcprev.Login`" in str(caught.value)
+            assert "client_id" not in str(caught.value)
+
+    run(main())
+
+
+@req("AUTH-3", everywhere=True)
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.auth is None], ids=lambda row: row.name)
+def test_a_revision_without_authorization_says_so(row: Revision) -> None:
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.respond(401, headers={"WWW-Authenticate": "Bearer"})
+
+    async def main() -> None:
+        server = Raw(refuse)
+        await server.start()
+        try:
+            target = mcprev.http(server.url, auth=mcprev.OAuth())
+            says = f"requires a token, and {row.name} has no authorization, so there is no login"
+            with pytest.raises(mcprev.AuthError, match=says):
+                await mcprev.connect(target, mode=row.name)
+            assert {seen.path for seen in server.seen} == {"/mcp"}
+        finally:
+            await server.stop()
 
     run(main())
 

@@ -375,6 +375,9 @@ def test_the_first_verifier_that_accepts_a_token_decides_and_issuers_do_not_shar
     assert [word in reasons for word in ("signature", "its issuer is", "static tokens")] == [True] * 3
     same = mcprev.AnyVerifier(jwt_verifier(public(two)), jwt_verifier())
     assert run(same(token())).subject == "ann", "one issuer: names are unique"
+    alone = mcprev.AnyVerifier(jwt_verifier(), mcprev.StaticTokens({"s": "ann"}))
+    subjects = [run(alone(text)).subject for text in (token(), "s")]
+    assert subjects == [f"ann@{ISSUER}", "ann"], "a static token is nobody of the issuer"
 
 
 def test_no_subject_can_look_like_that_of_another_issuer() -> None:

@@ -174,6 +174,28 @@ def test_urls_that_may_not(url: str, private: bool) -> None:
 
 @req("SEC-1", everywhere=True)
 @pytest.mark.parametrize(
+    ("url", "private", "helps"),
+    [
+        ("http://127.0.0.1:9000/x", False, True),
+        ("http://localhost:9000/x", False, True),
+        ("https://127.0.0.1/x", False, True),
+        ("https://10.0.0.1/x", False, True),
+        ("http://auth.example/x", False, False),
+        ("http://10.0.0.1/x", True, False),
+    ],
+)
+def test_a_url_that_may_not_be_fetched_says_how_to_allow_it_if_that_is_possible(
+    url: str, private: bool, helps: bool
+) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        check_fetch(url, private=private)
+    assert ("`OAuth(private=True)`" in str(caught.value)) is helps
+    if helps:
+        check_fetch(url, private=True)
+
+
+@req("SEC-1", everywhere=True)
+@pytest.mark.parametrize(
     ("address", "public"),
     [("8.8.8.8", True), ("2606:4700::1111", True), ("[2606:4700::1111]", True), ("127.0.0.1", False), ("10.1.2.3", False),
      ("172.16.0.1", False), ("192.168.1.1", False), ("169.254.1.1", False), ("100.64.0.1", False), ("0.0.0.0", False),  # noqa: S104

@@ -22,6 +22,9 @@ from mcprev.transports.http.security import DEFAULT_PORTS, is_loopback, parse_ip
 from mcprev.transports.http.urls import SCHEMES, printable, split_url
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_ALLOW: Final = (
+    "; if the server is one of yours, pass `private=True`, as in `OAuth(private=True)`, to allow private networks, and http on this machine"
+)
 _URI: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
@@ -48,9 +51,10 @@ def check_fetch(url: str, *, private: bool = False) -> str:
     if private and parts.scheme in SCHEMES and (parts.scheme == "https" or is_loopback(host)):
         return url
     if parts.scheme != "https":
-        raise RemoteProtocolError("the server named a URL that is not https", raw=printable(url))
+        hint = _ALLOW if is_loopback(host) else ""
+        raise RemoteProtocolError(f"the server named a URL that is not https{hint}", raw=printable(url))
     if is_loopback(_plain(host)) or (_address(host) is not None and not is_public(host)):
-        raise RemoteProtocolError("the server named a URL in a private network", raw=printable(url))
+        raise RemoteProtocolError(f"the server named a URL in a private network{_ALLOW}", raw=printable(url))
     return url
 
 

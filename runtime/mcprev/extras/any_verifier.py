@@ -13,9 +13,10 @@ from mcprev.transports.http.server.access import Access, InvalidToken
 class AnyVerifier:
     """Verifies tokens with the first of several verifiers that accepts them: `Bearer(AnyVerifier(first, second), ...)`.
 
-    If the verifiers have several issuers, the subject of a token becomes `subject@issuer`, because two issuers may
-    give the same name to different people. Subjects of verifiers without an issuer, such as functions, stay as they are; a
-    token whose subject looks as if it were of one of the issuers is refused.
+    The subject of a token becomes `subject@issuer` if its verifier has an issuer, also if it is the only one that has, because
+    two verifiers may give the same name to different people. Subjects of verifiers without an issuer, such as functions, stay
+    as they are; a token whose subject looks as if it were of one of the issuers is refused. Only if all verifiers have the
+    same issuer, no subject changes.
     """
 
     def __init__(self, *verifiers: Verify) -> None:

@@ -129,8 +129,15 @@ class Authorizer(Authorization):
                 use.nonces += 1
                 if use.nonces <= NONCES:
                     return True
-        if status not in (_UNAUTHORIZED, _FORBIDDEN) or not _revisions(request):
+        if status not in (_UNAUTHORIZED, _FORBIDDEN):
             return False
+        if not _revisions(request):
+            if status == _FORBIDDEN or not request.revisions or not request.interactive:
+                return False
+            raise DiscoveryFailed(
+                f"{printable(self._url)} requires a token, and {', '.join(row.name for row in request.revisions)} has no "
+                "authorization, so there is no login: send a token in a header, or allow a newer revision"
+            )
         challenge, use.more = challenge_of(wants) or Challenge(), status == _FORBIDDEN
         if use.more and challenge.error != _MORE:
             return False

@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -218,9 +219,14 @@ def register(
     found = read_object(reply.body) or {}
     client_id = text(found, "client_id")
     if reply.status not in (200, 201) or client_id is None:
+        remedy = "register a client there and pass its `client_id`"
+        if reply.status == HTTPStatus.NOT_FOUND and not place.profile.resource_metadata:
+            remedy = (
+                f"at {place.revision.name} a client takes the MCP server itself for its authorization server, and nothing there "
+                "registers clients; use a newer revision, or let the server use `mcprev.Login`"
+            )
         raise RegistrationRejected(
-            f"{printable(server.issuer)} did not register this client ({said_by(reply, found)}): "
-            "register a client there and pass its `client_id`"
+            f"{printable(server.issuer)} did not register this client ({said_by(reply, found)}): {remedy}"
         )
     secret, chosen = text(found, "client_secret"), text(found, "token_endpoint_auth_method")
     if secret is None:
