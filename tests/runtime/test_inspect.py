@@ -106,7 +106,7 @@ def test_text(row: Revision) -> None:
     assert any(name == "evidence" for name, *_ in lines)
 
 
-@each_row
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_the_messages_are_recorded(row: Revision, tmp_path: Path) -> None:
     """All lists of a server are in one recording, so that `mcprev validate` judges each of them."""
     recording = tmp_path / "session.jsonl"

@@ -586,6 +586,17 @@ def written(folder: Path, *lines: Any) -> str:
     return str(path)
 
 
+def test_what_is_wrong_in_several_messages_is_one_row_with_their_lines(tmp_path: Path) -> None:
+    wrong = [message(id=number, method="tools/cell") for number in range(7)]
+    done = invoke(
+        written(tmp_path, *wrong, message(id=7, method="tools/cull")), "--revision", SESSIONS[-1].name
+    )
+    _, first, second, summary, *_ = done.stdout.splitlines()
+    assert first.split("\t")[:3] == ["1, 2, 3, 4, 5 and 2 more", "tools/cell", "$.method"]
+    assert second.split("\t")[:3] == ["8", "tools/cull", "$.method"]
+    assert summary.startswith("8 violations in 8 messages")
+
+
 @each_session
 def test_command(row: Revision, tmp_path: Path) -> None:
     clean = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/list"))

@@ -106,11 +106,10 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
 
 
 def _rows(found: list[Violation]) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the table: one for each violation, but what is wrong at HTTP is said once, with its lines."""
+    """Return the rows of the table: what occurs again in other messages is said once, with its lines."""
     rows: dict[object, tuple[Violation, list[str]]] = {}
-    for number, one in enumerate(found):
-        key = number if one.path.startswith("$") else (one.method, one.path, one.message)
-        rows.setdefault(key, (one, []))[1].append(str(one.line))
+    for one in found:
+        rows.setdefault((one.method, one.path, one.message), (one, []))[1].append(str(one.line))
     return [(_lines_named(lines), v.method or "", v.path, v.message) for v, lines in rows.values()]
 
 
