@@ -57,11 +57,17 @@ def facts_of(revision: str) -> dict[str, list[tuple[str, Json]]]:
     return found
 
 
+@cache
+def references(revision: str, name: str) -> frozenset[str]:
+    return frozenset(ir.references(load(revision).schema.types[name]))
+
+
+@cache
 def reached(revision: str, name: str) -> set[str]:
     """A type and all types that it refers to."""
-    types, found, pending = load(revision).schema.types, {name}, [name]
+    found, pending = {name}, [name]
     while pending:
-        more = {*ir.references(types[pending.pop()])} - found
+        more = references(revision, pending.pop()) - found
         found |= more
         pending += more
     return found

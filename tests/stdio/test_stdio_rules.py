@@ -23,6 +23,7 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.lines import LineConnection
 from mcprev_types.latest import models as m
+from named import SOME_ROWS
 from requirements import req
 from running import run, until
 from stdio.echo_server import Echo
@@ -60,6 +61,7 @@ def said(result: m.CallToolResult) -> str:
 
 
 @req("STDIO-3", "STDIO-1")
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_server_reads_nothing_but_messages(row: Revision, tmp_path: Path) -> None:
     """Whatever is called, given up and shut down, its stdin holds one message of JSON-RPC a line."""
     kept = tmp_path / "stdin"
@@ -85,6 +87,7 @@ def test_a_server_reads_nothing_but_messages(row: Revision, tmp_path: Path) -> N
 
 
 @req("STDIO-3")
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_noise_of_a_server_is_skipped(row: Revision) -> None:
     async def main() -> None:
         noise = r"printf 'starting...\n\n{]\n7\n[]\n\000\377\n{\"level\":\"info\"}\n'; exec $ECHO"
@@ -95,6 +98,7 @@ def test_noise_of_a_server_is_skipped(row: Revision) -> None:
 
 
 @req("STDIO-2", "STDIO-6")
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_stdout_holds_messages_only_and_the_end_of_stdin_ends_the_server(row: Revision) -> None:
     """The handler prints, writes to the descriptor and starts a child that does; everything asked is answered."""
     asked = [*opening(row), call(row, "print", 7), call(row, "echo", 8, text="é\u2028\n")]
@@ -110,6 +114,7 @@ def test_stdout_holds_messages_only_and_the_end_of_stdin_ends_the_server(row: Re
 
 
 @req("STDIO-6")
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_server_that_is_busy_ends_with_its_stdin(row: Revision) -> None:
     asked = lines(*opening(row), call(row, "wait", 7))
     done = subprocess.run(ECHO, input=asked, capture_output=True, check=False, timeout=20)
@@ -118,6 +123,7 @@ def test_a_server_that_is_busy_ends_with_its_stdin(row: Revision) -> None:
 
 
 @req("STDIO-8", "CANC-2", "CANC-7")
+@pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_cancelled_call_is_a_notification_and_nothing_follows(row: Revision) -> None:
     process = subprocess.Popen(ECHO, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     cancelled = notification("notifications/cancelled", {"requestId": 7})
