@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Final
 
 import pytest
 
+from mcprev.revisions import DEFAULT
+from raw_server import Exchange, Raw
+from running import run
 from shell import invoke
 from support import ROOT
 
@@ -64,3 +68,40 @@ def test_the_table_of_variables_has_those_that_the_code_reads() -> None:
     table = text.partition("## Environment variables")[2].partition("\n## ")[0]
     assert {"MCPREV_STORE", "NO_COLOR", "XDG_CONFIG_HOME"} <= read
     assert sorted(name for name in read - INTERNAL if f"`{name}`" not in table) == []
+
+
+def test_a_stream_that_ends_within_an_event_says_so_and_not_that_the_url_is_wrong() -> None:
+    """The server was reached, and has answered: it left out the blank line."""
+    row = next(row for row in reversed(DEFAULT) if row.handshake)
+    event = b'data: {"jsonrpc": "2.0", "id": 2, "result": {"contents": []}}\n'
+
+    async def answer(exchange: Exchange) -> None:
+        if exchange.verb != "POST":
+            await exchange.respond(405)
+        elif exchange.method == "initialize":
+            info = {"name": "cut", "version": "1"}
+            result = {
+                "protocolVersion": row.version,
+                "capabilities": {"resources": {}},
+                "serverInfo": info,
+            }
+            await exchange.json({"jsonrpc": "2.0", "id": exchange.message["id"], "result": result})
+        elif exchange.method == "resources/read":
+            await exchange.respond(200, event, {"Content-Type": "text/event-stream"})
+        else:
+            await exchange.respond(202)
+
+    async def main() -> None:
+        server = Raw(answer)
+        await server.start()
+        try:
+            words = ("read", server.url, "memo://x", "--as", row.name, "--no-login")
+            done = await asyncio.to_thread(invoke, None, *words)
+            assert done.exit_code == 3
+            assert "the stream ended without a response" in done.stderr
+            assert "the blank line after an event may be missing" in done.stderr
+            assert "check that the server runs" not in done.stderr
+        finally:
+            await server.stop()
+
+    run(main())

@@ -160,6 +160,8 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield f"there may be a server at {' or '.join(_usual_urls(url))}"
     elif url is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
         yield "Python does not trust its certificate: set SSL_CERT_FILE to a PEM file with the certificate that signed it"
+    elif isinstance(error, errors.StreamEnded):
+        yield "its stream ended before the response: the blank line after an event may be missing, or a proxy may have ended the stream"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
     if isinstance(error, errors.AuthError):
