@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -124,6 +125,64 @@ def test_clients_without_sessions_share_a_process_only_if_that_is_wanted(shared:
         return bytes(written)
 
     assert run(main()).count(b"each of its calls gets a new connection") == (0 if shared else 1)
+
+
+DYING: Final = (
+    sys.executable,
+    "-c",
+    "import sys; sys.exit('no such folder, with password=hunter2, said ' + 'at length ' * 90)",
+)
+"""A command that cannot start, and says why on stderr."""
+
+
+def dying(folder: Path, *, config: bool) -> tuple[str, ...]:
+    """The end of a command line of a bridge in front of it, alone or out of a configuration."""
+    if not config:
+        return "--", *DYING
+    file = folder / "mcp.json"
+    servers = {"files": {"command": DYING[0], "args": DYING[1:]}}
+    file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return "--config", str(file)
+
+
+in_front_of = pytest.mark.parametrize("config", [False, True], ids=["alone", "of a configuration"])
+
+
+@req("LIFE-3", "SEC-6", at=(SESSION.name, E))
+@pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
+@in_front_of
+def test_who_starts_a_bridge_is_told_the_last_line_of_a_command_that_cannot_start(
+    row: Revision, config: bool, tmp_path: Path
+) -> None:
+    async def main() -> str:
+        command = mcprev.stdio(*BRIDGE, *dying(tmp_path, config=config), stderr=lambda _: None)
+        with pytest.raises(mcprev.McpError) as caught:
+            async with mcprev.connect(command, mode=row.name) as client:
+                await client.list_tools()
+        return str(caught.value)
+
+    told = run(main())
+    assert "no such folder, with password=[...], said at length" in told
+    assert "hunter2" not in told
+
+
+@req("LIFE-3", "SEC-6", at=(SESSION.name, E))
+@pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
+@in_front_of
+def test_a_client_over_http_is_told_that_the_log_of_the_bridge_has_it(
+    row: Revision, config: bool, tmp_path: Path
+) -> None:
+    async def main() -> tuple[str, str]:
+        async with served(*dying(tmp_path, config=config)) as (url, written):
+            with pytest.raises(mcprev.McpError) as caught:
+                await mcprev.connect(url, mode=row.name)
+        return str(caught.value), written.decode()
+
+    told, written = run(main())
+    assert "the log of the bridge has what it wrote to stderr" in told
+    assert "no such folder" not in told
+    assert "no such folder, with password=[...], said at length" in written
+    assert "hunter2" not in written
 
 
 @req("SEAM-10", "HTTPM-6", at=(OLDEST.name, E))

@@ -164,7 +164,7 @@ class Bridge(Server):
             if not self.http.keys() & {"auth", "principal"}:
                 raise ValueError("`logins` requires `auth`, which identifies the user of each request")
             self.routes: Callable[[], Mapping[str, Route]] = lambda: logins.routes
-        self._over_http = False
+        self._over_http = self._on_stdio = False
         self._server_revisions = select(None if server_revisions is None else tuple(server_revisions))
         self._shared = shared
         self._policy = Policy(strict, report)
@@ -206,6 +206,7 @@ class Bridge(Server):
             "own": self._own,
             "revisions": self.identity.revisions,
             "shared": self._shared,
+            "reads_stderr": self._on_stdio,
             "record": record,
             "prepare": None if self._keys is None else self._keys.refresh,
             "cache": self._cache,
@@ -274,6 +275,7 @@ class Bridge(Server):
         from mcprev.bridge.event_loop import new_loop_for
         from mcprev.transports.stdio.server import run_stdio
 
+        self._on_stdio = True
         run_stdio(self.running, new_loop_for(0, 1))
 
     @override

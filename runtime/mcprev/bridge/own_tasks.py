@@ -15,14 +15,7 @@ from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.mixed_listen import MixedListen
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.progress import progress_to
-from mcprev.bridge.relay import (
-    Exchange,
-    Relay,
-    refuse_question,
-    unknown_between,
-    wire_error,
-    without_token,
-)
+from mcprev.bridge.relay import Exchange, Relay, refuse_question, unknown_between, wire_error, without_token
 from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream

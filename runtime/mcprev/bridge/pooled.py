@@ -8,25 +8,14 @@ from typing import cast
 
 from mcprev.bridge.held import Keeper
 from mcprev.bridge.pair import Pair
-from mcprev.bridge.relay import (
-    LOG,
-    Exchange,
-    Relay,
-    refuse_question,
-)
+from mcprev.bridge.relay import LOG, Exchange, Relay, refuse_question
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
-from mcprev.errors import (
-    InvalidParams,
-    Json,
-    McpError,
-    RpcError,
-    one_line,
-)
+from mcprev.errors import InvalidParams, Json, McpError, RpcError, one_line
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.subscriptions import (

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 
+from mcprev.bridge.last_line import last_line, with_last_line
 from mcprev.bridge.pair import Pair, Policy, Rule
 from mcprev.bridge.progress import progress_to
 from mcprev.bridge.results import KeptResults
@@ -71,6 +72,8 @@ class BridgeState:
     """The revisions that clients may speak."""
     shared: bool
     """Whether clients over HTTP without authentication share connections to a server with sessions."""
+    reads_stderr: bool = False
+    """Whether the client has started the bridge, and so may read what a server writes to stderr."""
     record: Record | None = None
     prepare: Callable[[], Awaitable[None]] | None = None
     """Reads what processes share before a request is served; None if they share nothing."""
@@ -316,7 +319,8 @@ class Exchange:
     def fail(self, error: BaseException, pair: Pair | None) -> None:
         """Answer the request with an error of the client's revision."""
         own = not isinstance(error, RpcError) or error.raw is None
-        self.refuse(wire_error(error, self.incoming.method, pair), own=own)
+        wire = wire_error(error, self.incoming.method, pair, reads_stderr=self.relay.reads_stderr)
+        self.refuse(wire, own=own)
 
     def refuse(self, wire: dict[str, Json], *, own: bool = False) -> None:
         """Answer the request with an error object; `own` is one that no server has sent."""
@@ -404,8 +408,12 @@ def wire_error(
     *,
     to_client: bool = True,
     server: str = "the server",
+    reads_stderr: bool = False,
 ) -> dict[str, Json]:
-    """Return the error object for one side of a pair; what is no error of the protocol is only logged."""
+    """Return the error object for one side of a pair; what is no error of the protocol is only logged.
+
+    A client that `reads_stderr` is told the last line that a process wrote there before it ended; others are told of the log.
+    """
     if isinstance(error, RpcError):
         if error.raw is None or pair is None:
             return error.to_wire()
@@ -416,8 +424,10 @@ def wire_error(
     if isinstance(error, ConversionError):
         return InternalError(f"the message of the other side cannot be converted: {error}").to_wire()
     if isinstance(error, McpError) and not isinstance(error, StoreError):
-        logger.warning("'%s' failed: %s", one_line(method), one_line(error))
+        told, line = one_line(error), last_line(error)
+        logger.warning("'%s' failed: %s", one_line(method), told if line in told else f"{told} ... {line}")
         first = mask_text(str(error).partition("\n")[0])[:300]
-        return InternalError(f"{server} behind the bridge did not respond: {first}").to_wire()
+        why = with_last_line(first, error, reads_stderr=reads_stderr)
+        return InternalError(f"{server} behind the bridge did not respond: {why}").to_wire()
     logger.error("'%s' failed", one_line(method), exc_info=error)
     return internal_error(error, may_have_run=True).to_wire()

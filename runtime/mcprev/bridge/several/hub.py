@@ -134,6 +134,7 @@ class Hub(BridgeState):
             own=self.own,
             revisions=self.revisions,
             shared=self.shared,
+            reads_stderr=self.reads_stderr,
             record=self.record,
             per_principal=spec.per_principal,
             name=spec.naming.server,

@@ -109,7 +109,10 @@ class PartExchange(Exchange):
     def fail(self, error: BaseException, pair: Pair | None) -> None:
         """Answer the part with an error of the client's revision."""
         self._part.refusal = error
-        self.incoming.fail(wire_error(error, self.incoming.method, pair, server=self.server))
+        told = self.relay.reads_stderr
+        self.incoming.fail(
+            wire_error(error, self.incoming.method, pair, server=self.server, reads_stderr=told)
+        )
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
+from mcprev.bridge.last_line import with_last_line
 from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient
@@ -173,11 +174,12 @@ class SeveralSession(SeveralClient):
                 task.add_done_callback(_retrieved)
                 peer.absent()
             elif (error := task.exception()) is not None:
+                reason = reason_of(error)
                 if not isinstance(error, LoginRequired):
-                    reasons.append(f"'{member.name}': {reason_of(error)}")
-                logger.warning(
-                    "a session begins without the server '%s': %s", member.name, one_line(reason_of(error))
-                )
+                    told = with_last_line(reason, error, reads_stderr=hub.reads_stderr)
+                    reasons.append(f"'{member.name}': {told}")
+                logged = with_last_line(reason, error, reads_stderr=True)
+                logger.warning("a session begins without the server '%s': %s", member.name, one_line(logged))
                 peer.absent()
             elif (upstream := peer.open_upstream) is not None:
                 result = upstream.introduction.initialized(peer.pair(upstream), hub.own)
