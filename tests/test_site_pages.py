@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import tomllib
 from collections import Counter
@@ -55,13 +56,19 @@ def test_what_llms_txt_names_is_written_into_the_site(tmp_path: Path) -> None:
     for entry in ENTRIES:
         (tmp_path / entry.path).parent.mkdir(exist_ok=True)
     page_texts.write(tmp_path)
-    named = re.findall(r"\]\((\S+?\.md)\)", (tmp_path / "llms.txt").read_text(encoding="utf-8"))
+    listed = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    named, by_code = (re.findall(rf"\]\((\S+?\.{kind})\)", listed) for kind in ("md", "html"))
     assert len(named) > 30
     full = (tmp_path / "llms-full.txt").read_text(encoding="utf-8")
     for path in named:
-        text = (ROOT / "docs" / path).read_text(encoding="utf-8")
-        assert (tmp_path / path).read_text(encoding="utf-8") == text
+        text = (tmp_path / path).read_text(encoding="utf-8")
+        source = (ROOT / "docs" / path).read_text(encoding="utf-8")
         assert text in full
+        assert text.replace(".html", ".md") == source.replace(".html", ".md")
+        links = re.findall(r"\]\(([\w./-]+\.(?:md|html))[#)]", text)
+        pages = [(Path(path).parent / link).as_posix() for link in links]
+        missing = [page for page in pages if posixpath.normpath(page) not in {*named, *by_code}]
+        assert missing == [], "what is written by code has no Markdown"
 
 
 def without_code(text: str) -> list[str]:
@@ -154,6 +161,36 @@ def test_the_guides_import_only_names_of_the_reference() -> None:
 
 def test_the_table_from_ours_to_theirs_is_what_the_other_tables_say() -> None:
     assert names_page.PAGE.read_text(encoding="utf-8") == names_page.page(), "run `make reference`"
+
+
+@pytest.mark.parametrize(
+    ("ours", "fastmcp", "mcp"),
+    [
+        ("Accepted", "AcceptedElicitation", "AcceptedElicitation"),
+        ("Audio", "Audio", "Audio"),
+        ("App.remove_tool", None, "MCPServer.remove_tool"),
+        ("Client.prompts", "Client.list_prompts", "Client.list_prompts"),
+        ("Client.resources", "Client.list_resources", "Client.list_resources"),
+        ("Client.resource_templates", "Client.list_resource_templates", "Client.list_resource_templates"),
+        ("Client.revision", "Client.protocol_version", "Client.protocol_version"),
+        ("Client.capabilities", "Client.server_capabilities", "Client.server_capabilities"),
+    ],
+)
+def test_a_name_of_ours_leads_to_what_does_the_same(ours: str, fastmcp: str | None, mcp: str) -> None:
+    """Rows of the tables whose names are paired by their places have them in the same order."""
+    row = next(
+        line
+        for line in names_page.PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `mcprev.{ours}` |")
+    )
+    first, second = (set(re.findall(r"`([^`]+)`", cell)) for cell in row.split(" | ")[1:])
+    assert (fastmcp in first) if fastmcp else not first
+    assert mcp in second
+    assert not {name for name in first | second if "list_" in name} - {fastmcp, mcp, *WHOLE}
+
+
+WHOLE: Final = {"Client.list_skills", "Client.list_skills_mcp"}
+"""Methods for lists that ours have among their resources."""
 
 
 def test_every_name_of_ours_in_the_tables_for_other_libraries_is_public() -> None:

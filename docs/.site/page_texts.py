@@ -6,6 +6,7 @@ a copy of each page's Markdown beside the page.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import sys
 import tomllib
@@ -18,6 +19,8 @@ LONGEST: Final = 220
 """Letters of a description: about what a search engine shows."""
 WRITTEN_BY_CODE: Final = re.compile(r"^::: ", re.MULTILINE)
 """In a page whose text is made of docstrings while the site is built."""
+LINK: Final = re.compile(r"\]\(([\w./-]+\.md)(?=[#)])")
+"""A link to a page, up to its fragment."""
 
 
 class Said(NamedTuple):
@@ -105,10 +108,21 @@ def target(entry: Entry) -> str:
     return entry.path
 
 
+def copied(entry: Entry) -> str:
+    """The Markdown of a page whose links lead to what is beside it: a page written by code has no copy."""
+    made = {each.path for each in entries() if WRITTEN_BY_CODE.search(each.text)}
+
+    def to_page(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(entry.path), link[1]))
+        return f"]({link[1].removesuffix('.md')}.html" if path in made else link[0]
+
+    return LINK.sub(to_page, entry.text)
+
+
 def in_full() -> str:
     """The text of llms-full.txt: every page that says something in Markdown."""
     return "\n".join(
-        f"<!-- {entry.path} -->\n\n{entry.text}"
+        f"<!-- {entry.path} -->\n\n{copied(entry)}"
         for entry in entries()
         if not WRITTEN_BY_CODE.search(entry.text)
     )
@@ -120,7 +134,7 @@ def write(site: Path) -> None:
     (site / "llms-full.txt").write_text(in_full(), encoding="utf-8")
     for entry in entries():
         if not WRITTEN_BY_CODE.search(entry.text):
-            (site / entry.path).write_text(entry.text, encoding="utf-8")
+            (site / entry.path).write_text(copied(entry), encoding="utf-8")
 
 
 if __name__ == "__main__":

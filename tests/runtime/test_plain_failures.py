@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_a_stream_that_ends_within_an_event_says_so_and_not_that_the_url_is_wron
             await exchange.respond(405)
         elif exchange.method == "initialize":
             info = {"name": "cut", "version": "1"}
-            result = {
+            result: dict[str, Any] = {
                 "protocolVersion": row.version,
                 "capabilities": {"resources": {}},
                 "serverInfo": info,
