@@ -91,7 +91,7 @@ class ServerOutput:
     """The end of what a server process writes to stderr."""
 
     def __init__(self) -> None:
-        self.tail = bytearray()
+        self.tail: bytearray = bytearray()
 
     def read(self, data: bytes) -> None:
         """Keep the end of what the process has written until now."""
