@@ -154,14 +154,18 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
 
 
 @req("HTTP-31", everywhere=True)
-def test_nginx_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path, store: str) -> None:
-    row = DEFAULT[-1]
-
+def test_nginx_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path) -> None:
     async def main() -> None:
-        async with behind(tmp_path, row, store) as front, aiohttp.ClientSession() as http:
+        async with (
+            served(f"{APP}:app", None, "--health") as server,
+            nginx(tmp_path, [server.port] * 3) as port,
+            aiohttp.ClientSession() as http,
+        ):
             for size, status in ((4 * 1024 * 1024, 400), (4 * 1024 * 1024 + 1, 413)):
                 async with http.post(
-                    front.url, data=BytesIO(b" " * size), headers={"content-type": "application/json"}
+                    f"http://127.0.0.1:{port}/mcp",
+                    data=BytesIO(b" " * size),
+                    headers={"content-type": "application/json"},
                 ) as answer:
                     assert answer.status == status
 
