@@ -150,6 +150,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{meant[0]}'?" if meant else ""
 
 
+def last_line(text: str) -> str:
+    """Return the last line with a word, without the frame that tracebacks of several exceptions have; empty if there is none."""
+    lines = [line for line in text.split("\n") if any(map(str.isalnum, line))]
+    return lines[-1].lstrip(" |+-").rstrip() if lines else ""
+
+
 def raised_at(error: BaseException) -> str:
     """Return the type of an exception and the line that raised it, for errors that must not show its text."""
     trace = error.__traceback__

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Final
 
 import pytest
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
+from mcprev.error_text import last_line
 from mcprev.revisions import DEFAULT
 
 FIRST: Final = DEFAULT[0]
@@ -94,3 +96,24 @@ def test_each_step_of_the_negotiation_is_one_short_line() -> None:
     assert "exited with 1: ValueError: the method server/discover is not one of all these" in steps[0]
     assert steps[0].endswith("...")
     assert "Traceback (most recent call last):" in run("inspect", "--json").stdout
+
+
+GROUP: Final = "".join(
+    traceback.format_exception(
+        ExceptionGroup("unhandled", [TypeError("first"), ValueError("no such folder")])
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ("", ""),
+        ("\n --- \n", ""),
+        ("loading\nImportError: no module\n\n", "ImportError: no module"),
+        (GROUP, "ValueError: no such folder"),
+    ],
+    ids=["nothing", "no words", "an exception", "a group of exceptions"],
+)
+def test_the_last_line_is_one_with_words(written: str, line: str) -> None:
+    assert last_line(written) == line

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 
-from mcprev.bridge.last_line import last_line, with_last_line
+from mcprev.bridge.last_words import line_behind, with_last_line
 from mcprev.bridge.pair import Pair, Policy, Rule
 from mcprev.bridge.progress import progress_to
 from mcprev.bridge.results import KeptResults
@@ -424,7 +424,7 @@ def wire_error(
     if isinstance(error, ConversionError):
         return InternalError(f"the message of the other side cannot be converted: {error}").to_wire()
     if isinstance(error, McpError) and not isinstance(error, StoreError):
-        told, line = one_line(error), last_line(error)
+        told, line = one_line(error), line_behind(error)
         logger.warning("'%s' failed: %s", one_line(method), told if line in told else f"{told} ... {line}")
         first = mask_text(str(error).partition("\n")[0])[:300]
         why = with_last_line(first, error, reads_stderr=reads_stderr)

@@ -29,6 +29,7 @@ from mcprev.cli.options import (
 )
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 from mcprev.cli.valid_entries import told_entries, valid_entries
+from mcprev.error_text import last_line
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -266,8 +267,9 @@ def _about(item: dict[str, Any], key: str) -> str:
 
 def _evidence(step: str) -> str:
     """Return a step of the negotiation in one line, without what a process that ended wrote to stderr before its last line."""
-    first, *rest = step.split("\n")
-    shown = _line(": ".join([first, *rest[-1:]]))
+    first, _, written = step.partition("\n")
+    line = last_line(written)
+    shown = _line(f"{first}: {line}" if line else first)
     return shown if len(shown) <= MAX_EVIDENCE else f"{shown[:MAX_EVIDENCE]}..."
 
 

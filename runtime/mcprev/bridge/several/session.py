@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
-from mcprev.bridge.last_line import with_last_line
+from mcprev.bridge.last_words import with_last_line
 from mcprev.bridge.relay import Exchange, Outlet
 from mcprev.bridge.sessions import SET_LEVEL, SessionPeer
 from mcprev.bridge.several.client import SeveralClient

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from mcprev.error_text import last_line
 from mcprev.errors import ProcessExited, one_line
 from mcprev.wire.payloads import mask_text
 
 
-def last_line(error: BaseException | None) -> str:
+def line_behind(error: BaseException | None) -> str:
     """Return the last line of the process whose end is an error, or is behind one; secrets are masked."""
     while error is not None and not isinstance(error, ProcessExited):
         error = error.__cause__ or error.__context__
-    lines = [] if error is None else error.stderr.split("\n")
-    written = [line for line in lines if line.strip()]
-    return one_line(mask_text(written[-1]).strip()[:300]) if written else ""
+    return "" if error is None else one_line(mask_text(last_line(error.stderr))[:300])
 
 
 def with_last_line(reason: str, error: BaseException | None, *, reads_stderr: bool) -> str:
     """Return why a server failed with that line, or for a client that may not read it, with where to find it."""
-    line = last_line(error)
+    line = line_behind(error)
     if not line:
         return reason
     return (
