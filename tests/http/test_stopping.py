@@ -24,6 +24,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
+from fuzz.fuzzing import diagonal
 from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.routes.health import health_routes
@@ -403,8 +404,11 @@ class Undecided(mcprev.ClientHandler):
 
 
 @req("HTTP-3", "LIFE-16")
-@pytest.mark.parametrize("how", ["uvicorn", "mounted"])
-@pytest.mark.parametrize("row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("row", "how"),
+    diagonal([row for row in DEFAULT if row.handshake], ["uvicorn", "mounted"]),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_uvicorn_ends_while_a_question_is_pending(row: Revision, how: str) -> None:
     """uvicorn waits for the responses in progress before it tells the app that it stops."""
 

@@ -18,6 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from fuzz.fuzzing import sampled_of
 from mcprev.cli import main
 from mcprev.cli.answering import read_answers
 from mcprev.cli.arguments import check_arguments, read_arguments
@@ -471,9 +472,10 @@ def test_a_form_is_filled_in_at_a_terminal() -> None:
     assert user.end() == (0, "accept Order(name='ann', count=3, fast=True, size='large')\n")
 
 
-@pytest.mark.parametrize(
-    ("typed", "action"), [("d\n", "decline"), ("decline\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")]
-)
+DECLINED: Final = [("d\n", "decline"), ("decline\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")]
+
+
+@pytest.mark.parametrize(("typed", "action"), sampled_of(DECLINED, [DECLINED[0], DECLINED[-1]]))
 def test_a_form_is_declined_at_a_terminal(typed: str, action: str) -> None:
     user = AtTerminal("call", "shop.py", "order", "--as", CLIENTS[-1].name)
     user.wait_for("[a]nswer")
