@@ -105,3 +105,29 @@ def test_a_stream_that_ends_within_an_event_says_so_and_not_that_the_url_is_wron
             await server.stop()
 
     run(main())
+
+
+WRONG_RESULT: Final = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}},
+        "tools/call": {"content": [{"type": "text", "text": 1}], "isError": "no"},
+    }
+    if request["method"] in results:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results[request["method"]]}), flush=True)
+"""
+
+
+def test_a_result_that_is_not_valid_is_told_by_its_paths() -> None:
+    """As `mcprev validate` tells it: without the words of the library that finds it."""
+    row = next(row for row in reversed(DEFAULT) if row.handshake)
+    command = (sys.executable, "-c", WRONG_RESULT, row.version)
+    done = invoke(None, "call", "t", "--unchecked", "--as", row.name, "--", *command)
+    assert done.exit_code == 4
+    assert done.stderr.splitlines() == [
+        "Error: the result is not valid",
+        "  $.content.0.text Input should be a valid string",
+        "  $.isError Input should be a valid boolean",
+    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mcprev.cli.issues import readable
 from mcprev.cli.table import clean
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def failure_of(error: McpError | OSError | ValueError, *hints: str) -> Failure:
 
     Of a token that is refused at once these are the words of the server, without the arguments of Python to pass instead.
     """
-    lines = [clean(line) for line in re.sub("; the server .*`mcprev.http`.*", "", str(error)).split("\n")]
+    lines = [
+        clean(line) for line in re.sub("; the server .*`mcprev.http`.*", "", readable(error)).split("\n")
+    ]
     text = "\n".join([*lines, *hints]).strip() or type(error).__name__
     return Failure(text, code_of(error))

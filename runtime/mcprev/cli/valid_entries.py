@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.issues import issues_of
 from mcprev.cli.table import clean, echo_lines
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, RemoteProtocolError
@@ -118,7 +119,9 @@ def valid_entries(name: str, page: Json) -> tuple[list[Any], list[InvalidEntry]]
             valid.append(kinds[name].from_wire(entry))
         except (TypeError, ValidationError) as error:
             called: Json = entry.get("name") if isinstance(entry, OBJECT) else None
-            wrong.append(InvalidEntry(number, called if isinstance(called, str) else None, _issues(error)))
+            wrong.append(
+                InvalidEntry(number, called if isinstance(called, str) else None, ", ".join(issues_of(error)))
+            )
     return valid, wrong
 
 
@@ -126,13 +129,3 @@ def told_entries(wrong: Sequence[InvalidEntry]) -> list[str]:
     """Return what is wrong with the first of the entries, and how many more there are."""
     more = len(wrong) - MAX_NAMED
     return [*map(str, wrong[:MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])]
-
-
-def _issues(error: Exception) -> str:
-    """Return what a validator found: the path and the error of each place."""
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_NAMED]
-    return ", ".join(" ".join([".".join(map(str, ("$", *one["loc"]))), one["msg"]]) for one in found)
