@@ -15,7 +15,7 @@ from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.inputs import download as fetch
 from shell import git
-from support import DATED, FIFTH, FOLDER, FOURTH, http_server
+from support import DATED, FIFTH, FOLDER, FOURTH, ROOT, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
 
@@ -41,6 +41,20 @@ def test_latest_leaves_out_a_revision_that_is_not_decided(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("mcprev_codegen.checkout.decision_status", status)
     assert run("latest", FIFTH).stdout == run(DATED[-2], FIFTH).stdout
+
+
+def test_rules_of_prose_are_known_by_the_name_that_a_file_gives_itself(tmp_path: Path) -> None:
+    """The same text under another name has only what the schema says, as the page about differences warns."""
+    text = (ROOT / "schema" / FOURTH / "schema.ts").read_text(encoding="utf-8")
+    declared = f'LATEST_PROTOCOL_VERSION = "{FOURTH}"'
+    assert declared in text
+    file = tmp_path / "schema.ts"
+    file.write_text(text, encoding="utf-8")
+    assert "CreateTaskResult" not in run(FOURTH, str(file)).stdout
+    file.write_text(text.replace(declared, 'LATEST_PROTOCOL_VERSION = "mine"'), encoding="utf-8")
+    assert "tools/call: no longer answered with CreateTaskResult" in " ".join(
+        run(FOURTH, str(file)).stdout.split()
+    )
 
 
 # -- git -----------------------------------------------------------------------------------------------------------
