@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 
 from mcprev.transports.http.client.target import VERDICTS
-from named import A, D
+from named import SOME_ROWS, A, D
+
+ALL_WORKERS: Final = os.environ.get("MCPREV_WORKERS") == "all"
 
 
 @pytest.fixture(autouse=True)
@@ -21,15 +24,35 @@ def nothing_is_known() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that run again on workers, leave those at one revision, unless all are asked for."""
-    left_out = [
+    """Of the tests that run again, leave those at some revisions, unless all are asked for.
+
+    On workers, those at one; on connections, which know no revision, those at some that run at one of these.
+    """
+    some = {row.name for row in SOME_ROWS}
+    known = {(item.path, _function(item)) for item in items if _revision(item) in some}
+    left_out = {
         item
         for item in items
-        if item.path.stem == "test_workers_again"
-        and os.environ.get("MCPREV_WORKERS") != "all"
-        and (row := getattr(item, "callspec", None)) is not None
-        and getattr(row.params.get("row"), "name", D) not in (A, D)
-    ]
+        if (found := _revision(item)) is not None
+        and (
+            (item.path.stem == "test_workers_again" and not ALL_WORKERS and found not in (A, D))
+            or (
+                item.path.stem == "test_wired_everything"
+                and found not in some
+                and (item.path, _function(item)) in known
+            )
+        )
+    }
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def _revision(item: pytest.Item) -> str | None:
+    """The name of the revision that a test runs at; None where its parameters do not say."""
+    call: Any = getattr(item, "callspec", None)
+    return None if call is None else getattr(call.params.get("row"), "name", None)
+
+
+def _function(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", item.name))

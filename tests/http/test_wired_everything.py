@@ -1,4 +1,7 @@
-"""The tests of the server over ASGI again, fuzzing included, on connections of our own without sockets."""
+"""The tests of the server over ASGI again, fuzzing included, on connections of our own without sockets.
+
+Connections know no revision: what runs at one of `SOME_ROWS` runs at these in `make test`, and at all in `make fuzz`.
+"""
 
 from __future__ import annotations
 
