@@ -18,7 +18,6 @@ from mcprev.hosts.named_server import NamedServer, named_server
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
     from mcprev.oauth.loopback import Loopback
-    from mcprev.oauth.store import TokenStore
     from mcprev.transports.http.client.authorization import Authorization
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -118,7 +117,7 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
     from mcprev.oauth.loopback import open_browser
 
     asks = sys.stderr.isatty() if login is None else login
-    if login is False or (not asks and not token_folder().is_dir()):
+    if login is False or (not asks and not _has_login(url)):
         return None
 
     def show(page: str) -> bool:
@@ -130,9 +129,19 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
         check_server(url, private=False)
     except ValueError:
         return None
-    store = mcprev.DiskTokens(token_folder()) if asks else _kept_tokens()
     loopback = mcprev.Loopback(open=show) if asks else _no_login()
-    return mcprev.OAuth(client_name="mcprev", loopback=loopback, store=store)
+    return mcprev.OAuth(client_name="mcprev", loopback=loopback, store=mcprev.DiskTokens(token_folder()))
+
+
+def _has_login(url: str) -> bool:
+    """Return whether tokens of an earlier login at the server of a URL are kept; True if the folder cannot be read."""
+    from mcprev.extras.token_stores import resources_on_disk
+    from mcprev.oauth.discovery import is_resource
+
+    try:
+        return any(kept == url or is_resource(kept, url) for kept in resources_on_disk(token_folder()))
+    except OSError:
+        return True  # the store says why, if the server requires a token
 
 
 def _no_login() -> Loopback:
@@ -148,19 +157,3 @@ def _no_login() -> Loopback:
             )
 
     return NoLogin()
-
-
-def _kept_tokens() -> TokenStore:
-    """Return the tokens of earlier logins for a command that must not open a browser."""
-    import mcprev
-    from mcprev.oauth.store import Registration
-
-    class KeptTokensOnly(mcprev.DiskTokens):
-        async def registration(self, issuer: str, /) -> Registration | None:
-            """Return the registration of an earlier login. Raises `TokenRejected` if there was none."""
-            found = await super().registration(issuer)
-            if found is None:
-                raise mcprev.TokenRejected(f"no user has logged in at {issuer} yet; pass --login to log in")
-            return found
-
-    return KeptTokensOnly(token_folder())

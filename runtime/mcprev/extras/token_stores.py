@@ -100,11 +100,8 @@ class KeptTokens:
 
     async def _record(self, kind: type[R], *key: str) -> R | None:
         text = await asyncio.to_thread(self._keyring.get_password, self._service, _name(key))
-        try:
-            found = json.loads(text or "null")
-            return TypeAdapter(kind).validate_python(found["record"]) if found["key"] == list(key) else None
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return None
+        found = _parsed(kind, text)
+        return found[1] if found is not None and found[0] == key else None
 
     async def _keep(self, record: Tokens | Registration | None, *key: str) -> None:
         keyring, place = self._keyring, (self._service, _name(key))
@@ -113,6 +110,16 @@ class KeptTokens:
             await asyncio.to_thread(keyring.set_password, *place, text)
         elif await asyncio.to_thread(keyring.get_password, *place) is not None:
             await asyncio.to_thread(keyring.delete_password, *place)
+
+
+def _parsed(kind: type[R], text: str | None) -> tuple[tuple[str, ...], R] | None:
+    """Return the key and the record of a text; None if it is damaged or of another kind."""
+    try:
+        found = json.loads(text or "null")
+        key = TypeAdapter(tuple[str, ...]).validate_python(found["key"])
+        return key, TypeAdapter(kind).validate_python(found["record"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _name(key: tuple[str, ...]) -> str:
@@ -136,6 +143,13 @@ class _Folder:
             return None
         except UnicodeDecodeError:
             return ""  # a damaged record
+
+    def names(self) -> list[str]:
+        """Return the names of all records."""
+        try:
+            return [path.name for path in self._folder.iterdir() if path.name[0] != "." and path.is_file()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def set_password(self, _service: str, name: str, text: str, /) -> None:
         _make_folder(self._folder)
@@ -266,6 +280,13 @@ class DiskTokens(KeptTokens):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Set the folder, which is created with the first record. Calls raise `OSError` if files cannot be written."""
         super().__init__(_Folder(Path(folder)), SERVICE, Path(folder))
+
+
+def resources_on_disk(folder: Path) -> set[str]:
+    """Return the resources of the tokens that `DiskTokens` keep in a folder. Raises `OSError` if it cannot be read."""
+    store = _Folder(folder)
+    records = (_parsed(Tokens, store.get_password(SERVICE, name)) for name in store.names())
+    return {resource for record in records if record is not None for resource in record[0][1:2]}
 
 
 class KeyringTokens(KeptTokens):
