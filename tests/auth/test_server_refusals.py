@@ -420,6 +420,7 @@ def test_an_access_is_what_was_said() -> None:
     assert (access.client_id, access.expires) == (None, None)
     assert "hush" not in repr(access)
     assert access == mcprev.Access("alice", audience=[RESOURCE], scopes=["write", "read"])
+    assert mcprev.Access("alice").audience == (), "which is refused, unless the verifier has checked it"
     assert access != good("alice")
     with pytest.raises(AttributeError):
         access.subject = "bob"  # type: ignore[misc]

@@ -46,7 +46,7 @@ class Access:
         self,
         subject: str,
         *,
-        audience: str | Collection[str],
+        audience: str | Collection[str] = (),
         scopes: str | Collection[str] = (),
         client_id: str | None = None,
         expires: float | None = None,
@@ -55,10 +55,10 @@ class Access:
     ) -> None:
         """Set the content of a token.
 
-        `audience` is one URL or several. `scopes` are a collection, or a string with spaces between scopes, as in
-        OAuth. `expires` is in seconds since 1970. `audience_checked` is True if the verifier itself has found out that the
-        token is for this server, by another name than its resource. Raises `TypeError` or `ValueError` for invalid values; if that
-        happens in `verify`, the request is refused.
+        `audience` is one URL or several; without any, the `Bearer` refuses the token unless `audience_checked` is True: the
+        verifier itself has found out that the token is for this server. `scopes` are a collection, or a string with spaces
+        between scopes, as in OAuth. `expires` is in seconds since 1970. Raises `TypeError` or `ValueError` for invalid values;
+        if that happens in `verify`, the request is refused.
         """
         if not isinstance(cast("object", subject), str) or not subject:
             raise ValueError("the subject of a token must be a string that is not empty")
