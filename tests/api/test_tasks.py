@@ -771,6 +771,7 @@ def test_each_question_is_answered_once() -> None:
         {"taskId": "t", "status": "odd"},
         {"taskId": "t", "status": ["working"]},
         {"taskId": "t", "status": "input_required", "inputRequests": ["who?"]},
+        {"taskId": "t", "status": "input_required", "inputRequests": {"k": "who?"}},
     ],
 )
 def test_what_is_no_task_is_an_error(bad: Message) -> None:

@@ -197,7 +197,8 @@ async def _cancel(session: ClientSession, task_id: str) -> None:
 
 def _check(state: Mapping[str, Json]) -> Mapping[str, Json]:
     """Raise `RemoteProtocolError` for members that describe no task."""
-    valid = state.get("status") in list(Status) and isinstance(state.get("inputRequests") or {}, dict)
-    if not valid or not isinstance(state.get("taskId"), str):
+    asked: Json = state.get("inputRequests") or {}
+    asks = asked.__class__ is dict and all(each.__class__ is dict for each in asked.values())
+    if not asks or state.get("status") not in list(Status) or not isinstance(state.get("taskId"), str):
         raise RemoteProtocolError("the server's task has no valid id, status or requests", raw=dict(state))
     return state
