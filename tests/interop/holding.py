@@ -94,8 +94,14 @@ class Listener:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
         assert process.stdout is not None
-        url = (await process.stdout.readline()).decode().strip()
-        assert url.startswith("http://"), f"{command} did not say where it listens"
+        try:
+            url = (await process.stdout.readline()).decode().strip()
+            assert url.startswith("http://"), f"{command} did not say where it listens"
+        except BaseException:  # such as the limit of the test, while the server starts
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+            raise
         return cls(process, url, say)
 
     async def _read(self, say: Callable[[bytes], None]) -> None:
