@@ -337,9 +337,8 @@ class AuthorizationDenied(AuthError):
 
 
 class InsufficientScope(AuthError):
-    """The request requires scopes that were requested and not granted, or that cannot be requested.
-
-    `required` and `requested` are lists of scopes.
+    """The request requires scopes that were requested and not granted, that cannot be requested, or that the user's own
+    token lacks. `required` and `requested` are lists of scopes.
     """
 
     def __init__(self, message: str, *, required: Sequence[str], requested: Sequence[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -14,12 +15,17 @@ import mcprev
 from auth.guarded import ROWS, Guarded
 from auth.world import query, world
 from http_in_process import InProcess
-from mcprev.revisions import HttpShape, Revision
+from mcprev.client.targets import Target
+from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev.transports.http.client.authorization import AuthorizedRequest
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run
 
 NEEDS: Final = {"tools/call": "write"}
+SCOPES_TOLD: Final = (
+    r"^HTTP 403: Forbidden: the token has too few scopes; .*\(required: read write\): send one that has them$"
+)
 
 
 @req("AUTH-1", "AUTH-4", "AUTH-5", "AUTH-10", "AUTH-16")
@@ -82,6 +88,62 @@ def test_a_client_without_a_login_learns_that_it_needs_one(row: Revision, header
             target = mcprev.http(connector.origin + path, session=session, headers=headers)
             with pytest.raises(mcprev.TokenRejected, match=r"^HTTP 401.*token.*mcprev\.OAuth\(\)"):
                 await mcprev.connect(target, mode=row.name)
+        await app.aclose()
+
+    run(main())
+
+
+def few_scopes(row: Revision, *, always: bool) -> tuple[mcprev.Server, mcprev.Bearer]:
+    """A server whose every request, or whose calls alone, require a scope that no token of it has."""
+
+    async def verify(_: str) -> mcprev.Access:
+        return mcprev.Access("ann", audience="http://x.test/mcp", scopes=["read"])
+
+    auth = mcprev.Bearer(
+        verify,
+        resource="http://x.test/mcp",
+        authorization_servers=["https://as.test"],
+        scopes=["read", "write"] if always else ["read"],
+        needs=lambda method, _: NEEDS.get(method),
+    )
+    return mcprev.Server(Guarded(), "s", "1", revisions=[row.name]), auth
+
+
+async def connect_and_call(target: Target, mode: str, *, always: bool) -> None:
+    async with mcprev.connect(target, mode=mode) as client:
+        assert not always
+        await client.call_tool("access")
+
+
+class HeaderOfMine(mcprev.Authorization):
+    async def headers(self, _request: AuthorizedRequest, /) -> Mapping[str, str]:
+        return {"Authorization": "Bearer ann"}
+
+
+@req("ERR-7")
+@pytest.mark.parametrize(
+    "options",
+    [{"headers": {"Authorization": "Bearer ann"}}, {"auth": HeaderOfMine()}],
+    ids=["headers", "auth"],
+)
+@pytest.mark.parametrize("named", [True, False], ids=["one revision", "negotiated"])
+@pytest.mark.parametrize("always", [True, False], ids=["connect", "call"])
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+def test_a_token_of_ones_own_with_too_few_scopes_is_told_with_those_that_are_required(
+    row: Revision, always: bool, named: bool, options: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        server, auth = few_scopes(row, always=always)
+        app = server.asgi(sse=True, auth=auth)
+        async with aiohttp.ClientSession(connector=InProcess(app)) as session:
+            path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+            target = mcprev.http(f"{InProcess(app).origin}{path}", session=session, **options)
+            with pytest.raises(mcprev.InsufficientScope, match=SCOPES_TOLD) as caught:
+                await connect_and_call(target, row.name if named else "auto", always=always)
+            assert (caught.value.required, caught.value.requested) == (("read", "write"), ())
+            reason = caught.value.__cause__
+            assert isinstance(reason, mcprev.InvalidRequest)
+            assert reason.http_status == 403
         await app.aclose()
 
     run(main())

@@ -13,7 +13,7 @@ import io
 import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from typing_extensions import override
@@ -25,6 +25,7 @@ from mcprev.errors import (
     AuthError,
     ConnectionLost,
     HttpStatusError,
+    InsufficientScope,
     LocalProtocolError,
     McpError,
     MissingExtra,
@@ -36,7 +37,7 @@ from mcprev.errors import (
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tap import Tap
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest, login_tap
-from mcprev.transports.http.urls import REDIRECTS, mask_url, redirected
+from mcprev.transports.http.urls import REDIRECTS, mask_url, printable, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
@@ -76,8 +77,6 @@ HELD: Final = 64 * 1024
 SMALL: Final = 1024 * 1024
 """The size in bytes above which a body is passed to aiohttp as a file, which it sends in pieces."""
 _PERMANENT: Final = 308
-_UNAUTHORIZED: Final = 401
-_UNAVAILABLE: Final = 503
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _NO_AUTH: Final = (
     "the server requires a token that it accepts: pass `mcprev.http` an `auth`, such as `mcprev.OAuth()`, "
@@ -87,6 +86,8 @@ _REFUSED: Final = (
     "the server refuses the `Authorization` among the `headers`, which may have expired or be for another server; its log may "
     "say why. Replace it, or pass `mcprev.http` an `auth`, such as `mcprev.OAuth()`"
 )
+_PARAMETER: Final = re.compile(r'(?<![\w-])([\w-]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s",]++))', re.DOTALL)
+"""A parameter of `WWW-Authenticate`: its name, and its value with or without quotes."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 """Characters that a header value must not contain."""
@@ -189,9 +190,8 @@ class HttpSession:
         again = True
         try:
             with _auth_errors(self.tap):
-                found = cast(
-                    "object", await finished(self.auth.retry(request, response.status, response.headers))
-                )
+                returned = self.auth.retry(request, response.status, response.headers)
+                found = cast("object", await finished(returned))
                 again = found is not None and decision(found, "`retry`")
         finally:
             if again:
@@ -206,12 +206,11 @@ class HttpSession:
         if credentials:
             sent.update(credentials)
         sent.update(headers)
-        session = self._session
-        if session.closed:
+        if self._session.closed:
             raise ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
         tap = None if self.tap is None else self.tap.request(verb, url, sent, body)
         try:
-            response = await session.request(
+            response = await self._session.request(
                 verb,
                 url,
                 data=io.BytesIO(body) if body is not None and len(body) > SMALL else body,
@@ -231,7 +230,7 @@ class HttpSession:
                 head = response.request_info.headers
                 tap.answered(response.status, response.reason, head, response.headers)
             return HttpResponse(
-                response, inflates=session.auto_decompress, max_message=self._max_message, tap=tap
+                response, inflates=self._session.auto_decompress, max_message=self._max_message, tap=tap
             )
         if tap is not None:
             tap.failed(failure)
@@ -262,25 +261,21 @@ class HttpSession:
     async def failure(self, response: HttpResponse) -> McpError:
         """Return the reason of an error response: the JSON-RPC error in its body, or its status.
 
-        A 401 without `auth` is `TokenRejected`, from that reason.
+        A 401 without `auth` is `TokenRejected`, and a 403 with `insufficient_scope` is `InsufficientScope`, from that reason.
         """  # ERR-7
-        try:
+        raw = b""
+        with suppress(RemoteProtocolError):
             raw = await response.read(MAX_ERROR)
-        except RemoteProtocolError:
-            raw = b""
         message = jsonrpc.parse(raw, batch=False) if raw else None
         found: RpcError | HttpStatusError = status_error(response, raw)
         if isinstance(message, ErrorResponse):
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
         found.retry_after = _retry_after(response)
-        if response.status == _UNAUTHORIZED and self.auth is None:
-            said = f"HTTP {_UNAUTHORIZED}: {found}" if isinstance(found, RpcError) else found
-            refused = 'error="invalid_token"' in response.headers.get("WWW-Authenticate", "")
-            rejected = TokenRejected(f"{said}; {_REFUSED if refused else _NO_AUTH}")
-            rejected.__cause__ = found
-            return rejected
-        return found
+        refusal = _refusal(response, found, needs_auth=self.auth is None)
+        if refusal is not None:
+            refusal.__cause__ = found
+        return refusal or found
 
 
 @contextmanager
@@ -309,22 +304,35 @@ def _auth_errors(tap: Tap | None) -> Generator[None, None, None]:
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
     """Return the error for an HTTP status."""
-    text = one_line(raw[: EXCERPT * 4].decode(errors="replace")[:EXCERPT]).strip()
-    text = mask_text(mask_url(text))
+    text = mask_text(mask_url(one_line(raw[: EXCERPT * 4].decode(errors="replace")[:EXCERPT]).strip()))
     shown = f"HTTP {response.status} {one_line(response.reason or '')}".rstrip()
-    said = why or text
     return HttpStatusError(
-        f"{shown}: {said}" if said else shown,
+        ": ".join(filter(None, (shown, why or text))),
         status=response.status,
         body=text,
         headers=CIMultiDict(response.headers),
     )
 
 
+def _refusal(response: HttpResponse, reason: McpError, *, needs_auth: bool) -> AuthError | None:
+    """Return the error for a response that refuses the token of the request, or requires one; None for any other."""
+    header = ", ".join(response.headers.getall("WWW-Authenticate", ()))
+    challenge = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
+    error = challenge.get("error", "")
+    said = f"HTTP {response.status}: {reason}" if isinstance(reason, RpcError) else reason
+    if response.status == 401 and needs_auth:
+        return TokenRejected(f"{said}; {_REFUSED if error == 'invalid_token' else _NO_AUTH}")
+    if response.status != 403 or error != "insufficient_scope":
+        return None
+    scopes = challenge.get("scope", "").split()
+    why = f"the token lacks scopes (required: {printable(' '.join(scopes)) or 'not named'}): send one that has them"
+    return InsufficientScope(f"{said}; {why}", required=scopes, requested=())
+
+
 def _retry_after(response: HttpResponse) -> float | None:
     """Return after how many seconds a server that cannot serve now wants to be asked again; a date counts as none."""
     text = response.headers.get("Retry-After", "")
-    return float(text) if response.status == _UNAVAILABLE and _SECONDS.fullmatch(text) else None
+    return float(text) if response.status == 503 and _SECONDS.fullmatch(text) else None
 
 
 class _Connector(aiohttp.TCPConnector):
