@@ -649,7 +649,7 @@ def test_the_command_serves_users_of_this_machine() -> None:
                     async with session.get(f"{issuer}/.well-known/oauth-authorization-server") as found:
                         assert (await found.json())["scopes_supported"] == ["read", "offline_access"]
                     async with session.post(
-                        f"{issuer}/register", json={"redirect_uris": [REDIRECT]}
+                        f"{issuer}/register", json={"redirect_uris": [REDIRECT, "http://127.0.0.1:1/back"]}
                     ) as found:
                         client = (await found.json())["client_id"]
                 query = {
@@ -657,6 +657,11 @@ def test_the_command_serves_users_of_this_machine() -> None:
                     "code_challenge": CHALLENGE, "code_challenge_method": "S256",
                 }  # fmt: skip
                 assert "code=" in await Browser("bob").open(f"{issuer}/authorize?{urlencode(query)}")
+                query["redirect_uri"] = (
+                    "http://127.0.0.1:1/back"  # as that of a command, where nobody is asked
+                )
+                back = await Browser("bob").open(f"{issuer}/authorize?{urlencode(query)}")
+                assert back.startswith("http://127.0.0.1:1/back?")
 
             asyncio.run(main())
         finally:

@@ -96,6 +96,18 @@ def test_null_is_a_violation_wherever_the_schema_has_none(row: Revision) -> None
     assert tried > 50
 
 
+@each_row
+@pytest.mark.parametrize(
+    ("data", "valid"),
+    [("aWNvbg==", True), ("", True), ("data:image/png;base64,aWNvbg==", False), ("aWNvb", False)],
+)
+def test_data_is_base64(row: Revision, data: str, valid: bool) -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": data}
+    result = {"content": [image]} if row.handshake else {"content": [image], "resultType": "complete"}
+    found = mcprev.judge({"jsonrpc": "2.0", "id": 1, "result": result}, row.name, method="tools/call")
+    assert [one.path for one in found] == ([] if valid else ["$.result.content[0].data"])
+
+
 @pytest.mark.parametrize(
     ("message", "path"),
     [

@@ -171,7 +171,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
     ):
         yield "if it needs longer to start, pass --timeout SECONDS"
     if isinstance(error, errors.NegotiationError) and error.theirs:
-        yield f"use one of its revisions: --revision {clean(error.theirs[-1])}"
+        yield f"use one of its revisions: --as {clean(error.theirs[-1])}"
     elif isinstance(error, errors.ProcessExited | errors.NegotiationError) and not url and not server.module:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
     if url is not None and isinstance(error, errors.InternalError):

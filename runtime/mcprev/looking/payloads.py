@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, TypeAlias, cast
@@ -27,6 +28,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
 """Matches the end of a path to the value itself or to a direct member."""
 _reader: Final = cache(reader)
+NO_BASE64: Final = "is not base64"
 NO_NULL: Final = "null is not allowed here: leave the member out"
 Place: TypeAlias = tuple[str, str]
 """A JSON path and its error."""
@@ -54,6 +56,28 @@ def judge_payload(revision: Revision, names: Sequence[str | None], value: Json, 
 
 
 @cache
+def _base64(revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the members of each type of a revision that are base64, by the names of the wire."""
+    types = definitions_of(revision).items()
+    return {
+        name: frozenset(
+            member
+            for member, schema in cast("dict[str, dict[str, Json]]", type_.get("properties", {})).items()
+            if schema.get("format") == "byte"
+        )
+        for name, type_ in types
+    }
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
 def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
     """Return the required members of each type of a revision, by the names of the wire."""
     types = definitions_of(revision).items()
@@ -61,7 +85,7 @@ def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
 
 
 def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
-    """Yield what models let through: missing members, null where the schema has none, and content of an unknown type."""
+    """Yield what models let through: missing members, null where the schema has none, what is not base64, and unknown content."""
     waiting: list[tuple[object, str]] = [(typed, root)]
     while waiting:
         value, path = waiting.pop()
@@ -69,10 +93,13 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
             yield f"{path}.type", f"{revision.name} has no content of the type {quote(value.type)}"
         elif isinstance(value, Model):
             required = _required(revision).get(type(value).__name__, frozenset())
+            encoded = _base64(revision).get(type(value).__name__, frozenset())
             for name, field in type(value).model_fields.items():
                 alias = field.alias or name
                 if name in value.model_fields_set:
                     inner = getattr(value, name)
+                    if isinstance(inner, str) and alias in encoded and not _is_base64(inner):
+                        yield path + step(alias), NO_BASE64
                     if inner is None and field.default is None:  # models read null as absent
                         yield path + step(alias), NO_NULL
                     waiting.append((inner, path + step(alias)))

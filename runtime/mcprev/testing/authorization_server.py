@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Final
-from urllib.parse import urljoin
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import click
 from typing_extensions import Unpack, override
@@ -148,11 +148,12 @@ class Browser:
         self._cookies: dict[str, str] = {}
 
     async def open(self, url: str) -> str:
-        """Open a login page, and return the URL that leads back to the client.
+        """Open a login page, and return the URL that leads back to the client, at the `redirect_uri` of the login; it is not opened.
 
         Raises `AuthError` if there is no such URL, or if the page does not offer the user.
         """
         form: dict[str, str] | None = None
+        client = parse_qs(urlsplit(url).query).get("redirect_uri", [self.redirect_uri])[0]
         owner = self._connector is None
         async with aiohttp.ClientSession(
             connector=self._connector,
@@ -168,7 +169,7 @@ class Browser:
                     location = response.headers.get("Location")
                     if location is not None:
                         url, form = urljoin(url, location), None
-                        if url.startswith(self.redirect_uri):
+                        if url.startswith(client):
                             return url
                         continue
                 page = _Form(text)
