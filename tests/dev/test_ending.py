@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -156,6 +156,14 @@ CASES: Final = [
     Case("pages that do not read", ("server.py",), LONG, read_nothing, ("SIGINT",)),
     Case("a name that is being looked up", ("http://mcp.example/mcp",), APP, nothing, ("SIGTERM",)),
 ]
+
+
+@pytest.fixture(autouse=True)
+def taken_hangups() -> Iterator[None]:
+    """Below nohup, where the tests may run, processes would ignore SIGHUP; a handler is not inherited."""
+    before = signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

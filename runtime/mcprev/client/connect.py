@@ -300,6 +300,7 @@ class Opener:
             await asyncio.sleep(0.01)
             waited += 0.01
         await lost.connection.aclose()
+        await self._close()
         step = lost.plan.step
         return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
 
@@ -325,8 +326,9 @@ class Opener:
         return cast("ClientProtocol", self.connection.protocol)
 
     async def _spawn(self, shape: HttpShape | None) -> None:
-        """Open a connection; a previous one is closed first."""
-        await self._close()
+        """Open a connection; a previous one is closed first, but not those that others have to the same target."""
+        if self._connection is not None:
+            await self._close()
         target, protocol = self._target, self.new_protocol(self._local, self._result_types)
         protocol.tap = tap = None if self.tap is None else self.tap.connection(repr(target))
         try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MODULE: Final = re.compile(r"(?s:.+)\.py(?::[\w.]+)?|[\w.]+:[\w.]+")
 """The file or module of a server, as `mcprev serve` takes it."""
 NAMES: Final = (
-    "write first a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST of a configuration; or -- COMMAND last"
+    "write a URL, FILE.py[:SERVER], MODULE:SERVER, NAME or NAME@HOST of a configuration, or -- COMMAND"
 )
 HEADERS_VARIABLE: Final = "MCPREV_HEADERS"
 """The variable of the environment with headers for the server of `mcprev bridge URL`, one on each line."""
