@@ -202,6 +202,7 @@ def run_server(port: int, users: Sequence[str], scopes: Sequence[str]) -> None:
     user, secret = RESOURCE_SERVER
     lines = f"issuer {server.issuer}", f"keys {server.issuer}/jwks", f"introspection as {user} with {secret}"
     sys.stdout.write("\n".join([*lines, ""]))
+    sys.stdout.flush()
     uvicorn.run(server, host="127.0.0.1", port=port, log_level="info")
 
 

@@ -315,7 +315,7 @@ def _response(value: dict[str, Json], data: bytes | bytearray | None) -> Message
         return _malformed("id is neither a string nor an integer", value, data)
     kind = _kind(error)
     if kind is not dict or type(error.get("message")) is not str:
-        return _malformed("error has no message", value, data)
+        return _malformed("error is not an object with a message", value, data)
     code = error.get("code")
     if type(code) is not int and not _integral(code):
         return _malformed("error has no integer code", value, data)
