@@ -188,9 +188,8 @@ def command_page() -> str:
     for name in ("", *command.list_commands(context)):
         one = command if not name else command.get_command(context, name)
         assert one is not None
-        vars(one)[
-            "_help_option"
-        ] = None  # click keeps the one of the first context, which may have been another
+        # click keeps the help option of the first context, which may have been another.
+        vars(one)["_help_option"] = None
         inner = context if not name else click.Context(one, info_name=name, parent=context)
         inner.max_content_width = inner.terminal_width = 100
         parts += [f"## mcprev {name}".rstrip(), f"```text\n{one.get_help(inner).rstrip()}\n```"]
