@@ -31,8 +31,8 @@ def no_such_option(of: str, name: str, known: Iterable[str]) -> TypeError:
     )
 
 
-def names_options(of: str) -> Callable[[F], F]:
-    """Decorate a function so that a call with an unknown option raises the error of `no_such_option`."""
+def names_options(of: str, check: Callable[[Mapping[str, object]], None] | None = None) -> Callable[[F], F]:
+    """Decorate a function so that a call with an unknown option raises the error of `no_such_option`; `check` gets the others."""
 
     def decorate(function: F) -> F:
         code: Any = cast("Any", function).__code__
@@ -42,8 +42,8 @@ def names_options(of: str) -> Callable[[F], F]:
         def checked(*given: Any, **options: Any) -> object:  # noqa: ANN401 - as of the function
             for name in options.keys() - frozenset(known):
                 raise no_such_option(of, name, known[code.co_argcount :])
-            if of == "Server":
-                check_server_kinds(options)
+            if check is not None:
+                check(options)
             return function(*given, **options)
 
         return cast("F", checked)

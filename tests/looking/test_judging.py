@@ -119,8 +119,11 @@ def test_data_is_base64(row: Revision, data: str, valid: bool) -> None:
     ],
 )
 def test_null_is_a_violation_in_a_message_itself(message: dict[str, Any], path: str | None) -> None:
-    found = mcprev.judge({"jsonrpc": "2.0", **message}, ROW_D)
+    whole = {"jsonrpc": "2.0", **message}
+    found = mcprev.judge(whole, ROW_D)
     assert [one.path for one in found] == ([] if path is None else [path])
+    batch = mcprev.judge([{"jsonrpc": "2.0", "id": 2, "method": "ping"}, whole], ROW_B)
+    assert [one.path for one in batch] == ([] if path is None else [path.replace("$", "$[1]")])
 
 
 @each_row

@@ -126,6 +126,11 @@ def canonical_json(value: Json) -> str:
     return "".join(parts)
 
 
+def has_twice(items: list[Json]) -> bool:
+    """Return whether two items of a list are equal JSON values, in a time that grows with the list."""
+    return len({canonical_json(item) for item in items}) < len(items)
+
+
 def _spell(value: Json, parts: list[str]) -> None:
     if isinstance(value, OBJECT):
         parts.append("{")

@@ -28,6 +28,7 @@ from mcprev.json_schema.bounds import (
     ValidationIssue,
     Validator,
     canonical_json,
+    has_twice,
     in_time,
     pattern,
 )
@@ -328,9 +329,7 @@ def _unique_items(value: Json, _: _Place) -> Validator:
 
 
 def _unique(given: Json) -> list[ValidationIssue]:
-    if given.__class__ is not list or len({canonical_json(item) for item in given}) == len(given):
-        return VALID
-    return [((), "contains the same item twice")]
+    return [((), "contains the same item twice")] if given.__class__ is list and has_twice(given) else VALID
 
 
 _MAX_ISSUES: Final = 20

@@ -80,26 +80,31 @@ def judge(
         return [Violation("$", f"nested deeper than {MAX_DEPTH}", method)]
     read = parse(data, batch=row.accepts_batch)
     if not isinstance(read, Batch):
-        return [*_nulls(read, data), *_judge_one(read, row, method, direction, "$")]
-    return [
-        found
-        for number, one in enumerate(read.messages)
-        for found in _judge_one(one, row, method, direction, f"$[{number}]")
-    ]
+        return [*_nulls(read, _decoded(data), "$"), *_judge_one(read, row, method, direction, "$")]
+    found: list[Violation] = []
+    given: Json = _decoded(data) or [None] * len(read.messages)
+    for number, one in enumerate(read.messages):
+        root = f"$[{number}]"
+        found += [*_nulls(one, given[number], root), *_judge_one(one, row, method, direction, root)]
+    return found
 
 
-def _nulls(read: Message, data: bytes) -> list[Violation]:
-    """Return which members of the message itself are null, which `parse` reads as absent."""
-    if isinstance(read, Malformed) or b"null" not in data:
-        return []
+def _decoded(data: bytes) -> Json:
+    """Return what a text with a null in it holds; None for any other, and for one that only `parse` reads."""
     try:
-        members = members_of(from_json(data))
-    except ValueError:  # `parse` reads some texts that this does not
+        return from_json(data) if b"null" in data else None
+    except ValueError:
+        return None
+
+
+def _nulls(read: Message, given: Json, root: str) -> list[Violation]:
+    """Return which members of the message itself are null, which `parse` reads as absent."""
+    if isinstance(read, Malformed):
         return []
     method = read.method if isinstance(read, Request | Notification) else None
     left_out = _MAY_BE_ABSENT - ({"result"} if isinstance(read, Response) else set())
-    nulls = [name for name, value in members.items() if value is None and name in left_out]
-    return [Violation(f"$.{name}", NO_NULL, method) for name in nulls]
+    nulls = [name for name, value in members_of(given).items() if value is None and name in left_out]
+    return [Violation(f"{root}.{name}", NO_NULL, method) for name in nulls]
 
 
 def _judge_one(

@@ -27,7 +27,7 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.store import COMMAND_STORE
-from mcprev.error_text import names_options
+from mcprev.error_text import check_server_kinds, names_options
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
@@ -78,7 +78,7 @@ class Server:
     `run_stdio` and `run_http` serve it; `asgi` returns an ASGI app; `mcprev.connect(server)` connects to it in memory.
     """
 
-    @names_options("Server")
+    @names_options("Server", check_server_kinds)
     def __init__(
         self,
         handler: ServerHandler | None,
