@@ -146,7 +146,8 @@ nginx: setup .interop/nginx/.ready
 
 .interop/nginx/.ready:
 	mkdir -p $(@D)
-	cd $(@D) && { test -x /usr/sbin/nginx || { apt-get download -q nginx && dpkg-deb -x nginx_*.deb .; }; } \
+	cd $(@D) && { test -x /usr/sbin/nginx || { { apt-get download -q nginx || { apt-get -qq update && apt-get download -q nginx; }; } \
+	  && dpkg-deb -x nginx_*.deb .; }; } \
 	  && touch .ready || echo "no nginx here: its test is skipped"
 
 .interop/%/.ready:
