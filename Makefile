@@ -125,7 +125,7 @@ interop: setup .interop/nginx/.ready $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:
 
 $(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
 .interop/2.3.0/.ready: PINS := httptools uvloop
-.interop/fastmcp-4.1.2/.ready: PINS := fastapi
+.interop/fastmcp-4.1.2/.ready: PINS := fastapi httptools uvloop
 
 define pip_peer
 $(PYTHON) -m venv $(@D)
@@ -245,11 +245,12 @@ bench: FASTMCP := $(if $(wildcard .interop/fastmcp-4.1.2/.ready),--fastmcp .inte
 bench: REDIS := $(if $(wildcard .interop/fastmcp-redis/.ready),--fastmcp .interop/fastmcp-redis/bin/python)
 bench: setup
 	$(BIN)/python benchmarks/imports.py
+	$(BIN)/python benchmarks/installed.py $(if $(PEER),--peer mcp==2.3.0) $(if $(FASTMCP),--peer fastmcp==4.1.2)
 	$(BIN)/python benchmarks/generate.py
-	$(BIN)/python benchmarks/over_stdio.py $(PEER)
-	$(BIN)/python benchmarks/client.py $(PEER)
-	$(BIN)/python benchmarks/over_http.py $(PEER)
-	$(BIN)/python benchmarks/connections.py $(PEER)
+	$(BIN)/python benchmarks/over_stdio.py $(PEER) $(FASTMCP)
+	$(BIN)/python benchmarks/client.py $(PEER) $(FASTMCP)
+	$(BIN)/python benchmarks/over_http.py $(PEER) $(FASTMCP)
+	$(BIN)/python benchmarks/connections.py $(PEER) $(FASTMCP)
 	$(BIN)/python benchmarks/large.py $(PEER) $(FASTMCP)
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(REDIS)
 

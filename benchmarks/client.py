@@ -3,7 +3,7 @@
 Each client runs in a process of its own and calls the echo tool of the bare server of `stdio_servers`, which costs next
 to nothing; the floor is a client of bare asyncio streams. They take turns; each figure is the median of the runs,
 with minimum and maximum, and responses are checked. With `--peer PYTHON` the official SDK's client of that
-interpreter is measured too. Only ratios within one run travel to another machine.
+interpreter is measured too, with `--fastmcp PYTHON` that of FastMCP. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -87,6 +87,16 @@ async def main():
             await measure(call, one, many, width)
 asyncio.run(main())
 """
+FASTMCP: Final = MEASURE + """
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+async def main():
+    async with Client(StdioTransport(command[0], command[1:]), mode="legacy") as client:
+        async def call(text):
+            return (await client.call_tool_mcp("echo", {"text": text})).content[0].text
+        await measure(call, one, many, width)
+asyncio.run(main())
+"""
 
 
 def measure(peer: Peer, one: int, many: int, width: int) -> None:
@@ -103,13 +113,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one short run, to see that everything works")
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
+    parser.add_argument("--fastmcp", action="append", default=[], help="python with FastMCP")
     options = parser.parse_args()
     peers = [Peer("floor", [sys.executable, "-c", FLOOR]), Peer("mcprev", [sys.executable, "-c", OURS])]
     peers += [Peer(release(python, "mcp"), [python, "-c", SDK]) for python in options.peer]
+    peers += [Peer(release(python, "fastmcp"), [python, "-c", FASTMCP]) for python in options.fastmcp]
     runs = 1 if options.quick else options.runs
     for run in range(runs):
         for peer in peers:
-            scale = 10 if options.quick else 3 if peer.name.startswith("sdk") else 1
+            scale = 10 if options.quick else 3 if peer.slow else 1
             measure(peer, 2000 // scale, 20_000 // scale, 100)
         progress(run + 1, runs)
     show(peers)

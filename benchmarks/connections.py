@@ -8,8 +8,8 @@ The client is one process on epoll and bare sockets; the share of its core that 
 the bottleneck if that came near 100 %. All servers run on uvicorn with httptools and uvloop: a bare ASGI app is the
 floor; "mcprev" has its own connections, as in `run_http`, "mcprev on uvicorn" is the same app on uvicorn alone. Servers
 run side by side and take turns in short rounds; each figure is the median of the rounds, with minimum and maximum, and
-responses are checked. With `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too.
-Only ratios within one run travel to another machine.
+responses are checked. With `--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too,
+with `--fastmcp PYTHON` FastMCP. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=4000, help="connections of a round")
     parser.add_argument("--quick", action="store_true", help="one short run, to see that everything works")
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
+    parser.add_argument("--fastmcp", action="append", default=[], help="python with FastMCP")
     options = parser.parse_args()
     peers = [
         Peer("floor", [sys.executable, "-c", http_servers.FLOOR]),
@@ -120,6 +121,9 @@ def main() -> None:
         Peer("mcprev on uvicorn", [sys.executable, "-c", http_servers.ON_UVICORN]),
     ]
     peers += [Peer(release(python, "mcp"), [python, "-c", http_servers.SDK]) for python in options.peer]
+    peers += [
+        Peer(release(python, "fastmcp"), [python, "-c", http_servers.FASTMCP]) for python in options.fastmcp
+    ]
     runs, count = (1, 400) if options.quick else (options.runs, options.count)
     with ExitStack() as stack:
         servers = [stack.enter_context(running(peer.command, "json", "httptools")) for peer in peers]
@@ -127,7 +131,7 @@ def main() -> None:
             measure(Peer(peer.name, []), port, pid, 400)
         for number in range(1, runs + 1):
             for peer, (port, pid) in zip(peers, servers, strict=True):
-                measure(peer, port, pid, count // 4 if peer.name.startswith("sdk") else count)
+                measure(peer, port, pid, count // 4 if peer.slow else count)
             progress(number, runs)
     show(peers)
 

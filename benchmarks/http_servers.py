@@ -102,3 +102,13 @@ async def echo(text: str) -> str:
 lifespan = True
 app = server.streamable_http_app(json_response=sys.argv[1] == "json")
 """ + _RUN
+FASTMCP: Final = """
+import sys
+from fastmcp import FastMCP
+server = FastMCP("echo")
+@server.tool
+async def echo(text: str) -> str:
+    return text
+lifespan = True
+app = server.http_app(json_response=sys.argv[1] == "json")
+""" + _RUN

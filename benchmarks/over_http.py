@@ -6,8 +6,8 @@ session of its own; in the mode "shared" its requests are of 32 sessions in turn
 is how each server responds without options: ours in JSON where nothing precedes the response, the SDK in a stream. The
 floor of the servers is a bare ASGI app that only reads and writes JSON, that of the clients a bare POST with aiohttp.
 Servers take turns; each figure is the median of the runs, with minimum and maximum, and responses are checked. With
-`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`.
-Only ratios within one run travel to another machine.
+`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`;
+with `--fastmcp PYTHON` FastMCP. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -75,6 +75,15 @@ async def main():
             await measure(call, one, many, width)
 asyncio.run(main())
 """
+FASTMCP_CLIENT: Final = MEASURE + """
+from fastmcp import Client
+async def main():
+    async with Client(command[0], mode="legacy") as client:
+        async def call(text):
+            return (await client.call_tool_mcp("echo", {"text": text})).content[0].text
+        await measure(call, one, many, width)
+asyncio.run(main())
+"""
 
 
 @contextmanager
@@ -140,11 +149,10 @@ def run(peers: list[Peer], parsers: list[str], *, quick: bool) -> None:
     for parser in parsers:
         for mode, row, form in MODES:
             for peer in peers:
-                slow = quick or peer.name.startswith("sdk")
-                measure(peer, mode, row, form, parser, 640 if quick else 1600 if slow else 16_000)
+                measure(peer, mode, row, form, parser, 640 if quick else 1600 if peer.slow else 16_000)
     for peer in peers:
         if peer.client:
-            scale = 20 if quick else 5 if peer.name.startswith("sdk") else 1
+            scale = 20 if quick else 5 if peer.slow else 1
             measure_client(peer, 2000 // scale, 10_000 // scale)
 
 
@@ -154,6 +162,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one short run, to see that everything works")
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
+    parser.add_argument("--fastmcp", action="append", default=[], help="python with FastMCP")
     parser.add_argument("--parser", action="append", default=[], choices=["httptools", "h11"])
     options = parser.parse_args()
     peers = [
@@ -164,6 +173,10 @@ def main() -> None:
     for python in options.peer:
         peers.append(Peer(release(python, "mcp"), [python, "-c", http_servers.SDK], SDK_CLIENT))
         peers.append(Peer(f"{release(python, 'mcp')} MCPServer", [python, "-c", http_servers.SDK_APP]))
+    peers += [
+        Peer(release(python, "fastmcp"), [python, "-c", http_servers.FASTMCP], FASTMCP_CLIENT)
+        for python in options.fastmcp
+    ]
     runs = 1 if options.quick else options.runs
     for number in range(1, runs + 1):
         run(peers, options.parser or ["httptools", "h11"], quick=options.quick)

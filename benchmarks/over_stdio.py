@@ -3,7 +3,8 @@
 The client is raw (bytes over pipes, no runtime of ours), so that only the server is measured; the floor is a
 bare asyncio loop with the standard library's json. The peers take turns; each figure is the median of the runs,
 with minimum and maximum, and responses are checked. A start finds byte code, as that of an installed package does. With
-`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`. Only ratios within one run travel to another machine.
+`--peer PYTHON` the official SDK of that interpreter, 2 or newer, is measured too: its low-level server and `MCPServer`; with
+`--fastmcp PYTHON` FastMCP. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from typing import IO, Any, Final
 
 from report import Peer, byte_code, cpu_seconds, peak_megabytes, progress, release, show
-from stdio_servers import APP, FLOOR, OURS, PARTS, REVISION, SDK, SDK_APP
+from stdio_servers import APP, FASTMCP, FLOOR, OURS, PARTS, REVISION, SDK, SDK_APP
 
 OPENING: Final = (
     {
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one short run, to see that everything works")
     parser.add_argument("--peer", action="append", default=[], help="python with the official SDK")
+    parser.add_argument("--fastmcp", action="append", default=[], help="python with FastMCP")
     options = parser.parse_args()
     ours = {"floor": FLOOR, "mcprev": OURS, "mcprev App": APP}
     peers = [Peer(name, [sys.executable, "-c", code]) for name, code in ours.items()]
@@ -127,6 +129,7 @@ def main() -> None:
             Peer(release(python, "mcp"), [python, "-c", SDK]),
             Peer(f"{release(python, 'mcp')} MCPServer", [python, "-c", SDK_APP]),
         ]
+    peers += [Peer(release(python, "fastmcp"), [python, "-c", FASTMCP]) for python in options.fastmcp]
     parts = [Peer(name, [sys.executable, "-c", code]) for name, code in PARTS.items()]
     runs = 1 if options.quick else options.runs
     with byte_code():
@@ -134,7 +137,7 @@ def main() -> None:
             measure(Peer(peer.name, peer.command), 1, 1, 1)
         for run in range(runs):
             for peer in peers:
-                slow = options.quick or peer.name.startswith("sdk")
+                slow = options.quick or peer.slow
                 measure(peer, 200 if slow else 1000, 1000 if slow else 20_000, 1000)
             for part in parts:
                 measure_part(part)

@@ -37,12 +37,13 @@ DRAWN: Final = {
 Cell: TypeAlias = "tuple[str, ...]"
 """The names of the programs whose figure a column shows: the first that was measured."""
 COLUMNS: Final[dict[str, Cell]] = {
-    "mcprev": ("mcprev App", "mcprev", "mcprev, no store, 2 workers"),
+    "mcprev": ("mcprev[http]", "mcprev App", "mcprev", "mcprev, no store, 2 workers"),
     "the official SDK": ("mcp 2.3.0 MCPServer", "mcp 2.3.0"),
     "FastMCP": ("fastmcp 4.1.2", "fastmcp 4.1.2, no store, 2 workers"),
     "the floor": ("floor",),
 }
 ROWS: Final = (
+    ("packages of an installation with HTTP", "installed", "packages"),
     ("start of a stdio server, ms", "over_stdio", "start ms"),
     ("CPU of a call over stdio, µs", "over_stdio", "CPU µs"),
     ("CPU of a call with 1 MB of text over stdio, ms", "large", "stdio, text 1 MB: CPU ms"),

@@ -31,6 +31,11 @@ class Peer:
         """Keep one figure."""
         self.figures.setdefault(figure, []).append(value)
 
+    @property
+    def slow(self) -> bool:
+        """Whether it takes so long that fewer calls say as much."""
+        return self.name.startswith(("mcp ", "fastmcp "))
+
     def median(self, figure: str) -> float | None:
         """The median of the runs; None for a figure that this program has none of."""
         values = self.figures.get(figure)

@@ -89,6 +89,14 @@ async def echo(text: str) -> str:
     return text
 app.run("stdio")
 """
+FASTMCP: Final = """
+from fastmcp import FastMCP
+app = FastMCP("echo")
+@app.tool
+async def echo(text: str) -> str:
+    return text
+app.run("stdio", show_banner=False, log_level="ERROR")
+"""
 PARTS: Final = {
     "interpreter and asyncio": "import asyncio",
     "and pydantic": "import asyncio, pydantic\nclass A(pydantic.BaseModel): x: int",
