@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, Final, cast
 
+import aiohttp
 import pytest
 from multidict import CIMultiDictProxy
 
 import mcprev
+from http_in_process import InProcess
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.client.session import MAX_RETRIES
 from raw_server import Exchange, Mcp, Raw, serve
@@ -138,9 +140,10 @@ def test_a_refused_request_is_sent_again_with_other_headers(row: Revision) -> No
                 _, first, again = raw.asked(method="prompts/list")
                 assert first.body == again.body
                 good.clear()
-                with pytest.raises(mcprev.HttpStatusError, match="the token is stale") as caught:
+                with pytest.raises(mcprev.TokenRejected, match="the token is stale") as caught:
                     await client.list_prompts()
-                assert caught.value.status == 401
+                assert isinstance(caught.value.__cause__, mcprev.HttpStatusError)
+                assert caught.value.__cause__.status == 401
                 assert len(raw.asked(method="prompts/list")) == 5
             assert {status for _, status, _ in auth.seen} >= {200, 401}
             if row.handshake:
@@ -158,7 +161,7 @@ def test_no_request_is_sent_again_and_again(status: int) -> None:
                 async with connect(raw, Stubborn()):
                     pass
             else:
-                with pytest.raises(mcprev.HttpStatusError, match="stale"):
+                with pytest.raises(mcprev.TokenRejected, match="stale"):
                     await connect(raw, Stubborn())
             assert len(raw.seen) == MAX_RETRIES + 1
 
@@ -186,8 +189,8 @@ def test_whoever_forgets_the_retries_is_stopped_all_the_same() -> None:
     ("answer", "ends"),
     [
         (True, None),
-        (False, mcprev.HttpStatusError),
-        (None, mcprev.HttpStatusError),
+        (False, mcprev.TokenRejected),
+        (None, mcprev.TokenRejected),
         ("yes", mcprev.AuthError),
         (1, mcprev.AuthError),
     ],
@@ -308,6 +311,26 @@ def test_a_retry_that_returns_nothing_leaves_the_response_to_the_caller() -> Non
     async def main() -> None:
         async with serve(Mcp(LATEST, LIST)) as raw, connect(raw, Silent()) as client:
             assert (await client.list_prompts()).prompts == []
+
+    run(main())
+
+
+@req("AUTH-2", at=E)
+def test_a_refusal_of_ones_own_token_is_an_error_of_authorization_that_says_what_to_do() -> None:
+    class Expired(mcprev.Authorization):
+        async def headers(self, request: mcprev.AuthorizedRequest) -> dict[str, str]:
+            return {"Authorization": "Bearer expired"}
+
+    async def main() -> None:
+        app = mcprev.App("shop", "1", auth=mcprev.StaticTokens({"valid": "ann"}))
+        async with aiohttp.ClientSession(connector=(there := InProcess(app.asgi()))) as session:
+            target = mcprev.http(f"{there.origin}/mcp", auth=Expired(), session=session)
+            with pytest.raises(
+                mcprev.TokenRejected, match=r"^HTTP 401: .*Replace it, or pass another `auth`"
+            ) as caught:
+                await mcprev.connect(target)
+            assert "expired;" not in str(caught.value)
+            assert isinstance(caught.value.__cause__, mcprev.InvalidRequest)
 
     run(main())
 

@@ -280,8 +280,8 @@ def test_why_a_token_is_refused_stands_in_the_log_and_not_in_the_response(
         (
             {"authorization": "Bearer bad"},
             (
-                "the server refuses the `Authorization` among the `headers`, which may have expired or be for another "
-                "server; its log may say why. Replace it, or pass `mcprev.http` an `auth`"
+                "the server refuses the token in the `headers` or from the `auth` of `mcprev.http`, which may have expired or "
+                "be for another server; its log may say why. Replace it, or pass another `auth`"
             ),
         ),
     ],

@@ -83,8 +83,8 @@ _NO_AUTH: Final = (
     "or an `Authorization` among its `headers`"
 )
 _REFUSED: Final = (
-    "the server refuses the `Authorization` among the `headers`, which may have expired or be for another server; its log may "
-    "say why. Replace it, or pass `mcprev.http` an `auth`, such as `mcprev.OAuth()`"
+    "the server refuses the token in the `headers` or from the `auth` of `mcprev.http`, which may have expired or be for another "
+    "server; its log may say why. Replace it, or pass another `auth`, such as `mcprev.OAuth()`"
 )
 _PARAMETER: Final = re.compile(r'(?<![\w-])([\w-]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s",]++))', re.DOTALL)
 """A parameter of `WWW-Authenticate`: its name, and its value with or without quotes."""
@@ -261,7 +261,7 @@ class HttpSession:
     async def failure(self, response: HttpResponse) -> McpError:
         """Return the reason of an error response: the JSON-RPC error in its body, or its status.
 
-        A 401 without `auth` is `TokenRejected`, and a 403 with `insufficient_scope` is `InsufficientScope`, from that reason.
+        A 401 is `TokenRejected`, and a 403 with `insufficient_scope` is `InsufficientScope`, from that reason.
         """  # ERR-7
         raw = b""
         with suppress(RemoteProtocolError):
@@ -272,7 +272,7 @@ class HttpSession:
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
         found.retry_after = _retry_after(response)
-        refusal = _refusal(response, found, needs_auth=self.auth is None)
+        refusal = _refusal(response, found, has_auth=self.auth is not None)
         if refusal is not None:
             refusal.__cause__ = found
         return refusal or found
@@ -314,14 +314,14 @@ def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> Htt
     )
 
 
-def _refusal(response: HttpResponse, reason: McpError, *, needs_auth: bool) -> AuthError | None:
+def _refusal(response: HttpResponse, reason: McpError, *, has_auth: bool) -> AuthError | None:
     """Return the error for a response that refuses the token of the request, or requires one; None for any other."""
     header = ", ".join(response.headers.getall("WWW-Authenticate", ()))
     challenge = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
     error = challenge.get("error", "")
     said = f"HTTP {response.status}: {reason}" if isinstance(reason, RpcError) else reason
-    if response.status == 401 and needs_auth:
-        return TokenRejected(f"{said}; {_REFUSED if error == 'invalid_token' else _NO_AUTH}")
+    if response.status == 401:
+        return TokenRejected(f"{said}; {_REFUSED if has_auth or error == 'invalid_token' else _NO_AUTH}")
     if response.status != 403 or error != "insufficient_scope":
         return None
     scopes = challenge.get("scope", "").split()
