@@ -13,6 +13,7 @@ from typing_extensions import override
 from mcprev.bridge.last_words import line_behind, with_last_line
 from mcprev.bridge.pair import Pair, Policy, Rule
 from mcprev.bridge.progress import progress_to
+from mcprev.bridge.refusals import refusal_of
 from mcprev.bridge.results import KeptResults
 from mcprev.bridge.upstream import Upstream
 from mcprev.bridge.upstreams import Bounds, Upstreams
@@ -426,6 +427,8 @@ def wire_error(
     if isinstance(error, McpError) and not isinstance(error, StoreError):
         told, line = one_line(error), line_behind(error)
         logger.warning("'%s' failed: %s", one_line(method), told if line in told else f"{told} ... {line}")
+        if (refused := refusal_of(error)) is not None:
+            return InternalError(f"{server} behind the bridge requires authorization: {refused}").to_wire()
         first = mask_text(str(error).partition("\n")[0])[:300]
         why = with_last_line(first, error, reads_stderr=reads_stderr)
         return InternalError(f"{server} behind the bridge did not respond: {why}").to_wire()

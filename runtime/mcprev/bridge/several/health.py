@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
+from mcprev.bridge.refusals import refusal_of
 from mcprev.errors import AuthError, McpError, RpcError, one_line
 from mcprev.wire.payloads import mask_text
 
@@ -24,11 +25,19 @@ def reason_of(error: BaseException) -> str:
     """Return why a server cannot be reached, on one line and without secrets; no texts of errors of the bridge itself."""
     if not isinstance(error, McpError | OSError):
         return type(error).__name__
-    return one_line(mask_text(str(error).partition("\n")[0])[:_TEXT]) or type(error).__name__
+    return (
+        refusal_of(error)
+        or one_line(mask_text(str(error).partition("\n")[0])[:_TEXT])
+        or type(error).__name__
+    )
 
 
 class ServerDown(McpError):
     """One of the servers behind a bridge cannot be reached; the others can."""
+
+
+class ServerRefuses(ServerDown, AuthError):
+    """One of the servers behind a bridge responds, and refuses the bridge; the others serve."""
 
 
 class Turned(Protocol):
@@ -49,6 +58,7 @@ class Health:
         """Called when the server goes and when it is back."""
         self._failures = 0
         self._since = 0.0
+        self._refused: str | None = None
         self.reason: str | None = None
         """Why it is down; None while it is up or nobody has tried."""
         self.retry_at: float = 0.0
@@ -60,10 +70,11 @@ class Health:
         return self.reason is not None
 
     def check(self) -> None:
-        """Raise `ServerDown` while it is down and no attempt is due."""
+        """Raise `ServerDown`, or `ServerRefuses`, while it is down and no attempt is due."""
         left = self.retry_at - asyncio.get_running_loop().time()
         if self.reason is not None and left > 0:
-            raise ServerDown(f"{self.reason}; the next attempt is in {left:.0f} s")
+            error = ServerDown if self._refused is None else ServerRefuses
+            raise error(f"{self._refused or self.reason}; the next attempt is in {left:.0f} s")
 
     def opened(self) -> None:
         """Take note of a connection."""
@@ -78,7 +89,12 @@ class Health:
             return
         was_down = self.down
         self._count()
-        self.reason = f"it cannot be reached: {reason_of(error)}"
+        self._refused = refusal_of(error)
+        self.reason = (
+            f"it cannot be reached: {reason_of(error)}"
+            if self._refused is None
+            else f"it responds, but requires authorization: {self._refused}"
+        )
         if not was_down:
             self._turn(up=False)
 
