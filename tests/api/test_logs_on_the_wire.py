@@ -12,6 +12,7 @@ from api.wire import LOG_LEVEL, Json, Message, each_session, served, serving
 from mcprev.protocol.engine import LEVELS
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
+from raw_server import Exchange, Mcp, serve
 from requirements import E, req
 from running import run
 
@@ -211,3 +212,36 @@ def test_a_level_holds_where_the_server_cannot_be_told(row: Revision) -> None:
                 await client.call("tools/call", {"name": "t"}, log_level=cast("Any", "loud"))
 
     run(main())
+
+
+@req("LOG-5", at=E)
+def test_a_message_that_is_not_valid_is_said_to_be_the_servers_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    got: list[object] = []
+
+    async def logs(exchange: Exchange) -> None:
+        await exchange.stream()
+        for level in ("loud\x1b[31m", "info"):
+            params = {"level": level, "data": "secret"}
+            await exchange.event({"jsonrpc": "2.0", "method": MESSAGE, "params": params})
+        result = {"resultType": "complete", "content": []}
+        await exchange.event({"jsonrpc": "2.0", "id": exchange.message["id"], "result": result})
+        await exchange.end()
+
+    async def main() -> None:
+        async with (
+            serve(Mcp(LATEST, {"tools/call": logs})) as raw,
+            mcprev.connect(raw.url, logging=lambda message: got.append(message.data)) as client,
+        ):
+            await client.call_tool("t")
+
+    run(main())
+    assert got == ["secret"]
+    (said,) = [record for record in caplog.records if MESSAGE in record.getMessage()]
+    assert said.getMessage().startswith(
+        f"the peer's '{MESSAGE}' is not valid and was ignored: Invalid params: level: "
+    )
+    assert said.exc_info is None
+    assert "secret" not in caplog.text
+    assert "\x1b" not in caplog.text

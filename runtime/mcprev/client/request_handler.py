@@ -136,10 +136,8 @@ class ClientRequestHandler:
         client = self.client
         assert client is not None, "`notified` is called first"
         try:
-            method_binding = self._handlers[notified.revision, notified.method]
-            await method_binding.stub(
-                ClientContext(connection, None, client), method_binding.params(notified.params, None)
-            )
+            binding = self._handlers[notified.revision, notified.method]
+            await binding.stub(ClientContext(connection, None, client), binding.params(notified.params, None))
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, logger)
 

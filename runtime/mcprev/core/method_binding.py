@@ -28,6 +28,7 @@ from mcprev.errors import (
     ResourceNotFound,
     RpcError,
     StoreError,
+    one_line,
 )
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.meta import advise
@@ -267,8 +268,11 @@ def as_exception(error: BaseException, method: str) -> Exception:
 
 
 def log_failure(error: BaseException, method: str, logger: logging.Logger) -> None:
-    """Log what the handler of a notification raised."""
-    logger.error("the handler of '%s' raised", method, exc_info=as_exception(error, method))
+    """Log what the handler of a notification raised, or what is wrong with a notification that it cannot get."""
+    if isinstance(error, InvalidParams):
+        logger.warning("the peer's '%s' is not valid and was ignored: %s", method, one_line(error))
+    else:
+        logger.error("the handler of '%s' raised", method, exc_info=as_exception(error, method))
 
 
 def log_error(logger: logging.Logger, level: int, what: str, error: BaseException) -> None:

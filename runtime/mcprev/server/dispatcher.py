@@ -280,12 +280,10 @@ class RequestDispatcher:
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass a notification to the handler; a connection calls this for each notification."""
         try:
-            method_binding = self._handlers[notified.revision, notified.method]
+            binding = self._handlers[notified.revision, notified.method]
             # Only sessions have notifications for a handler.
             incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified)
-            await method_binding.stub(
-                self.context(connection, incoming), method_binding.params(notified.params, None)
-            )
+            await binding.stub(self.context(connection, incoming), binding.params(notified.params, None))
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, _logger)
 
