@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -169,6 +170,7 @@ def test_a_folder_that_others_can_write_is_not_taken_for_no_login(folder: Path) 
             await asyncio.to_thread(folder.chmod, 0o777)
             found = await command("inspect", at.mcp.url)
             assert found.exit_code == 3
-            assert "the token store cannot be read (PermissionError" in found.stderr
+            assert "the token store cannot be read (other users can write into the folder" in found.stderr
+            assert f"run `chmod 700 {shlex.quote(str(folder))}`" in found.stderr
 
     run(scenario())

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -25,7 +26,7 @@ from typing import Final, Protocol, TypeVar, cast
 import click
 from pydantic import TypeAdapter
 
-from mcprev.errors import MissingExtra
+from mcprev.errors import AuthError, MissingExtra
 from mcprev.oauth.store import Registration, TokenKey, Tokens
 
 if sys.platform == "win32":
@@ -203,15 +204,22 @@ def _make_folder(folder: Path) -> None:
     _check_folder(folder)
 
 
+class _FolderNotPrivate(AuthError, PermissionError):
+    """Other users can put files into a folder of tokens; the message says what to do."""
+
+
 def _check_folder(folder: Path) -> None:
     """Raise `PermissionError` for a folder in which other users can put files; Windows has no such modes."""
     if sys.platform == "win32":
         return
     found = folder.stat()
-    if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
-        raise PermissionError(
-            f"other users can write into the folder '{folder}'; run `chmod 700` on it first"
+    if found.st_uid not in (os.geteuid(), 0):
+        raise _FolderNotPrivate(
+            f"the folder '{folder}' belongs to another user: keep tokens in one of your own"
         )
+    if found.st_mode & 0o022:
+        shown = shlex.quote(str(folder))
+        raise _FolderNotPrivate(f"other users can write into the folder '{folder}': run `chmod 700 {shown}`")
 
 
 # -- locks between processes -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ expects it. The new file has the mode of the old one; where a file is new, only 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
 from pathlib import Path
@@ -57,7 +58,9 @@ def _check_folders(file: Path, below: Path | None) -> None:
     if hasattr(os, "geteuid") and folder.is_dir():
         found = folder.stat()
         if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
-            raise ValueError(f"everybody can write into the folder '{folder}'; run `chmod o-w` on it first")
+            raise ValueError(
+                f"everybody can write into the folder '{folder}': run `chmod o-w {shlex.quote(str(folder))}`"
+            )
 
 
 def replace_text(file: Path, before: str | None, after: str) -> Path | None:

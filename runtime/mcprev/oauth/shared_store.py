@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from mcprev.callbacks import finished
 from mcprev.error_text import raised_at
-from mcprev.errors import AuthError
+from mcprev.errors import AuthError, McpError, one_line
 from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.transports.http.urls import printable
 
@@ -74,7 +74,7 @@ class SharedStore:
         except Exception as error:  # noqa: BLE001 - the user's store may raise anything
             logger.warning(
                 "the token store cannot be locked (%s): processes that share it may use a refresh token twice",
-                raised_at(error),
+                _reason(error),
             )
         try:
             yield
@@ -82,7 +82,7 @@ class SharedStore:
             try:
                 await held.aclose()
             except Exception as error:  # noqa: BLE001 - as above; the tokens in hand are good
-                logger.warning("the token store cannot be unlocked (%s)", raised_at(error))
+                logger.warning("the token store cannot be unlocked (%s)", _reason(error))
 
     @asynccontextmanager
     async def lock_if_free(self, issuer: str) -> AsyncGenerator[None, None]:
@@ -143,7 +143,7 @@ async def _read(
             found = await finished(read())
         found = None if found is None else _comparable(found)
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
-        failure = f"the token store cannot be read ({raised_at(error)})"
+        failure = f"the token store cannot be read ({_reason(error)})"
     if failure:
         if last.record is None:
             raise AuthError(failure)
@@ -166,11 +166,16 @@ async def _write(
     except Exception as error:  # noqa: BLE001 - the user's store may raise anything
         logger.warning(
             "the token store cannot be written (%s): the next process may have to log in",
-            raised_at(error),
+            _reason(error),
         )
         return False
     known[key] = replace(known[key], is_stored=True)
     return True
+
+
+def _reason(error: Exception) -> str:
+    """Return why a store failed: the text of an error of the runtime, which has no secrets; of any other one, where it was raised."""
+    return one_line(error) if isinstance(error, McpError) else raised_at(error)
 
 
 def _comparable(record: R) -> R:

@@ -58,6 +58,7 @@ class TokenStore(Protocol):
     """The interface of stores of tokens and registrations. One store can serve any number of clients and servers.
 
     All values are secrets. `dataclasses.asdict(tokens)` returns plain values, and `Tokens(**found)` reads them back.
+    What a method raises is shown without its text, which may have secrets, unless it is an `McpError`.
 
     A store that several processes share should have a method `lock(issuer)`, which returns an asynchronous context
     manager: one process at a time is inside that of an issuer. Clients hold it while they refresh tokens or
