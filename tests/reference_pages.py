@@ -107,13 +107,13 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "interfaces": Page(
         "User interfaces",
-        "Pages for the results of tools, in `mcprev.extensions.ui`. [The guide](../extensions.md#show-a-page-for-the-results-of-a-tool) "
-        "shows them in use.",
+        "Pages for the results of tools, in `mcprev.extensions.ui`, and one that the model writes, in `mcprev.pages`. "
+        "[The guide](../extensions.md#show-a-page-for-the-results-of-a-tool) shows them in use.",
         (),
         (
             "extensions.ui.UserInterface", "extensions.ui.ToolInterface", "extensions.ui.Csp", "extensions.ui.SERVER",
             "extensions.ui.HOST", "extensions.ui.Page", "extensions.ui.tool_interface", "extensions.ui.read_page",
-            "extensions.ui.for_model", "extensions.ui.for_app",
+            "extensions.ui.for_model", "extensions.ui.for_app", "pages.generated_page", "pages.MAX_GENERATED",
         ),
     ),
     "conversion": Page(
