@@ -1,21 +1,89 @@
-"""Pages in a host: one that the model has written."""
+"""Pages in a host: components of prefab-ui, as docs/extensions.md has them, and a page that the model has written."""
 
 from __future__ import annotations
 
+import ast
 import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from prefab_ui.actions import SetState
+from prefab_ui.actions.mcp import CallTool
+from prefab_ui.app import PrefabApp
+from prefab_ui.components import Button, Column, Form, Input, Text
+from prefab_ui.renderer import get_renderer_html
+from prefab_ui.rx import RESULT, STATE
 
 import mcprev
-from browser.page_host import HOST, SANDBOX, PageHost, hosted
+from browser.page_host import HOST, SANDBOX, PageHost, alone, hosted
 from mcprev.pages import MAX_GENERATED, generated_page
+from mcprev_types.latest import models
+from test_guides import sections
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PARTIAL: Final = "ui/notifications/tool-input-partial"
 WAITING: Final = "Waiting for the page…"
+
+
+def stall() -> mcprev.App:
+    """The app of the guide whose pages are made of components."""
+    names: dict[str, Any] = {}
+    program = sections("extensions.md")["Build pages of components in Python"]
+    code = compile(program, "extensions.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    alone(lambda: eval(code, names))  # noqa: S307 - our own page
+    app: mcprev.App = names["app"]
+    return app
+
+
+def test_components_show_data_and_call_tools_of_their_server(browser: Browser) -> None:
+    with hosted(browser, stall(), "ui://components") as host:
+        host.give("fruit", {"kind": "apples"})
+        host.shown.get_by_role("heading", name="12 apples", exact=True).wait_for()
+        host.shown.get_by_placeholder("Buyer").fill("<b>Ann</b>")
+        host.shown.get_by_role("button", name="Sell one").click()
+        host.shown.get_by_text("Sold to <b>Ann</b>", exact=True).wait_for()
+        host.shown.get_by_role("heading", name="11 apples", exact=True).wait_for()
+        assert host.asked == []
+
+
+def test_a_form_of_components_calls_a_tool_where_the_host_allows_forms(browser: Browser) -> None:
+    app = mcprev.App("a", "1")
+    page = app.ui("ui://components", get_renderer_html("bundled"))
+
+    @app.tool(ui=page)
+    def ask() -> models.CallToolResult:
+        with PrefabApp(state={"said": ""}) as shown, Column():
+            with Form(
+                on_submit=CallTool(
+                    "greet", arguments={"name": STATE.name}, on_success=SetState("said", RESULT.said)
+                )
+            ):
+                Input(name="name")
+                Button("Send", button_type="submit")
+            Text(f"{STATE.said}")
+        return models.CallToolResult(content=[], structured_content=shown.to_json())
+
+    @app.tool(ui=page.app_only)
+    def greet(name: str) -> dict[str, str]:
+        return {"said": f"Hello {name}"}
+
+    with hosted(browser, app, page.uri, allowed="allow-scripts allow-same-origin allow-forms") as host:
+        host.give("ask", {})
+        host.shown.get_by_role("textbox").fill("Ann")
+        host.shown.get_by_role("button").click()
+        host.shown.get_by_text("Hello Ann").wait_for()
+
+
+def test_a_name_in_components_is_no_markup(browser: Browser) -> None:
+    with hosted(browser, stall(), "ui://components") as host:
+        host.give("fruit", {"kind": "<img src=x onerror=alert(1)>{{ left }}"})
+        host.shown.get_by_role(
+            "heading", name="0 <img src=x onerror=alert(1)>{{ left }}", exact=True
+        ).wait_for()
+        assert host.shown.locator("img").count() == 0
+        assert host.asked == []
 
 
 def drawn(host: PageHost) -> Any:

@@ -30,7 +30,7 @@ def test_a_section_of_the_page_runs(heading: str, types: ModuleType) -> None:
 
 
 def test_the_page_has_programs() -> None:
-    assert len(PROGRAMS) == 4
+    assert len(PROGRAMS) == 5
 
 
 def test_the_example_serves_its_page_and_text() -> None:

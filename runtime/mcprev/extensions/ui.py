@@ -43,7 +43,7 @@ Visibility: TypeAlias = Literal["model", "app"]
 """Who sees and calls a tool: the model, or the page, through its host."""
 Permission: TypeAlias = Literal["camera", "microphone", "geolocation", "clipboardWrite"]
 """A feature of the browser that a page asks for."""
-MAX_HTML: Final = 4 * 1024 * 1024
+MAX_HTML: Final = 8 * 1024 * 1024
 """The maximum size of a page in characters."""
 MAX_ORIGINS: Final = 100
 """The maximum number of origins in one list."""
