@@ -603,6 +603,47 @@ def test_exact_types_seam_9(row: Revision) -> None:
     assert row.name == package.REVISION
 
 
+@req("SEAM-9", "LIFE-9", "BASE-11")
+@each_row
+def test_a_handler_sends_the_types_of_a_package_as_they_are(row: Revision) -> None:
+    package: Any = importlib.import_module(row.package)
+    other: Any = importlib.import_module((DEFAULT[0] if not row.handshake else LATEST).package)
+    models, heard = row.models, list[str]()
+
+    class Exact(load(row, "dispatch").ServerHandler[Any]):  # type: ignore[misc]
+        async def call_tool(self, ctx: mcprev.Context, params: Any) -> Any:
+            calls: Any = ctx.exact(package, timeout=5)
+            note = models.LoggingMessageNotificationParams(level="error", data="as it is")
+            assert await calls.logging_message(note) is None
+            with pytest.raises(LocalProtocolError, match=row.name):
+                ctx.exact(other)
+            names = []
+            if row.handshake:
+                names = [root.name for root in (await calls.list_roots()).roots]
+                wanted: Any = models.CreateMessageRequestParams(messages=[], max_tokens=1)
+                with pytest.raises(LocalProtocolError, match="sampling"):
+                    await calls.create_message(wanted)
+            else:
+                with pytest.raises(LocalProtocolError, match="send no requests"):
+                    await ctx.raw("roots/list")
+            return models.CallToolResult(content=[models.TextContent(text=str(names))])
+
+    class Roots(mcprev.ClientHandler):
+        async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> m.ListRootsResult:
+            return m.ListRootsResult(roots=[m.Root(uri="file:///a", name="a")])
+
+        async def logging_message(
+            self, ctx: mcprev.ClientContext, params: m.LoggingMessageNotificationParams
+        ) -> None:
+            heard.append(params.data)
+
+    async def work(client: mcprev.Client, author: Everything) -> None:
+        assert said(await client.call_tool("x", log_level="error")) == str(["a"] if row.handshake else [])
+        await until(lambda: heard == ["as it is"])
+
+    at(row, work, server=mcprev.Server(None, "s", "1", exact={row.name: Exact()}), handler=Roots())
+
+
 @req("MOD-6")
 def test_requirements_of_methods_mod_6() -> None:
     needs = m.ClientCapabilities(sampling=m.ClientCapabilitiesSampling())

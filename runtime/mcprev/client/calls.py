@@ -24,12 +24,11 @@ from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
-from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
+from mcprev.errors import Json, LocalProtocolError, RequestTimeout
 from mcprev.protocol.connection_state import PROGRESS
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
-from mcprev_types import with_json_paths
 
 
 class MethodPlan:
@@ -128,15 +127,6 @@ async def until(end: float | None, what: str) -> AsyncGenerator[None, None]:
         elapsed = time() - began
         text = f"{what} within {elapsed:.3g} s"
         raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
-
-
-def read_result(read: Callable[[Any], Any], result: dict[str, Json]) -> object:
-    """Return a result as its model. Raises `RemoteProtocolError`."""
-    try:
-        return read(result)
-    except ValidationError as error:
-        found = with_json_paths(error, result)
-        raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
 
 def result_reader(method: str) -> Callable[[Any], Any]:

@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
-from mcprev.client.calls import read_result, result_reader, until
+from mcprev.client.calls import result_reader, until
 from mcprev.client.methods import Methods, by_name
-from mcprev.client.options import Options, Package
+from mcprev.client.options import Options
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.capabilities import extension_settings
-from mcprev.core.method_binding import reader
+from mcprev.core.method_binding import read_result
 from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError
+from mcprev.exact.calls import ExactSender, Package, as_json, row_of
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.engine import declares
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
-from mcprev.revisions import LATEST, Revision, TaskSupport, extended
+from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev.wire.meta_keys import SERVER_INFO
 from mcprev_types.latest import dispatch
 
@@ -298,17 +298,14 @@ class Client(Methods):
         found = LATEST.models.RequestMetaObject.from_wire(self.session.identity.introduction(LATEST))
         return cast("models.RequestMetaObject", found)
 
-    def exact(self, package: Package[T]) -> T:
+    def exact(self, package: Package[T, object]) -> T:
         """Return the methods for all requests of the spoken revision in its own types, without conversion.
 
         `package` is the generated package of that revision, as in `client.exact(mcprev_types.v2025_06_18)`. Raises
         `LocalProtocolError` if another revision is spoken.
         """
-        if self.revision != package.REVISION:
-            raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")
-        calls = package.ClientCalls
-        extension = extended(self.spoken, calls.__module__.rpartition(".")[0])
-        return calls(_ExactSender(self.session, extension))
+        row = row_of(package, self.revision)
+        return package.ClientCalls(ExactSender(row, self.session.raw, self.session.notify))
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -323,36 +320,6 @@ class Client(Methods):
         await self._close()
 
 
-def _as_json(params: object | None) -> dict[str, Json] | None:
-    """Return params, a model or a mapping of JSON values, as JSON."""
-    if isinstance(params, Mapping):
-        return dict(cast("Mapping[str, Json]", params))
-    return None if params is None else cast("Any", params).to_wire()
-
-
-@dataclass(frozen=True, slots=True)
-class _ExactSender:
-    """Sends calls of exactly the spoken revision."""
-
-    session: ClientSession
-    revision: Revision
-    """The spoken revision, or one that extends it, whose types are sent."""
-
-    async def send(self, method: MethodSpec, params: object | None, /) -> object:
-        """Send a request or notification; return the result as one of the revision's types."""
-        wire = _as_json(params)
-        if method.result is None:
-            self.session.notify(method.method, wire)
-            return None
-        result = await self.session.raw(method.method, wire)
-        for name in method.alternate_results:
-            try:
-                return reader(self.revision, name)(result)
-            except ValidationError:
-                continue
-        return read_result(reader(self.revision, method.result), result)
-
-
 @dataclass(frozen=True, slots=True)
 class _LatestSender:
     """Sends calls of the latest revision, converted to the spoken one."""
@@ -364,7 +331,7 @@ class _LatestSender:
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the latest revision's types."""
         revision = self.session.revision
-        wire = _as_json(params)
+        wire = as_json(params)
         if method.result is not None:
             return await self.call(method.method, wire or {})
         if method.method not in revision.methods:

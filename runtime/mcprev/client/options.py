@@ -1,9 +1,9 @@
-"""The options of a single call, and the interface of a generated package (LIFE-18, CONV-39, SEAM-9)."""
+"""The options of a single call (LIFE-18, CONV-39)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from mcprev.core.capabilities import Capabilities
 from mcprev.error_text import did_you_mean
@@ -14,7 +14,6 @@ from mcprev.protocol.stateless import STAMPED
 if TYPE_CHECKING:
     from mcprev_types.latest import models
 
-T_co = TypeVar("T_co", covariant=True)
 Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """A callback for progress notifications: `f(progress, total, message)`; the last two may be None. It may be async."""
 TIMEOUT: Final = 60.0
@@ -60,20 +59,6 @@ def unknown_option(options: Options) -> TypeError:
         f"call_tool('name', {{'{name}': ...}})"
     )
     return TypeError(f"a call has no option '{name}'{hint}")
-
-
-class Package(Protocol[T_co]):
-    """The package of a revision, such as `mcprev_types.v2025_06_18`."""
-
-    @property
-    def REVISION(self) -> str:  # noqa: N802 - as the packages spell it
-        """The name of the revision."""
-        ...
-
-    @property
-    def ClientCalls(self) -> Callable[[Any], T_co]:  # noqa: N802 - as the packages spell it
-        """The class of typed call methods of the revision."""
-        ...
 
 
 def caller_meta(options: Options, identity: Capabilities) -> Mapping[str, Json]:

@@ -25,6 +25,7 @@ from mcprev.errors import (
     Json,
     LocalProtocolError,
     MethodNotFound,
+    RemoteProtocolError,
     ResourceNotFound,
     RpcError,
     StoreError,
@@ -35,7 +36,7 @@ from mcprev.protocol.meta import advise
 from mcprev.protocol.result_rules import CALL, RULES, outgoing
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import REPEATABLE, Revision
-from mcprev_types import MethodNotHandled, locate
+from mcprev_types import MethodNotHandled, locate, with_json_paths
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
 Wrap = Callable[[str, Stub], Stub]
@@ -193,6 +194,15 @@ def reader(revision: Revision, name: str | None) -> Read:
 
     adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))
     return adapter.validate_python
+
+
+def read_result(read: Callable[[Any], Any], result: dict[str, Json]) -> object:
+    """Return a result as its model. Raises `RemoteProtocolError`."""
+    try:
+        return read(result)
+    except ValidationError as error:
+        found = with_json_paths(error, result)
+        raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
 
 def _as_is(value: Json) -> Json:

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
 from mcprev.callbacks import finished
-from mcprev.client.calls import read_result
 from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext
 from mcprev.convert import ConversionContext
 from mcprev.core.capabilities import overridden
 from mcprev.core.method_binding import MethodBinding, Stub, first, reader
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, MethodNotFound
-from mcprev.protocol.handshake import HandshakeServer
+from mcprev.exact.calls import ExactSender, Package, read_any, row_of
 from mcprev.protocol.meta import extension_error
 from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
-from mcprev.revisions import ALL, Revision, extended, load, revision_named
+from mcprev.revisions import ALL, Revision, load
 from mcprev.server.context import ASK_TIMEOUT, Context
 from mcprev_types import Kind, MethodSpec
 from mcprev_types.latest import models
@@ -38,25 +36,6 @@ if TYPE_CHECKING:
 C_co = TypeVar("C_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
 _logger: Final = logging.getLogger("mcprev.extensions")
-
-
-class ExtensionTypes(Protocol[C_co, S_co]):
-    """The package of an extension, such as `acme_types.latest`."""
-
-    @property
-    def REVISION(self) -> str:  # noqa: N802 - as the packages spell it
-        """The name of the revision that it was generated like."""
-        ...
-
-    @property
-    def ClientCalls(self) -> Callable[[Any], C_co]:  # noqa: N802 - as the packages spell it
-        """The class of the methods that clients send."""
-        ...
-
-    @property
-    def ServerCalls(self) -> Callable[[Any], S_co]:  # noqa: N802 - as the packages spell it
-        """The class of the methods that servers send."""
-        ...
 
 
 class Extension(Generic[C_co, S_co]):
@@ -71,7 +50,7 @@ class Extension(Generic[C_co, S_co]):
         name: str,
         settings: Mapping[str, Json] | None = None,
         *,
-        types: ExtensionTypes[C_co, S_co] | None = None,
+        types: Package[C_co, S_co] | None = None,
         server: object = None,
         client: object = None,
     ) -> None:
@@ -97,10 +76,7 @@ class Extension(Generic[C_co, S_co]):
         self.settings: Mapping[str, Json] = declared["extensions"][name]
         """What this side declares about the extension."""
         self._types = types
-        self._row: Revision | None = None
-        if types is not None:
-            package = cast("Any", types.ClientCalls).__module__.rpartition(".")[0]
-            self._row = extended(revision_named(types.REVISION), package)
+        self._row: Revision | None = None if types is None else row_of(types)
         self._handlers = {"ServerHandler": server, "ClientHandler": client}
         for base, handler in self._handlers.items():
             self._check_handler(base, handler)
@@ -141,7 +117,26 @@ class Extension(Generic[C_co, S_co]):
         declared the extension, and for a notification at a revision whose clients send none; and the errors of
         `Client.call_tool`.
         """
-        return self._required_types.ClientCalls(_ClientSender(self.name, self._required_row, client, options))
+
+        def check(method: str) -> None:
+            if not client.supports(self.name):
+                raise LocalProtocolError(
+                    f"'{method}' is of the extension '{self.name}', which client and server do not both declare"
+                )
+
+        async def request(method: str, params: dict[str, Json] | None) -> dict[str, Json]:
+            check(method)
+            return await client.raw(method, params, **options)
+
+        def notify(method: str, params: dict[str, Json] | None) -> None:
+            check(method)
+            if not client.spoken.handshake:
+                raise LocalProtocolError(
+                    f"'{method}' cannot be sent: clients of {client.revision} send no notifications"
+                )
+            client.session.notify(method, params)
+
+        return self._required_types.ClientCalls(ExactSender(self._required_row, request, notify))
 
     def server_calls(self, ctx: Context, *, timeout: float | None = ASK_TIMEOUT) -> S_co:
         """Return the methods that a server sends while it serves a request, typed.
@@ -150,10 +145,23 @@ class Extension(Generic[C_co, S_co]):
         if the client has not declared the extension, `LocalProtocolError` for a request at a revision whose servers send
         none, and the errors of `Context.ask`.
         """
-        return self._required_types.ServerCalls(_ServerSender(self.name, self._required_row, ctx, timeout))
+
+        def check() -> None:
+            if not ctx.client_supports(self.name):
+                raise missing_capability({"extensions": {self.name: {}}})
+
+        async def request(method: str, params: dict[str, Json] | None) -> dict[str, Json]:
+            check()
+            return await ctx.raw(method, params, timeout=timeout, unchecked=True)
+
+        async def notify(method: str, params: dict[str, Json] | None) -> None:
+            check()
+            await ctx.notify(method, params)
+
+        return self._required_types.ServerCalls(ExactSender(self._required_row, request, notify))
 
     @property
-    def _required_types(self) -> ExtensionTypes[C_co, S_co]:
+    def _required_types(self) -> Package[C_co, S_co]:
         if self._types is None:
             raise LocalProtocolError(f"the extension '{self.name}' has no methods: pass `types`")
         return self._types
@@ -203,7 +211,7 @@ class AddedBinding(MethodBinding):
     def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
         """Return the result. Raises `ConversionError` for one that the schema does not allow."""
         try:
-            _read_any(self._row, self._spec, wire)
+            read_any(self._row, self._spec, wire)
         except ValidationError as error:
             raise ConversionError(
                 f"the result is not valid: {first(error, wire)}", path="$", revision=self._row.package
@@ -239,83 +247,3 @@ class AddedBinding(MethodBinding):
             return self._read(given)
         except ValidationError as error:
             raise InvalidParams(f"Invalid params: {first(error, given)}") from None
-
-
-def _read_any(row: Revision, spec: MethodSpec, result: dict[str, Json]) -> object:
-    """Return a result as the first of its types that it fits. Raises `ValidationError`."""
-    for name in spec.alternate_results:
-        try:
-            return reader(row, name)(result)
-        except ValidationError:
-            continue
-    return reader(row, spec.result)(result)
-
-
-def _json_of(params: object | None) -> dict[str, Json] | None:
-    """Return params, a model or a mapping of JSON values, as JSON."""
-    if isinstance(params, Mapping):
-        return dict(cast("Mapping[str, Json]", params))
-    return None if params is None else cast("dict[str, Json]", cast("Any", params).to_wire())
-
-
-@dataclass(frozen=True, slots=True)
-class _ClientSender:
-    """Sends the methods of an extension to a server."""
-
-    extension: str
-    row: Revision
-    client: Client
-    options: Options
-
-    async def send(self, method: MethodSpec, params: object | None, /) -> object:
-        """Send a request or notification; return the result as one of the package's types."""
-        client, wire = self.client, _json_of(params)
-        if not client.supports(self.extension):
-            raise LocalProtocolError(
-                f"'{method.method}' is of the extension '{self.extension}', which client and server do not both declare"
-            )
-        if method.result is None:
-            if not client.spoken.handshake:
-                raise LocalProtocolError(
-                    f"'{method.method}' cannot be sent: clients of {client.revision} send no notifications"
-                )
-            client.session.notify(method.method, wire)
-            return None
-        result = await client.raw(method.method, wire, **self.options)
-        return read_result(lambda found: _read_any(self.row, method, found), result)
-
-
-@dataclass(frozen=True, slots=True)
-class _ServerSender:
-    """Sends the methods of an extension to the client of a request."""
-
-    extension: str
-    row: Revision
-    ctx: Context
-    timeout: float | None
-
-    async def send(self, method: MethodSpec, params: object | None, /) -> object:
-        """Send a request or notification; return the result as one of the package's types."""
-        ctx, wire = self.ctx, _json_of(params)
-        incoming, connection = ctx.request, ctx.connection
-        engine = incoming.engine
-        if not ctx.client_supports(self.extension):
-            raise missing_capability({"extensions": {self.extension: {}}})
-        if method.result is None:
-            engine.send_notification(method.method, wire, incoming if incoming.open else None)
-            connection.process_events()
-            await connection.drain(incoming)
-            return None
-        if not isinstance(engine, HandshakeServer):
-            raise LocalProtocolError(
-                f"'{method.method}' cannot be sent: servers of {ctx.revision} send no requests"
-            )
-        refusal = connection.refuses(incoming)
-        if refusal is not None:
-            raise refusal
-        total = self.timeout
-        call = engine.call(
-            method.method, wire, connection.now(), idle=total, total=total, channel=incoming, unchecked=True
-        )
-        result = await connection.wait(call)
-        return read_result(lambda found: _read_any(self.row, method, found), result)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from mcprev.convert import OnDowngrade, PayloadKind, convert
@@ -16,6 +16,7 @@ from mcprev.core.capabilities import ServerCapabilities, extension_settings
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
+from mcprev.exact.calls import ExactSender, Package, row_of
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import check_level
@@ -215,9 +216,7 @@ class Context(BaseContext[IncomingRequest]):
             params["logger"] = logger
         if self.running is not None and self.running.task is not None:
             params["_meta"] = related(self.running.task)
-        incoming.engine.send_notification(LOG, params, incoming if incoming.open else None)
-        self._connection.process_events()
-        await self._connection.drain(incoming)
+        await self.notify(LOG, params)
 
     async def detach(
         self, *, ttl: int | None = None, poll_interval: int | None = None, message: str | None = None
@@ -401,11 +400,7 @@ class Context(BaseContext[IncomingRequest]):
         self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT
     ) -> dict[str, Json]:
         """Send a request to the client; return its result in the types of the latest revision. Needs a session."""
-        incoming = self.request
-        engine = incoming.engine
-        assert isinstance(engine, HandshakeServer)
-        revision = incoming.revision
-        method = str(request["method"])
+        revision, method = self.request.revision, str(request["method"])
         if method not in revision.methods:
             raise missing_capability({method.split("/", maxsplit=1)[0]: {}})
         asked = convert(
@@ -416,18 +411,7 @@ class Context(BaseContext[IncomingRequest]):
             to=revision,
             on_downgrade=self._server.on_downgrade,
         )
-        connection = self._connection
-        refusal = connection.refuses(incoming)
-        if refusal is not None:
-            raise refusal
-
-        def send(params: dict[str, Json] | None) -> Call:
-            now = connection.now()
-            return engine.call(method, params, now, idle=timeout, total=timeout, channel=incoming)
-
-        observer = self._server.observer
-        sending = None if observer is None else observer.ask(self, method, asked, send)
-        answer = await (sending or connection.wait(send(asked)))
+        answer = await self.raw(method, asked, timeout=timeout)
         try:
             result = convert(answer, method, PayloadKind.RESULT, from_=revision, to=LATEST)
         except ConversionError as error:
@@ -439,6 +423,58 @@ class Context(BaseContext[IncomingRequest]):
         if wrong is not None:
             raise RemoteProtocolError(f"the answer to '{method}' is not valid: {wrong}", raw=answer)
         return found
+
+    async def raw(
+        self,
+        method: str,
+        params: dict[str, Json] | None = None,
+        *,
+        timeout: float | None = ASK_TIMEOUT,
+        unchecked: bool = False,
+    ) -> dict[str, Json]:
+        """Send a request to the client, with params and result as JSON of its revision, without conversion.
+
+        `timeout` is in seconds, as for `ask`. Raises `LocalProtocolError` at a revision whose servers send no requests,
+        and unless `unchecked` for a request that the revision does not have or the client does not support; `RpcError`,
+        `RequestTimeout` and `ConnectionLost` as `ask`.
+        """
+        incoming, connection = self.request, self._connection
+        engine = incoming.engine
+        if not isinstance(engine, HandshakeServer):
+            raise LocalProtocolError(
+                f"'{method}' cannot be sent: servers of {self.revision} send no requests"
+            )
+        refusal = connection.refuses(incoming)
+        if refusal is not None:
+            raise refusal
+
+        def send(params: dict[str, Json] | None) -> Call:
+            now = connection.now()
+            return engine.call(
+                method, params, now, idle=timeout, total=timeout, channel=incoming, unchecked=unchecked
+            )
+
+        observer = self._server.observer
+        sending = None if observer is None else observer.ask(self, method, params, send)
+        return await (sending or connection.wait(send(params)))
+
+    async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
+        """Send a notification to the client, with params as JSON of its revision, on the stream of the request."""
+        incoming = self.request
+        incoming.engine.send_notification(method, params, incoming if incoming.open else None)
+        self._connection.process_events()
+        await self._connection.drain(incoming)
+
+    def exact(self, package: Package[object, T], *, timeout: float | None = ASK_TIMEOUT) -> T:
+        """Return the methods that servers send in the types of the client's revision, without conversion.
+
+        `package` is the generated package of that revision or one that extends it, for a handler in `exact` of `Server`:
+        `await ctx.exact(acme_types.latest).acme_alert(params)`. `timeout` is the time in seconds that the client has to
+        answer a request. Raises `LocalProtocolError` if the client speaks another revision; a request raises the errors
+        of `raw`.
+        """
+        row = row_of(package, self.revision)
+        return package.ServerCalls(ExactSender(row, partial(self.raw, timeout=timeout), self.notify))
 
 
 def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:

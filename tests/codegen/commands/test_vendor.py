@@ -33,7 +33,7 @@ def extended() -> str:
     text = CliRunner().invoke(main, words[1:-2], catch_exceptions=False).stdout
     assert text == (SCHEMA / FOURTH / "schema.ts").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(export [^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE)
-    assert len(rows) == 4
+    assert len(rows) == 5
     for place, added in rows:
         found = re.search(rf"^{place}( =|\b[^\n{{]*{{)", text, re.MULTILINE)
         assert found is not None, place
@@ -71,7 +71,12 @@ def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[
     exec(call, names)  # noqa: S102
     capsys.readouterr()
     asyncio.run(names["use"](names["server"]))
-    assert capsys.readouterr().out.splitlines() == ["[10, 11] [(0, 10.5)]", "3", "AcmeChart [(1, 2)]"]
+    assert capsys.readouterr().out.splitlines() == [
+        "a storm in Oslo",
+        "[10, 11] [(0, 10.5)]",
+        "3",
+        "AcmeChart [(1, 2)]",
+    ]
 
 
 def test_the_page_shows_what_the_extension_changes(folder: Path) -> None:
