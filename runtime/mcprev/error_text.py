@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost
+from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost, one_line
 
 STORE_UNAVAILABLE: Final = "store_unavailable"
 """The `reason` in the data of the error of a request that failed because of the server's store."""
@@ -165,6 +166,31 @@ def raised_at(error: BaseException) -> str:
     if trace is None:
         return name
     return f"{name} in {trace.tb_frame.f_code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{trace.tb_lineno}"
+
+
+_BROKEN: Final[Mapping[str, str]] = {
+    "TimeoutError": "it took too long",
+    "SSLCertVerificationError": "its certificate is not accepted: {0.verify_message}",
+    "SSLError": "no TLS connection: {0.reason}",
+    "gaierror": "its host is unknown: {0.strerror}",
+    "ServerDisconnectedError": "the server closed it",
+    "ClientPayloadError": "the response ended early, or its encoding is wrong",
+    "ClientResponseError": "the response is not valid HTTP",
+    "InvalidURL": "the URL is not valid",
+}
+"""What the classes of exceptions of connections mean, those of aiohttp among them, by their names."""
+
+
+def connection_reason(error: BaseException) -> str:
+    """Return why a connection failed, in words that do not depend on the library, and without control characters."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    for kind in type(cause).__mro__:
+        if (words := _BROKEN.get(kind.__name__)) is not None:
+            return one_line(words.format(cause))
+    number = getattr(cause, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number)
+    return one_line(str(cause)) or type(cause).__name__
 
 
 def worker_lost(message: str, *, may_have_run: bool) -> WorkerLost:

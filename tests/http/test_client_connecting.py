@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import errno
 import socket
 import ssl
 import sys
@@ -14,6 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final, cast
 
+import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -38,6 +40,7 @@ from lanes import (
     whole,
 )
 from mcprev.errors import ConnectionLost, HttpStatusError, LocalProtocolError, McpError
+from mcprev.transports.http.client.responses import lost
 from raw_server import Exchange, Mcp, Reply
 from requirements import req
 from running import run, until
@@ -360,7 +363,8 @@ def test_a_port_where_nobody_is() -> None:
     async def main() -> None:
         async with lanes(called()) as server:
             pass
-        await cannot_connect(server.url + "?token=secret")
+        said = await cannot_connect(server.url + "?token=secret")
+        assert said.endswith(": Connection refused")
 
     run(main())
 
@@ -371,9 +375,33 @@ def test_a_name_that_nobody_has(names: dict[str, Any]) -> None:
 
     async def main() -> None:
         said = await cannot_connect("http://nowhere.test/mcp")
-        assert "not known" in said
+        assert said.endswith(": its host is unknown: Name or service not known")
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (aiohttp.ServerDisconnectedError(), "the server closed it"),
+        (
+            aiohttp.ClientPayloadError("Response payload is not completed"),
+            "the response ended early, or its encoding is wrong",
+        ),
+        (aiohttp.ConnectionTimeoutError("Connection timeout to host http://a.test"), "it took too long"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "Connection reset by peer"),
+        (aiohttp.ClientOSError(errno.EPIPE, "[Errno 32] of the library"), "Broken pipe"),
+        (ConnectionError("no\x1b[31mthing"), "no [31mthing"),
+        (ConnectionError(), "ConnectionError"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@req("ERR-5", everywhere=True)
+def test_why_a_connection_failed_is_said_in_words_of_our_own(error: Exception, said: str) -> None:
+    found = lost(error, "http://a.test/mcp?token=secret")
+    assert str(found).endswith(f": {said}")
+    assert isinstance(found, ConnectionLost)
+    assert found.__cause__ is error
 
 
 @req("ERR-5", "TIME-1", everywhere=True)

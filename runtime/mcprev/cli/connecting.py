@@ -158,7 +158,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
     url = server.entry.url
     if url is not None and _is_no_endpoint(url, error):
         yield f"there may be a server at {' or '.join(_usual_urls(url))}"
-    elif url is not None and "CERTIFICATE_VERIFY_FAILED" in str(error):
+    elif url is not None and "its certificate is not accepted" in str(error):
         yield "Python does not trust its certificate: set SSL_CERT_FILE to a PEM file with the certificate that signed it"
     elif isinstance(error, errors.StreamEnded):
         yield "its stream ended before the response: the blank line after an event may be missing, or a proxy may have ended the stream"

@@ -7,6 +7,7 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from mcprev.error_text import connection_reason
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
 from mcprev.protocol.tap import ResponseTap
 from mcprev.transports.http.urls import mask_url
@@ -121,8 +122,7 @@ def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
     The exception is its cause, unless its text shows the query of a URL. Raise the error outside of the `except` clause,
     because an exception also shows the one that was handled when it was raised.
     """
-    text = str(getattr(error, "os_error", None) or error) or type(error).__name__
-    place, why = mask_url(url), mask_url(text)
+    text, place, why = str(error), mask_url(url), mask_url(connection_reason(error))
     found: McpError
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
         found = ConnectionLost(f"cannot connect to {place}: {why}", in_flight=False, retry_safe=True)
@@ -130,7 +130,7 @@ def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
         found = ConnectionLost(f"the connection to {place} broke: {why}", in_flight=True, retry_safe=False)
     else:
         found = LocalProtocolError(f"the request cannot be sent: {why}")
-    found.__cause__ = error if why == text else None
+    found.__cause__ = error if mask_url(text) == text else None
     return found
 
 
