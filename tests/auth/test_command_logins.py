@@ -34,10 +34,12 @@ USES: Final[dict[str, tuple[str, ...]]] = {
 """The commands that may use a kept login, with the words after the URL."""
 
 
-def keep(folder: Path, issuer: str, resource: str, token: str) -> None:
+def keep(folder: Path, issuer: str, resource: str, token: str, *scopes: str) -> None:
     store = DiskTokens(folder)
     asyncio.run(store.keep_registration(issuer, Registration("client-1")))
-    asyncio.run(store.keep_tokens(TokenKey(issuer, resource, "client-1"), Tokens(token)))
+    asyncio.run(
+        store.keep_tokens(TokenKey(issuer, resource, "client-1"), Tokens(token, scopes=scopes or None))
+    )
 
 
 def records(folder: Path) -> dict[str, str]:
@@ -157,6 +159,21 @@ def test_a_login_that_is_no_longer_valid_is_told_and_kept(row: Revision, folder:
                 assert found.exit_code == 3
                 assert "the tokens of the last login are no longer valid here" in found.stderr
                 assert "pass --login to log in again" in found.stderr
+            assert records(folder) == kept
+
+    run(scenario())
+
+
+@req("AUTH-2", "AUTH-14", everywhere=True)
+def test_a_login_that_lacks_a_scope_is_told_with_the_scope(folder: Path) -> None:
+    async def scenario() -> None:
+        async with world(SECURED[-1]) as at:
+            at.needs = {"tools/call": "shop:read shop:write"}
+            await asyncio.to_thread(keep, folder, at.issuer, at.mcp.url, at.issue("shop:read"), "shop:read")
+            kept = records(folder)
+            found = await command("call", "--unchecked", at.mcp.url, "pay")
+            assert found.exit_code == 3
+            assert "lacks the scopes shop:write, which this requires; pass --login" in found.stderr
             assert records(folder) == kept
 
     run(scenario())

@@ -6,10 +6,9 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import click
-from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo_lines
@@ -17,7 +16,6 @@ from mcprev.hosts.named_server import NamedServer, named_server
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
-    from mcprev.oauth.loopback import Loopback
     from mcprev.transports.http.client.authorization import Authorization
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -129,8 +127,12 @@ def _authorization(url: str, login: bool | None) -> Authorization | None:  # noq
         check_server(url, private=False)
     except ValueError:
         return None
-    loopback = mcprev.Loopback(open=show) if asks else _no_login()
-    return mcprev.OAuth(client_name="mcprev", loopback=loopback, store=mcprev.DiskTokens(token_folder()))
+    store = mcprev.DiskTokens(token_folder())
+    if not asks:
+        from mcprev.cli.no_login import NoLogin
+
+        return NoLogin(client_name="mcprev", store=store)
+    return mcprev.OAuth(client_name="mcprev", loopback=mcprev.Loopback(open=show), store=store)
 
 
 def _has_login(url: str) -> bool:
@@ -142,18 +144,3 @@ def _has_login(url: str) -> bool:
         return any(kept == url or is_resource(kept, url) for kept in resources_on_disk(token_folder()))
     except OSError:
         return True  # the store says why, if the server requires a token
-
-
-def _no_login() -> Loopback:
-    """Return what ends a login before it begins, also before a client is registered in place of that of the kept tokens."""
-    import mcprev
-
-    class NoLogin(mcprev.Loopback):
-        @override
-        def ready(self) -> NoReturn:
-            """Raise `TokenRejected`."""
-            raise mcprev.TokenRejected(
-                "the tokens of the last login are no longer valid here, or lack a scope that this requires; pass --login to log in again"
-            )
-
-    return NoLogin()
