@@ -17,7 +17,7 @@ from served_workers import free_port
 from support import ROOT
 
 HERE: Final = ROOT / ".interop" / "nginx" / "usr" / "sbin" / "nginx"
-GUIDE: Final = ROOT / "docs" / "scaling.md"
+GUIDE: Final = ROOT / "docs" / "deploy.md"
 MAIN: Final = """
 {user}
 daemon off;
@@ -43,15 +43,20 @@ def binary() -> str | None:
 
 
 def configuration(port: int, workers: Sequence[int]) -> str:
-    """The configuration of the guide, as it stands there but for the ports."""
-    (found,) = re.findall(
+    """The configuration of the guide in front of several processes, and without TLS, which has a test of its own."""
+    (text,) = re.findall(
         r"^```nginx\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    ports = iter(workers)
-    found, upstreams = re.subn(r"(?<=server 127\.0\.0\.1:)[0-9]+(?= )", lambda _: str(next(ports)), found)
-    found, listens = re.subn(r"(?<=listen )[0-9]+(?=;)", f"127.0.0.1:{port}", found)
-    assert (upstreams, listens) == (len(workers), 1)
-    return str(found)
+    upstream, redirect, server = re.findall(r"^\w.*?^}\n", text, re.MULTILINE | re.DOTALL)
+    assert "return 308" in redirect
+    lines = "\n".join(f"    server 127.0.0.1:{each} max_fails=0;" for each in workers)
+    upstream, upstreams = re.subn(
+        r"^    server 127\.0\.0\.1:8000 max_fails=0;.*$", lines, upstream, flags=re.MULTILINE
+    )
+    server, listens = re.subn(r"(?<=listen )443 ssl(?=;)", f"127.0.0.1:{port}", server)
+    server = re.sub(r"^    (?:ssl_|server_name ).*\n", "", server, flags=re.MULTILINE)
+    assert (upstreams, listens) == (1, 1)
+    return f"{upstream}\n{server}"
 
 
 @asynccontextmanager
