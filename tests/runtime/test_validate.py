@@ -253,6 +253,10 @@ def test_the_messages_of_the_tasks_extension(row: Revision) -> None:
 FAULTS: Final[tuple[tuple[Any, str, str], ...]] = (
     (b"{", "$", "Parse error"),
     (b"\xff", "$", "Parse error"),
+    (b"hello there", "$", "line 1 column 1: 'hello there'"),
+    (b"\x1b[31mred\x00", "$", r": '\x1b[31mred\x00'"),
+    (b"password=hunter2", "$", ": 'password=[...]'"),
+    (b"x" * 1000, "$", f": '{'x' * 200}'"),
     (b"5", "$", "an object"),
     (b"[]", "$", "batch"),
     (b"x" * (MAX_LINE + 1), "$", "a line of more than"),

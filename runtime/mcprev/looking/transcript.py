@@ -43,6 +43,7 @@ from mcprev.looking.judging import (
 )
 from mcprev.looking.payloads import Place, quote
 from mcprev.looking.tool_outputs import CALL, LIST_TOOLS, ToolOutputs
+from mcprev.protocol.endpoint import describe_malformed
 from mcprev.revisions import ALL, DEFAULT, Revision, by_version
 from mcprev.wire.jsonrpc import (
     MAX_LINE,
@@ -222,7 +223,8 @@ class TranscriptValidator:
             case Malformed():
                 if message.shape is Shape.REQUEST and message.id is not None:
                     self._session.pending[direction, message.id] = PendingRequest(self._line, message.id)
-                return None, [("$", message.message)]
+                text = describe_malformed(message) if message.shape is Shape.NOT_JSON else message.message
+                return None, [("$", text)]
             case Request() | Notification():
                 return message.method, self._check_call(message, direction)
             case Response() | ErrorResponse():

@@ -78,10 +78,10 @@ class EndpointProtocol:
             self.connection.sends.append(
                 (None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id))
             )
-        self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
+        self.connection.tolerate(ToleratedViolation.NOISE, describe_malformed(message))
 
 
-def _noise(message: Malformed) -> str:
+def describe_malformed(message: Malformed) -> str:
     """Describe a malformed line; quote its beginning unless it looks like JSON, which may hold arguments."""
     begins_like_json = message.excerpt.lstrip().startswith(("{", "["))
     return message.message if begins_like_json else f"{message.message}: {mask_text(message.excerpt)!r}"
@@ -176,7 +176,7 @@ class ClientProtocol(EndpointProtocol):
                 # A line that is not JSON is logged and skipped without a response (STDIO-3).
                 if message.shape in _NOISE or self.engine is self.stateless:
                     self.connection.fail_malformed(message)
-                    self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
+                    self.connection.tolerate(ToleratedViolation.NOISE, describe_malformed(message))
                 else:
                     self._malformed(message, null_id=session.agreed and session.revision.null_id_in_errors)
             case jsonrpc.Batch():
