@@ -225,7 +225,7 @@ def test_a_message_that_is_not_valid_is_said_to_be_the_servers_fault(
         for level in ("loud\x1b[31m", "info"):
             params = {"level": level, "data": "secret"}
             await exchange.event({"jsonrpc": "2.0", "method": MESSAGE, "params": params})
-        result = {"resultType": "complete", "content": []}
+        result: dict[str, Any] = {"resultType": "complete", "content": []}
         await exchange.event({"jsonrpc": "2.0", "id": exchange.message["id"], "result": result})
         await exchange.end()
 
