@@ -23,8 +23,13 @@ from browser.conftest import WANTED, Open
 from support import ROOT
 
 BUILT: Final = os.environ.get("MCPREV_SITE")
-HOSTS: Final = {"github.com", "modelcontextprotocol.io", "zensical.org"}
+HOSTS: Final = {"github.com", "modelcontextprotocol.io", "pypi.org", "zensical.org"}
 """What pages may link to. The repository's own pages are links of github.com, so that they work in the site and in a clone."""
+PLATFORMS: Final = {
+    "cloud.google.com", "developers.cloudflare.com", "devcenter.heroku.com", "docs.aws.amazon.com", "docs.horizon.prefect.io",
+    "docs.railway.com", "fly.io", "learn.microsoft.com", "render.com", "tailscale.com",
+}  # fmt: skip
+"""What the page about hosting links to as well: the documentation of the platforms that it is about."""
 AXE_RUN: Final = (
     "axe.run({preload: false}).then(found => found.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))"
 )
@@ -126,8 +131,9 @@ def test_what_llms_txt_names_is_in_the_site(site: Path) -> None:
 
 
 def test_pages_link_to_few_hosts_and_load_nothing_from_them(pages: dict[str, Parsed]) -> None:
-    linked = {urlsplit(link).netloc for page in pages.values() for link in page.links} - {""}
-    assert linked <= HOSTS
+    linked = {name: {urlsplit(link).netloc for link in page.links} - {""} for name, page in pages.items()}
+    assert {host for name, hosts in linked.items() if name != "hosting.html" for host in hosts} <= HOSTS
+    assert linked["hosting.html"] - HOSTS == PLATFORMS
     assert {load for page in pages.values() for load in page.loads if urlsplit(load).netloc} == set()
 
 
