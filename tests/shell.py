@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from click.testing import CliRunner, Result
 
-from mcprev.cli import call, inspect_, main
+from mcprev.cli import call, inspect_, main, snapshot
 from mcprev.cli.command_target import target_of_server
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def serve_here(file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102 - a server of the tests
 
     def target(server: NamedServer, *, login: bool | None, stderr: Callable[[bytes], None]) -> Target:
-        if server.module != file:
+        if Path(server.module or "").absolute() != Path(file).absolute():
             return target_of_server(server, login=login, stderr=stderr)
         from mcprev.transports.memory import memory
 
         return memory(module.app.server)
 
-    for command in (call, inspect_):
+    for command in (call, inspect_, snapshot):
         monkeypatch.setattr(command, "target_of_server", target)

@@ -53,7 +53,7 @@ def names(value: str) -> list[str]:
 """
 USES: Final[dict[str, tuple[str, ...]]] = {
     "inspect": (), "call": ("buy", "what=x"), "read": ("memo://one",), "prompt": ("hello", "name=x"),
-    "complete": ("hello", "name=a"), "ask": (), "task": ("an-id",),
+    "complete": ("hello", "name=a"), "ask": (), "task": ("an-id",), "generate-cli": ("--out", "new"),
 }  # fmt: skip
 """The commands that connect to a server, with the words after the target."""
 

@@ -31,7 +31,7 @@ FILES: Final = {
 def blocks(page: str) -> list[list[tuple[str, str]]]:
     """The commands of each block of a page with their outputs."""
     return [
-        re.findall(r"^\$ mcprev (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        re.findall(r"^\$ ((?:mcprev|\./shop) .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
         for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     ]
 
@@ -52,18 +52,26 @@ def write_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path(name).write_text(text, encoding="utf-8")
 
 
+def ended(words: list[str]) -> tuple[int, str]:
+    """The exit code and the output of `mcprev`, or of a script that it has written."""
+    if words[0] == "mcprev":
+        done = CliRunner().invoke(main, words[1:], prog_name="mcprev")
+        return done.exit_code, done.output
+    script = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return script.returncode, script.stdout
+
+
 @pytest.mark.parametrize("block", SHOWN, ids=[block[0][0] for block in SHOWN])
 def test_what_the_guide_shows_happens(
     block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path, monkeypatch)
     for words, output in block:
-        done = CliRunner().invoke(main, shlex.split(words), prog_name="mcprev")
-        code = CODE.search(output)
-        expected = CODE.sub("", output)
-        assert done.exit_code == (int(code[1]) if code else ExitCode.OK), done.output
-        pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*?")
-        assert re.fullmatch(pattern, done.output), done.output
+        code, shown = ended(shlex.split(words))
+        said = CODE.search(output)
+        assert code == (int(said[1]) if said else ExitCode.OK), shown
+        pattern = re.escape(CODE.sub("", output)).replace(re.escape("...\n"), "(?:.*\n)*?")
+        assert re.fullmatch(pattern, shown), shown
 
 
 def test_examples_are_found() -> None:
@@ -107,7 +115,7 @@ def test_the_guide_says_where_each_host_keeps_its_servers(host: Host) -> None:
 
 def test_the_table_of_exit_codes_has_a_row_for_each_command() -> None:
     table = PAGE.split("## Exit codes")[1].split("\n\n")[1]
-    named = set(re.findall(r"`([a-z]+)`", "\n".join(line.split(" | ")[0] for line in table.splitlines())))
+    named = set(re.findall(r"`([a-z-]+)`", "\n".join(line.split(" | ")[0] for line in table.splitlines())))
     assert named >= set(_COMMANDS) - {"explore"}
     assert [int(code) for code in ExitCode] == [0, 1, 2, 3, 4]
     assert os.EX_OK == ExitCode.OK

@@ -40,6 +40,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
     "hosts": ("mcprev.cli.hosts_", _NOTHING),
+    "generate-cli": ("mcprev.cli.generate_cli", _NOTHING),
     "completion": ("mcprev.cli.completion", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
@@ -48,14 +49,21 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "diff": ("mcprev_codegen.commands.diff", _DIFF),
     "explore": ("mcprev.cli.explore", _DIFF),
 }
-"""The module of each subcommand, with a function `<name>_command`; its extra, and the packages that it installs."""
+"""The module of each subcommand, with a function `<name>_command`, a dash written as `_`; its extra, and the packages that it installs."""
 
 
-COMPLETING: Final = "_MCPREV_COMPLETE"
-"""The variable of the environment with which the script of a shell asks for suggestions; click's own."""
+def completing_variable(program: str) -> str:
+    """Return the variable of the environment with which the script of a shell asks a program for suggestions."""
+    return f"_{re.sub(r'[^A-Za-z0-9]', '_', program).upper()}_COMPLETE"
 
 
-class _LazyGroup(click.Group):
+COMPLETING: Final = completing_variable("mcprev")
+"""The variable for this command."""
+
+
+class ToldGroup(click.Group):
+    """A group whose errors are printed without control characters."""
+
     @override
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -70,6 +78,8 @@ class _LazyGroup(click.Group):
         with _printed_errors():
             return super().invoke(ctx)
 
+
+class _LazyGroup(ToldGroup):
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -112,7 +122,7 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def _command(name: str, module: str) -> click.Command:
-    command: object = getattr(import_module(module), f"{name}_command")
+    command: object = getattr(import_module(module), f"{name.replace('-', '_')}_command")
     assert isinstance(command, click.Command)
     if COMPLETING in os.environ:
         from mcprev.cli.completing import complete_generator

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import click
 
-from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
 from mcprev.cli.table import clean, echo
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, SchemaError
@@ -49,7 +49,7 @@ def _members(word: str, schema: Mapping[str, Json]) -> dict[str, Json]:
         raise click.BadParameter(f"'{clean(word[:80])}' is not an argument; {HOW}", param_hint=HINT)
     if name.endswith(":"):
         return {name[:-1]: _json(value, f"the value of '{clean(name[:-1])}'")}
-    return {name: _typed(value, _property(schema, name))}
+    return {name: typed_value(value, _property(schema, name))}
 
 
 def _property(schema: Mapping[str, Json], name: str) -> Json:
@@ -57,9 +57,9 @@ def _property(schema: Mapping[str, Json], name: str) -> Json:
     return cast("Mapping[str, Json]", members).get(name) if isinstance(members, Mapping) else None
 
 
-def _typed(text: str, schema: Json) -> Json:
+def typed_value(text: str, schema: Json) -> Json:
     """Return a text as the value that its schema wants: JSON if that has another type than a string."""
-    types = _types(schema, 0)
+    types = types_of(schema, 0)
     if not types or types == {_TEXT}:
         return text
     try:
@@ -69,7 +69,7 @@ def _typed(text: str, schema: Json) -> Json:
     return text if _TEXT in types and not _is_one_of(value, types) else value
 
 
-def _types(schema: Json, depth: int) -> set[str]:
+def types_of(schema: Json, depth: int) -> set[str]:
     """Return the names of the types that a schema allows; empty if it does not say."""
     if not isinstance(schema, OBJECT) or depth > 5:
         return set()
@@ -81,7 +81,7 @@ def _types(schema: Json, depth: int) -> set[str]:
     for keyword in ("anyOf", "oneOf"):
         options: Json = schema.get(keyword)
         if isinstance(options, LIST):
-            return {name for option in options for name in _types(option, depth + 1)}
+            return {name for option in options for name in types_of(option, depth + 1)}
     choices: Json = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(choices, LIST):
         return {_type_of(choice) for choice in choices}
@@ -180,7 +180,7 @@ def prompt_schema(prompt: Any) -> dict[str, Json]:  # noqa: ANN401 - a model
 def check_arguments(
     what: str, arguments: Mapping[str, Json], schema: Mapping[str, Json], next_step: str
 ) -> None:
-    """Raise `Failure` with the JSON path of each mistake for arguments that the schema does not allow."""
+    """Raise `MismatchError` with the JSON path of each mistake for arguments that the schema does not allow."""
     try:
         issues = compile_schema(schema, trusted=False)(arguments)
     except SchemaError as error:
@@ -191,7 +191,7 @@ def check_arguments(
         lines += [_told(issue, schema) for issue in issues[:SHOWN]]
         if len(issues) > SHOWN:
             lines.append(f"and {len(issues) - SHOWN} more")
-        raise Failure("\n".join([*lines, next_step]), ExitCode.USAGE)
+        raise MismatchError("\n".join([*lines, next_step]), ExitCode.USAGE)
 
 
 def _told(issue: ValidationIssue, schema: Mapping[str, Json]) -> str:

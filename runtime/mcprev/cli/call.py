@@ -17,7 +17,13 @@ import click
 
 from mcprev.cli.answering import Answers, read_answers
 from mcprev.cli.arguments import HINT, check_arguments, prompt_schema, read_arguments
-from mcprev.cli.command_target import TargetCommand, read_target, target_of_server, words_after_dashes
+from mcprev.cli.command_target import (
+    OneServer,
+    TargetCommand,
+    read_target,
+    target_of_server,
+    words_after_dashes,
+)
 from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings
 from mcprev.cli.exit_codes import ExitCode
 from mcprev.cli.following import call_as_task, check_leaving, take_task_options, task_options
@@ -205,7 +211,7 @@ def server_use_of(
 def split_words(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Return the words of the target, of what is used there, and the rest: TARGET WHAT REST, or WHAT REST -- COMMAND."""
     target: tuple[str, ...] = ()
-    if not words_after_dashes():
+    if not words_after_dashes() and OneServer.of(click.get_current_context()) is None:
         target, words = words[:1], words[1:]
         if not target:
             raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND at the end")

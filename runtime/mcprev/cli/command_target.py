@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ import click
 
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo_lines
-from mcprev.hosts.named_server import NamedServer, named_server
+from mcprev.hosts.named_server import NamedServer, named_server, with_values
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DASHES: Final = "--"
+_ONE: Final = f"{__name__}.one"
 
 
 class TargetCommand(click.Command):
     """A command with a TARGET: words after `--` are a command to start, whatever they look like."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take away the words after `--`, which `words_after_dashes` returns."""
-        if _DASHES in args:
+        """Take away the words after `--`, which `words_after_dashes` returns, unless the command is for one server."""
+        if _DASHES in args and OneServer.of(ctx) is None:
             at = args.index(_DASHES)
             ctx.meta[__name__] = tuple(args[at + 1 :])
             args = args[:at]
@@ -38,6 +40,25 @@ class TargetCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
+@dataclass(frozen=True, slots=True)
+class OneServer:
+    """The server of a command that is for this one alone, so that its subcommands take no TARGET."""
+
+    read: Callable[[], NamedServer]
+    """Returns the server. Raises `OSError` and `ValueError`."""
+    names: Callable[[str], Mapping[str, Sequence[str]]]
+    """Returns the names of the entries of a list, for completion, each with those of its arguments."""
+
+    def put(self, ctx: click.Context) -> None:
+        """Let the subcommands of a context use the server."""
+        ctx.meta[_ONE] = self
+
+    @staticmethod
+    def of(ctx: click.Context) -> OneServer | None:
+        """Return the server of a context; None if its command takes a TARGET."""
+        return ctx.meta.get(_ONE)
+
+
 def words_after_dashes() -> tuple[str, ...]:
     """Return the words of the command line after `--`; none without `--`."""
     found: tuple[str, ...] = click.get_current_context().meta.get(__name__, ())
@@ -46,15 +67,27 @@ def words_after_dashes() -> tuple[str, ...]:
 
 def read_target(words: Sequence[str], *, headers: Sequence[str] = (), env: Sequence[str] = ()) -> NamedServer:
     """Return the server that words, or those after `--`, name. Raises `click.ClickException`."""
+    one = OneServer.of(click.get_current_context())
+    if one is not None:
+        if words:
+            raise click.UsageError(f"unexpected argument '{clean(words[0][:80])}'")
+        return told_server(lambda: with_values(one.read(), env=_variables(env), headers=_headers(headers)))
     command = words_after_dashes()
     if command and words:
         raise click.UsageError(f"give the server either before -- or after it, not both: {clean(words[0])}")
     if not command and not words:
         raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND")
-    try:
-        return named_server(
+    return told_server(
+        lambda: named_server(
             command or words, command=bool(command), env=_variables(env), headers=_headers(headers)
         )
+    )
+
+
+def told_server(read: Callable[[], NamedServer]) -> NamedServer:
+    """Return the server that a function reads. Raises `click.ClickException` for what is wrong with its name."""
+    try:
+        return read()
     except OSError as error:
         raise Failure(
             f"cannot read '{clean(str(error.filename))}': {error.strerror}", ExitCode.USAGE
@@ -84,6 +117,13 @@ def target_of_server(
 def command_target(argv: Sequence[str], headers: Sequence[str], *, login: bool | None) -> Target:
     """Return the target of a URL, of a file or module, or of a command. Raises `click.ClickException`."""
     return target_of_server(read_target(argv, headers=headers), login=login)
+
+
+def variables_and_headers(
+    env: Sequence[str], headers: Sequence[str]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the variables and headers that options say. Raises `click.BadParameter`."""
+    return _variables(env), _headers(headers)
 
 
 def _headers(given: Sequence[str]) -> Mapping[str, str]:

@@ -84,16 +84,19 @@ def words_of(name: str) -> Any:  # noqa: ANN401 - a callback of click
     """Return what suggests the words of a command: a target, an entry of the list `name`, and its arguments."""
 
     def suggest(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from mcprev.cli.command_target import OneServer
         from mcprev.cli.known_names import recall
 
         words: tuple[str, ...] = ctx.params.get("words") or ()
-        if not words:
+        one = OneServer.of(ctx)
+        if one is None and not words:
             return targets(ctx, param, incomplete)
-        known = recall(words[:1], name)
-        if len(words) == 1:
+        known = one.names(name) if one is not None else recall(words[:1], name)
+        used = words if one is not None else words[1:]
+        if not used:
             return _starting(known, incomplete)
-        used = {word.partition("=")[0].rstrip(":") for word in words[2:]}
-        return _starting([f"{each}=" for each in known.get(words[1], ()) if each not in used], incomplete)
+        given = {word.partition("=")[0].rstrip(":") for word in used[1:]}
+        return _starting([f"{each}=" for each in known.get(used[0], ()) if each not in given], incomplete)
 
     return suggest
 

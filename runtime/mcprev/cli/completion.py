@@ -8,7 +8,7 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
-from mcprev.cli import COMPLETING
+from mcprev.cli import completing_variable
 from mcprev.cli.table import echo_lines
 
 _SHELLS: Final = ("bash", "zsh", "fish")
@@ -30,4 +30,5 @@ def completion_command(ctx: click.Context, *, shell: str) -> None:
     root = ctx.find_root()
     found = get_completion_class(shell)
     assert found is not None
-    echo_lines(found(root.command, {}, root.info_name or "mcprev", COMPLETING).source())
+    program = root.info_name or "mcprev"
+    echo_lines(found(root.command, {}, program, completing_variable(program)).source())

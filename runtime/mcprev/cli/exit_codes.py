@@ -37,6 +37,10 @@ class Failure(click.ClickException):
         vars(self)["exit_code"] = int(code)  # click types it as one of the class
 
 
+class MismatchError(Failure):
+    """Ends a command whose tool or prompt the server does not have, or whose arguments do not fit it."""
+
+
 def code_of(error: BaseException) -> ExitCode:
     """Return the exit code for an error of a connection or call."""
     from pydantic import ValidationError

@@ -87,7 +87,7 @@ def inspect_command(
     with told_output() as output:
         with told_failures(server, timeout), told_warnings() as warnings:
             target = target_of_server(server, login=login, stderr=output.read)
-            document = asyncio.run(_inspect(target, chosen, timeout, notes, record, output))
+            document = asyncio.run(inspect_server(target, chosen, timeout, notes, record, output))
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
@@ -108,7 +108,7 @@ def inspect_command(
 # -- requests ----------------------------------------------------------------------------------------------
 
 
-async def _inspect(
+async def inspect_server(
     target: Target,
     names: list[str] | None,
     seconds: float,
@@ -116,6 +116,7 @@ async def _inspect(
     record: str | None,
     output: ServerOutput,
 ) -> dict[str, Any]:
+    """Return what `--json` prints of a server; `notes` get the facts of HTTP responses. Raises what the connection raises."""
     import mcprev
     from mcprev.client.connect import PROBE
     from mcprev.recording.responses import ResponseNotes

@@ -45,15 +45,20 @@ def remember(server: NamedServer, name: str, entries: Iterable[Mapping[str, Json
 
     The entries are JSON of the latest revision.
     """
+    known = _recalled(server.given)
+    known[name] = cast("Json", names_of(name, entries))
+    with suppress(OSError, ValueError):
+        _write(_file(server.given), json.dumps(known))
+
+
+def names_of(name: str, entries: Iterable[Mapping[str, Json]]) -> dict[str, list[str]]:
+    """Return the names of the entries of a list that can be typed in a shell, each with those of its arguments."""
     names: dict[str, list[str]] = {}
     for entry in entries:
         key: object = entry.get(_KEYS.get(name, "name"))
         if _is_usual(key) and len(names) < MAX_NAMES:
             names[str(key)] = [str(each) for each in _arguments(entry) if _is_usual(each)][:MAX_NAMES]
-    known = _recalled(server.given)
-    known[name] = names
-    with suppress(OSError, ValueError):
-        _write(_file(server.given), json.dumps(known))
+    return names
 
 
 def recall(given: Sequence[str], name: str) -> Mapping[str, Sequence[str]]:

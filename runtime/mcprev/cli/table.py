@@ -91,10 +91,15 @@ class CleanFormatter(logging.Formatter):
         return "\n".join(map(clean, super().formatException(ei).split("\n")))
 
 
-def _print(text: str, *, err: bool = False) -> None:
+def encodable(text: str, *, err: bool = False) -> str:
+    """Return a text with each character escaped that the encoding of stdout, or stderr, does not have."""
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _print(text: str, *, err: bool = False) -> None:
     try:
-        click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err)
+        click.echo(encodable(text, err=err), err=err)
     except BrokenPipeError:
         close_broken_pipes()  # the command goes on: its exit code says how it ended
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
 from mcprev.cli.issues import issues_of
 from mcprev.cli.table import clean, echo_lines
 from mcprev.error_text import did_you_mean
@@ -65,7 +65,7 @@ class ListedEntries:
         if self.unread:
             hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
         code = ExitCode.PROTOCOL if self.unread else ExitCode.USAGE
-        raise Failure(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
+        raise MismatchError(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
 
     def _meant(self, name: str) -> str:
         """Return what the user may have meant: this name behind the prefix of a server, one that resembles it, or any."""

@@ -234,6 +234,11 @@ def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
     return {key: filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
 
 
+def names_variable(text: str) -> bool:
+    """Return whether a text has a variable that `filled` replaces."""
+    return _VARIABLE.search(text) is not None
+
+
 def filled(text: Json) -> str:
     """Replace the environment variables that a text names. Raises `TypeError` and `ValueError`."""
     if not isinstance(text, str):

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -161,15 +161,33 @@ def entry_for(host: Host, server: NamedServer) -> dict[str, Json]:
         if ".py" not in server.module:
             env = {"PYTHONPATH": str(Path.cwd()), **env}  # the module is looked for where the user stands
     else:
-        words = [which(entry.words[0]) or entry.words[0], *map(_absolute, entry.words[1:])]
-        if os.sep in words[0]:
-            words[0] = str(Path(words[0]).absolute())
+        words = _absolute_command(entry.words)
     made: dict[str, Json] = {**host.command_members, "command": words[0], "args": words[1:]}
     if env:
         made["env"] = env
     if entry.cwd is not None:
         made["cwd"] = str(Path(entry.cwd).absolute())
     return made
+
+
+def words_anywhere(server: NamedServer) -> tuple[str, ...]:
+    """Return the words that name a server in any folder: with absolute paths, and with `--` before a command.
+
+    A server of a configuration is named as it was, so that its variables and headers stay there.
+    """
+    if server.name is not None:
+        name, at, place = server.given[0].rpartition("@")
+        return (f"{name}{at}{Path(place).absolute()}" if place.endswith(_ENDINGS) else server.given[0],)
+    if server.module is not None:
+        return (_absolute_module(server.module),)
+    return server.given if server.entry.url is not None else ("--", *_absolute_command(server.entry.words))
+
+
+def _absolute_command(words: Sequence[str]) -> list[str]:
+    program = which(words[0]) or words[0]
+    if os.sep in program:
+        program = str(Path(program).absolute())
+    return [program, *map(_absolute, words[1:])]
 
 
 def _absolute_module(module: str) -> str:

@@ -82,12 +82,17 @@ def named_server(
     if not words:
         raise ValueError(f"no server is named; {NAMES}")
     server = _started(words) if command or len(words) > 1 else _named(words[0])
+    return with_values(server, env=env or {}, headers=headers or {})
+
+
+def with_values(server: NamedServer, *, env: Mapping[str, str], headers: Mapping[str, str]) -> NamedServer:
+    """Return a server with more variables of its command, or headers of requests to its URL. Raises `ValueError`."""
     entry = server.entry
     if headers and entry.url is None:
         raise ValueError("headers require a server at a URL")
     if env and entry.url is not None:
         raise ValueError("environment variables require a server that is started, not a URL")
-    entry = entry._replace(env={**entry.env, **(env or {})}, headers={**entry.headers, **(headers or {})})
+    entry = entry._replace(env={**entry.env, **env}, headers={**entry.headers, **headers})
     return replace(server, entry=entry)
 
 

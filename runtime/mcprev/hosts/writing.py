@@ -70,14 +70,8 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
     """
     mode = 0o600 if before is None else stat.S_IMODE(file.lstat().st_mode)
     copy: Path | None = None
-    descriptor, name = mkstemp(dir=file.parent, prefix=_TEMPORARY)
-    temporary = Path(name)
+    temporary = _temporary(file, after, mode)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(after.encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(mode)
         copy = None if before is None else _copied(file, before, mode)
         _check_same(file, before)  # last, since writing a copy takes its time
         temporary.replace(file)
@@ -87,6 +81,44 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
                 made.unlink(missing_ok=True)
         raise
     return copy
+
+
+def write_file(file: Path, text: str, *, replace: bool, mode: int = 0o666) -> None:
+    """Write a whole file: a new one with a mode that the umask limits, another one in its place only with `replace`.
+
+    Raises `FileExistsError` for a file that is there already, and `OSError`.
+    """
+    made = True
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode))
+    except FileExistsError:
+        if not replace:
+            raise
+        made = False
+    temporary: Path | None = None
+    try:
+        temporary = _temporary(file, text, stat.S_IMODE(file.stat().st_mode) | mode & stat.S_IXUSR)
+        temporary.replace(file)
+    except BaseException:
+        for path in (temporary, file if made else None):
+            if path is not None:
+                path.unlink(missing_ok=True)
+        raise
+
+
+def _temporary(file: Path, text: str, mode: int) -> Path:
+    """Write a text to a file of another name in the same folder, which then takes the place of the file."""
+    descriptor, name = mkstemp(dir=file.parent, prefix=_TEMPORARY)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(mode)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
 
 
 def _check_same(file: Path, before: str | None) -> None:
