@@ -598,6 +598,20 @@ def test_a_tool_that_runs_as_a_task_is_called_as_one_by_the_search() -> None:
     run(main())
 
 
+def test_a_search_does_not_find_or_call_a_tool_that_calls_others_by_another_name() -> None:
+    app = tools_by_search(catalogue())
+    transform_tool(app, "call_tool", name="do", keep=True)
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            found = await client.call_tool("search_tools", {"query": "call find do"}, as_=list[Any])
+            assert "do" not in {tool["name"] for tool in found}
+            told = await text(client, "call_tool", name="do", arguments={"name": "sendMail"})
+            assert told == "error: Unknown tool: do; find one with search_tools"
+
+    run(main())
+
+
 # -- resources and prompts as tools ------------------------------------------------------------------------
 
 

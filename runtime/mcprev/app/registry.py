@@ -82,6 +82,8 @@ class Registry:
     """The originals that clients do not see, because other tools take their place; None while one is out of service."""
     listed_tools: frozenset[str] | None = None
     """The names of the tools that are listed, where clients search for the others; None to list all of them."""
+    finders: frozenset[str] = frozenset()
+    """The names of the tools that find and call the others, of `listed_tools`."""
     reflects: bool = False
     """Whether tools here or in a mounted registry list or call the other functions; see `mcprev.transforms.requests`."""
     requires: Mapping[str, models.ClientCapabilities] = field(

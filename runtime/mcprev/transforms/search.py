@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from mcprev.app.app import App
+from mcprev.app.entries import RegisteredTool
 from mcprev.app.registry import Registry
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, ToolError
@@ -48,13 +49,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     names that they have there, and the tools of the app that mounts it are listed as before. Raises `ValueError` for
     an unknown name in `always`, another limit, and a name that exists already.
     """
-    if not 1 <= limit <= 50:
-        raise ValueError(f"the `limit` of a search is {limit}; use 1 to 50")
-    known = {*app.registry.every_tool(), *app.registry.versions}
-    for name in always:
-        if name not in known:
-            raise ValueError(f"'{name}' in `always` is not registered{did_you_mean(name, known)}")
-    registry = reflecting(app)
+    registry = searched(app, limit, always)
 
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
@@ -62,14 +57,7 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         limit: Annotated[int, Field(description="The maximum number of tools.", ge=1, le=50)] = limit,
     ) -> list[dict[str, Any]]:
         """Find tools by words about what they do. Call what is found with `call_tool`."""
-        found = own(registry, ctx, "tools") - _searching(registry, ctx)
-        tools = [
-            tool
-            for tool in await every(registry, ctx, "tools/list", "tools")
-            if tool["name"] in found and _is_for_model(tool)
-        ]
-        ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
-        return [{key: tools[index][key] for key in _SHOWN if key in tools[index]} for index in ranks[:limit]]
+        return await find_tools(registry, ctx, query, limit)
 
     async def call_tool(
         name: Annotated[str, Field(description="The name of a tool that `search_tools` returned.")],
@@ -79,12 +67,10 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         ] = None,
     ) -> models.CallToolResult | models.InputRequiredResult:
         """Call a tool that was found with `search_tools`."""
-        root = served(registry, ctx)
-        is_own = name in own(registry, ctx, "tools") - _searching(registry, ctx)
-        tool = await root.tool(name, ctx) if is_own else None
-        if tool is None or not _is_for_model(tool.shown_as(ctx, root.resources).to_wire()):
+        tool = await callable_tool(registry, ctx, name)
+        if tool is None:
             raise ToolError(f"Unknown tool: {name:.100}; find one with {SEARCH_TOOLS}")
-        if root.task_support(name) is Support.REQUIRED and ctx.running is None:
+        if served(registry, ctx).task_support(name) is Support.REQUIRED and ctx.running is None:
             raise ToolError(f"the tool '{name}' runs as a task only; call {CALL_TOOL} as a task")
         result: models.CallToolResult | models.InputRequiredResult = await ask(
             registry, ctx, "tools/call", {"name": name, "arguments": arguments or {}}
@@ -96,17 +82,58 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
         app.tool(call_tool, task="optional")
     else:
         app.tool(call_tool)
-    registry.listed_tools = frozenset({SEARCH_TOOLS, CALL_TOOL, *always})
+    list_only(registry, {SEARCH_TOOLS, CALL_TOOL}, always)
     return app
 
 
-def _searching(registry: Registry, ctx: Context) -> set[str]:
-    """Return the names of the tools that find and call others: of the app, and of those that are mounted in it."""
-    root, found = served(registry, ctx), set[str]()
+def searched(app: App, limit: int, always: Collection[str]) -> Registry:
+    """Return the functions of an app that gets a search. Raises `ValueError` for another limit, an unknown name, or a second search."""
+    if not 1 <= limit <= 50:
+        raise ValueError(f"the `limit` of a search is {limit}; use 1 to 50")
+    if app.registry.listed_tools is not None:
+        raise ValueError("a search is registered already; an app has one")
+    known = {*app.registry.every_tool(), *app.registry.versions}
+    for name in always:
+        if name not in known:
+            raise ValueError(f"'{name}' in `always` is not registered{did_you_mean(name, known)}")
+    return reflecting(app)
+
+
+def list_only(registry: Registry, finders: Collection[str], always: Collection[str]) -> None:
+    """List the tools that find and call the others, and those in `always`, alone."""
+    registry.finders = frozenset(finders)
+    registry.listed_tools = registry.finders.union(always)
+
+
+async def find_tools(
+    registry: Registry, ctx: Context, query: str, limit: int, shown: Collection[str] = _SHOWN
+) -> list[dict[str, Json]]:
+    """Return members of the tools of the app that the client of a request sees and that have a word of a query, the best first."""
+    found = _found(registry, ctx)
+    tools = [
+        tool
+        for tool in await every(registry, ctx, "tools/list", "tools")
+        if tool["name"] in found and _is_for_model(tool)
+    ]
+    ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
+    return [{key: tools[index][key] for key in shown if key in tools[index]} for index in ranks[:limit]]
+
+
+async def callable_tool(registry: Registry, ctx: Context, name: str) -> RegisteredTool | None:
+    """Return a tool that a search of the app finds, also by the name of a version; None for any other name."""
+    root = served(registry, ctx)
+    tool = await root.tool(name, ctx) if name in _found(registry, ctx) else None
+    seen = tool is not None and _is_for_model(tool.shown_as(ctx, root.resources).to_wire())
+    return tool if seen else None
+
+
+def _found(registry: Registry, ctx: Context) -> set[str]:
+    """Return the names of the tools of an app but those that find and call others, here or in a mounted app, by any name."""
+    root, finders = served(registry, ctx), set[str]()
     for each in registry.each():
-        if each.listed_tools is not None:
-            found |= each.names_in(root, "tools", {SEARCH_TOOLS, CALL_TOOL})
-    return found
+        finders |= each.names_in(root, "tools", each.finders)
+    made = {name for name, tool in root.tools.items() if not finders.isdisjoint(tool.originals)}
+    return own(registry, ctx, "tools") - finders - made
 
 
 def _is_for_model(tool: Mapping[str, Json]) -> bool:
