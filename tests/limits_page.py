@@ -13,6 +13,7 @@ from typing import Any, Final, TypeGuard
 import mcprev
 from mcprev.app.options import ServerOptions
 from mcprev.bridge.upstreams import Bounds
+from mcprev.transforms import MontySandbox, tools_by_code
 from mcprev.transports.http.server.options import HttpOptions, HttpSettings
 from support import ROOT
 
@@ -33,6 +34,8 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "mcprev.ResultCache": mcprev.ResultCache,
     "mcprev.JwtVerifier": mcprev.JwtVerifier,
     "mcprev.IntrospectionVerifier": mcprev.IntrospectionVerifier,
+    "mcprev.transforms.tools_by_code": tools_by_code,
+    "mcprev.transforms.MontySandbox": MontySandbox,
     "mcprev.bridge.upstreams.Bounds": Bounds,
 }
 """What takes limits as arguments, in the order of the page."""

@@ -102,6 +102,7 @@ PAGES: Final[Mapping[str, Page]] = {
         (),
         (
             "transforms.transform_tool", "transforms.Argument", "transforms.ToolCall", "transforms.tools_by_search",
+            "transforms.tools_by_code", "transforms.Sandbox", "transforms.CallTool", "transforms.MontySandbox",
             "transforms.resources_as_tools", "transforms.prompts_as_tools", "app.folders.tool", "app.folders.resource", "app.folders.prompt",
         ),
     ),

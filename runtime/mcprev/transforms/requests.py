@@ -8,6 +8,7 @@ calls no more of it than what comes from its own app.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from mcprev.app.app import App
@@ -15,7 +16,7 @@ from mcprev.app.handlers import SERVED, Handler, Prompts, Resources, Tools, chec
 from mcprev.app.registry import Registry
 from mcprev.errors import Json
 from mcprev.middleware.records import INDIRECT
-from mcprev.protocol.mrtr import is_input_required
+from mcprev.protocol.mrtr import InputResponses, is_input_required
 from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.server.context import Context
 from mcprev.server.middleware import HandlerResult, wrap
@@ -84,6 +85,14 @@ async def every(registry: Registry, ctx: Context, method: str, member: str) -> l
         if page["nextCursor"] == params.get("cursor"):
             raise RuntimeError(f"middleware returned pages for '{method}' that do not end")
         params = {"cursor": page["nextCursor"]}
+
+
+def inner_context(registry: Registry, ctx: Context) -> Context:
+    """Return a context for one of several requests that a tool makes: it has no answers, no state and no task of the others."""
+    made = replace(ctx, _answers=InputResponses())
+    SERVED[made] = served(registry, ctx)
+    INDIRECT.add(ctx)
+    return made
 
 
 def reflecting(app: App) -> Registry:

@@ -1,0 +1,620 @@
+"""Tools that are called by code which a model has written: what the code can do, and what it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import mcprev
+from asgi_bridge import Client
+from mcprev.errors import MissingExtra
+from mcprev.middleware import Caching
+from mcprev.revisions import DEFAULT, Revision
+from mcprev.transforms import (
+    CallTool,
+    MontySandbox,
+    prompts_as_tools,
+    tools_by_code,
+    tools_by_search,
+    transform_tool,
+)
+from mcprev_types.latest import models as m
+from running import run, until
+
+ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop does not see that it waits for a process of the sandbox, whose threads are not Python's."""
+    monkeypatch.setattr("running.new_loop", asyncio.SelectorEventLoop)
+
+
+def no_admin(_: mcprev.Context, tags: frozenset[str]) -> bool:
+    return "admin" not in tags
+
+
+def office(**options: Any) -> mcprev.App:
+    app = mcprev.App("office", "1", visible=no_admin, **options)
+
+    @app.tool
+    async def numbers() -> list[float | int]:
+        """Numbers of all kinds."""
+        return [1, 1.0, 2**70, -0.5]
+
+    @app.tool
+    async def bill(customer: str) -> dict[str, str]:
+        """The bill of a customer."""
+        return {"billed": customer, "secret": "s3cret"}
+
+    @app.tool
+    async def echo(value: Any) -> dict[str, Any]:
+        return {"value": value}
+
+    @app.tool
+    async def double(value: int) -> int:
+        return 2 * value
+
+    @app.tool
+    async def text() -> str:
+        return "just text"
+
+    @app.tool
+    async def nothing() -> None:
+        return None
+
+    @app.tool
+    async def picture() -> list[str | mcprev.Image]:
+        return ["a dot", mcprev.Image(b"\x89PNG\r\n\x1a\n", "image/png")]
+
+    @app.tool
+    async def fails() -> str:
+        raise mcprev.ToolError("the shop is closed")
+
+    @app.tool
+    async def breaks() -> str:
+        raise OSError("password=hunter2")
+
+    @app.tool(tags={"admin"})
+    async def wipe() -> str:
+        return "wiped"
+
+    return app
+
+
+async def ran(client: mcprev.Client, code: str, tool: str = "run_code") -> str:
+    """What the model gets for its code."""
+    result = await client.call_tool(tool, {"code": code})
+    return f"error: {result.text}" if result.is_error else result.text
+
+
+def outcome(
+    code: str, app: mcprev.App | None = None, sandbox: MontySandbox | None = None, **options: Any
+) -> str:
+    """What the model gets for code that calls tools of an app."""
+    app = tools_by_code(app or office(), sandbox=sandbox, **options)
+
+    async def main() -> str:
+        async with mcprev.connect(app) as client:
+            return await ran(client, code)
+
+    return run(main())
+
+
+@ROWS
+def test_code_calls_the_tools_that_a_search_finds_and_its_value_alone_reaches_the_model(
+    row: Revision,
+) -> None:
+    app = tools_by_code(office(), always=["text"])
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            assert {tool.name async for tool in client.tools()} == {"search_tools", "run_code", "text"}
+            found = json.loads((await client.call_tool("search_tools", {"query": "numbers bill"})).text)
+            schemas = {tool["name"]: tool["outputSchema"]["type"] for tool in found}
+            assert schemas == {"numbers": "array", "bill": "object"}
+            assert await ran(client, "r = await call_tool('bill', {'customer': 'Ann'})\nlen(r)") == "2"
+            numbers = "n = await call_tool('numbers')\n[n, [type(x).__name__ for x in n]]"
+            value = json.loads(await ran(client, numbers))
+            assert value == [[1, 1.0, 2**70, -0.5], ["int", "float", "int", "float"]]
+            assert isinstance(value[0][1], float)
+            assert await ran(client, "await call_tool('text', {})") == "just text"
+            assert await ran(client, "await call_tool('nothing')") == "null"
+            blocks = json.loads(await ran(client, "await call_tool('picture', {})"))
+            assert [block["type"] for block in blocks] == ["text", "image"]
+            every = "import asyncio\nsum(await asyncio.gather(*[call_tool('double', {'value': i}) for i in range(20)]))"
+            assert await ran(client, every) == "380"
+            assert await ran(client, "print('a', 1)\nreturn {'b': 2}") == '{"b":2}\n\nprinted:\na 1\n'
+
+    run(main())
+
+
+@ROWS
+def test_a_failing_tool_is_an_exception_that_the_code_can_catch(row: Revision) -> None:
+    app = tools_by_code(office())
+    caught = "try:\n  await call_tool({!r}, {!r})\nexcept RuntimeError as error:\n  said = str(error)\nsaid"
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            assert await ran(client, caught.format("fails", {})) == "the shop is closed"
+            assert await ran(client, caught.format("breaks", {})) == "the tool 'breaks' failed"
+            assert "customer" in await ran(client, caught.format("bill", {}))
+            told = await ran(client, "x = 1\nawait call_tool('fails', {})")
+            assert told == "error: the code failed in line 2: RuntimeError: the shop is closed"
+
+    run(main())
+
+
+# -- what can be called ------------------------------------------------------------------------------------
+
+
+def test_code_calls_what_its_client_sees_and_no_tool_that_calls_others() -> None:
+    app = tools_by_code(office(), search_name="find", run_name="run")
+    transform_tool(app, "run", name="do", keep=True)
+
+    @app.tool
+    async def late() -> str:
+        return "late"
+
+    @app.tool(meta={"ui": {"visibility": ["app"]}})
+    async def paged() -> str:
+        return "for pages only"
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            for name in ("wipe", "missing", "find", "run", "do", "paged", "x" * 5_000):
+                told = await ran(client, f"await call_tool({name!r}, {{}})", "run")
+                assert told.startswith(
+                    f"error: the code failed in line 1: RuntimeError: Unknown tool: {name[:100]}"
+                )
+            assert await ran(client, "await call_tool('late')", "run") == "late"
+            found = await client.call_tool("find", {"query": "run find do wipe paged code", "limit": 50})
+            assert {"run", "find", "do", "wipe", "paged"}.isdisjoint(tool["name"] for tool in found.data)
+
+    run(main())
+
+
+def test_code_of_a_mounted_app_calls_what_is_of_its_own_app_under_the_names_there() -> None:
+    inner = tools_by_code(office())
+    outer = mcprev.App("house", "1")
+    outer.tool(name="own")(lambda: "of the house")
+    outer.mount(inner, "in")
+    outer.mount(tools_by_search(mcprev.App("other", "1")), "other")
+
+    async def main() -> None:
+        async with mcprev.connect(outer) as client:
+            assert await ran(client, "await call_tool('in_text')", "in_run_code") == "just text"
+            for name in ("own", "text", "in_run_code", "in_search_tools", "in_wipe"):
+                assert "Unknown tool" in await ran(client, f"await call_tool({name!r})", "in_run_code")
+            outer.disable("in_text")
+            assert "Unknown tool" in await ran(client, "await call_tool('in_text')", "in_run_code")
+        tools_by_code(outer, run_name="go")
+        async with mcprev.connect(outer) as client:
+            assert await ran(client, "await call_tool('own')", "go") == "of the house"
+            for name in ("in_run_code", "go", "other_call_tool"):
+                assert "Unknown tool" in await ran(client, f"await call_tool({name!r})", "go")
+
+    run(main())
+
+
+def test_middleware_runs_around_each_call_of_the_code() -> None:
+    seen = list[str]()
+
+    async def watch(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        if isinstance(call.params, m.CallToolRequestParams):
+            seen.append(call.params.name)
+            if call.params.name == "bill":
+                raise mcprev.ToolError("not today")
+        return await call_next(call)
+
+    told = outcome(
+        "await call_tool('text')\nawait call_tool('bill', {'customer': 'Ann'})", office(middleware=[watch])
+    )
+    assert told == "error: the code failed in line 2: RuntimeError: not today"
+    assert seen == ["run_code", "text", "bill"]
+
+
+@ROWS
+def test_code_calls_nothing_for_which_the_token_of_its_client_lacks_scopes(row: Revision) -> None:
+    def needs(_: str, params: Mapping[str, Any]) -> str | None:
+        return "admin" if params.get("name") == "bill" else None
+
+    tokens: dict[str, Any] = {"ann": {"subject": "ann", "scopes": "admin"}, "bob": "bob"}
+
+    async def main() -> None:
+        app = tools_by_code(office()).asgi(auth=mcprev.StaticTokens(tokens, needs=needs))
+        for user in tokens:
+            client = Client(app)
+            client.session = {"authorization": f"Bearer {user}"}
+            await client.open(row)
+            code = "(await call_tool('bill', {'customer': 'Ann'}))['secret']"
+            body = (await client.call("run_code", {"code": code}).done()).body
+            assert (b"s3cret" in body, b"scopes" in body) == (user == "ann", user == "bob"), body
+        await app.aclose()
+
+    run(main())
+
+
+def test_a_value_of_code_that_has_called_tools_is_not_kept_for_others() -> None:
+    app, hidden = mcprev.App("office", "1", middleware=[Caching(60, tools=["run_code"])]), set[str]()
+
+    @app.tool(visible=lambda _: not hidden)
+    async def seen() -> str:
+        return "secret"
+
+    tools_by_code(app)
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            assert await ran(client, "await call_tool('seen')") == "secret"
+            hidden.add("x")
+            assert "Unknown tool" in await ran(client, "await call_tool('seen')")
+
+    run(main())
+
+
+# -- questions, tasks, progress, the end -------------------------------------------------------------------
+
+
+@ROWS
+def test_a_question_is_asked_once_for_each_call_where_the_code_can_wait_for_the_answer(row: Revision) -> None:
+    app, asked, done = mcprev.App("office", "1"), list[str](), list[str]()
+
+    @app.tool
+    async def delete(name: str, ctx: mcprev.Context) -> str:
+        question = m.ElicitRequestFormParams(
+            message=name, requested_schema=m.ElicitRequestFormParamsRequestedSchema(properties={})
+        )
+        answer = await ctx.ask("sure", m.ElicitRequest(params=question))
+        done.append(name)
+        return str(answer.action)
+
+    tools_by_code(app)
+
+    async def user(question: Any) -> dict[str, Any] | None:
+        asked.append(question.message)
+        return {} if question.message == "a" else None
+
+    code = "[await call_tool('delete', {'name': 'a'}), await call_tool('delete', {'name': 'b'})]"
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name, elicitation=user) as client:
+            told = await ran(client, code)
+        if row.input_in_results or "elicitation/create" not in row.methods:
+            assert told.startswith("error: the code failed in line 1: RuntimeError: ")
+            assert (asked, done) == ([], [])
+        else:
+            assert (told, asked) == ('["accept","decline"]', ["a", "b"])
+
+    run(main())
+
+
+def test_a_tool_that_runs_as_a_task_only_is_not_called() -> None:
+    app = office()
+
+    @app.tool(task="required")
+    async def build() -> str:
+        return "built"
+
+    @app.tool(task="optional")
+    async def make(ctx: mcprev.Context) -> str:
+        await ctx.detach()
+        return "made"
+
+    code = "try:\n  await call_tool('build')\nexcept RuntimeError as e:\n  said = str(e)\n[said, await call_tool('make')]"
+    told = json.loads(outcome(code, app))
+    assert told == ["the tool 'build' runs as a task only; call it without code", "made"]
+
+
+def test_progress_of_a_tool_is_that_of_the_code() -> None:
+    app, seen = mcprev.App("office", "1"), list[float]()
+
+    @app.tool
+    async def step(ctx: mcprev.Context) -> None:
+        await ctx.progress(1, 2)
+        await ctx.progress(2, 2)
+
+    tools_by_code(app)
+
+    def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append(done)
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            code = "await call_tool('step')\nawait call_tool('step')"
+            await client.call_tool("run_code", {"code": code}, progress=progress)
+        assert seen == [1, 2]  # progress never goes back
+
+    run(main())
+
+
+def processes() -> set[str]:
+    """The ids of the processes that this one has started."""
+    return {
+        child
+        for task in Path("/proc/self/task").iterdir()
+        for child in (task / "children").read_text().split()
+    }
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("code", ["while True: pass", "await call_tool('waits')"], ids=["busy", "waits"])
+def test_cancelling_the_request_ends_the_code_and_what_it_has_called(code: str) -> None:
+    app, log = mcprev.App("office", "1"), list[str]()
+    began, waiting, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.tool
+    async def starts() -> None:
+        began.set()
+
+    @app.tool
+    async def waits() -> None:
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("cleaned")
+
+    tools_by_code(app)
+
+    async def watch(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        try:
+            return await call_next(call)
+        finally:
+            if getattr(call.params, "name", "") == "run_code":
+                ended.set()
+
+    outer = mcprev.App("outer", "1", middleware=[watch])
+    outer.mount(app)
+
+    async def main() -> None:
+        before = processes()
+        async with mcprev.connect(outer) as client:
+            call = asyncio.create_task(ran(client, f"await call_tool('starts')\n{code}"))
+            await (waiting if "waits" in code else began).wait()
+            assert processes() != before
+            call.cancel()
+            async with asyncio.timeout(10):
+                await ended.wait()
+                await until(lambda: processes() == before)
+            assert log == (["cleaned"] if "waits" in code else [])
+
+    run(main())
+
+
+def test_calls_that_the_code_does_not_wait_for_end_with_it() -> None:
+    app, log = mcprev.App("office", "1"), list[str]()
+
+    @app.tool
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("ended")
+
+    @app.tool
+    async def quick() -> str:
+        raise mcprev.ToolError("no")
+
+    code = "import asyncio\nawait asyncio.gather(call_tool('waits'), call_tool('waits'), call_tool('quick'))"
+    assert outcome(code, app).endswith("RuntimeError: no")
+    assert log == ["ended", "ended"]
+
+
+def test_code_holds_nobody_up() -> None:
+    app = tools_by_code(office(), sandbox=MontySandbox(max_seconds=30))
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            busy = asyncio.create_task(ran(client, "while True: pass"))
+            for _ in range(20):
+                assert await ran(client, "1 + 1") == "2"
+            assert not busy.done()
+            busy.cancel()
+
+    run(main())
+
+
+# -- limits ------------------------------------------------------------------------------------------------
+
+CATCHES: Final = "while True:\n  try:\n    {}\n  except BaseException:\n    pass"
+HARMFUL: Final[dict[str, tuple[str, str]]] = {
+    "endless": ("while True: pass", "TimeoutError"),
+    "endless, caught": (CATCHES.format("while True: pass"), "TimeoutError"),
+    "endless in a call": ("sum(range(10**12))", "TimeoutError"),
+    "memory": ("'a' * 10**12", "in line 1: MemoryError"),
+    "memory, caught": (CATCHES.format("'a' * 10**12"), "MemoryError"),
+    "memory by and by": ("a = [1]\nwhile True: a = a + a", "in line 2: MemoryError"),
+    "a large integer": ("9**9**9", "MemoryError"),
+    "long arithmetic": (
+        "x = 10**100000\nwhile True: x = x * x",
+        "the code was ended|MemoryError|TimeoutError",
+    ),
+    "recursion": ("def f(n): return f(n + 1)\nf(0)", "in line 1: RecursionError"),
+    "nested source": ("(" * 20_000, "the code failed"),
+    "a slow pattern": (
+        "import re\nre.match('(a|a)+(a|a)+(a|a)+$', 'a' * 5000 + 'b')\n1",
+        "^1$|TimeoutError|PatternError|Error",
+    ),
+    "files": ("open('/etc/passwd').read()", "PermissionError"),
+    "environment": ("import os\nos.environ['HOME']", "RuntimeError"),
+    "network": ("import socket", "ModuleNotFoundError"),
+    "processes": ("import subprocess", "ModuleNotFoundError"),
+    "classes of objects": ("().__class__.__bases__[0].__subclasses__()", "AttributeError"),
+    "globals of a function": ("call_tool.__globals__", "AttributeError"),
+    "code in a string": ("exec('import ctypes')", "ModuleNotFoundError"),
+    "a long exception": ("raise ValueError('x' * 10**6)", r"ValueError: x{400,495}$"),
+    "control characters": ("raise ValueError('\\x1b[31m\\u202e\\r\\nno')", r"ValueError:  \[31m   no$"),
+    "exit": ("raise SystemExit()", "SystemExit"),
+    "a set": ("{1, 2}", "the value of the code has set, which is not JSON"),
+    "a class": ("class A: pass\nA()", "which is not JSON"),
+    "bytes": ("b'x'", "bytes, which is not JSON"),
+    "no number": ("float('nan')", "nan, which is not JSON"),
+    "keys": ("{1: 2}", "keys that are no strings"),
+    "a value that is too large": ("'x' * 100_000", "the value of the code has more than 65,536 bytes"),
+    "a value that shares": ("a = ['x']\nfor _ in range(60): a = [a, a]\na", "more than 65,536 bytes"),
+    "a value that nests": ("a = []\nfor _ in range(50_000): a = [a]\na", "nests deeper than 100"),
+    "an argument that shares": (
+        "a = ['x']\nfor _ in range(60): a = [a, a]\nawait call_tool('echo', {'value': a})",
+        "RuntimeError: the arguments nests deeper|RuntimeError: the arguments has more than",
+    ),
+    "an argument that nests": (
+        "a = []\nfor _ in range(50_000): a = [a]\nawait call_tool('echo', {'value': a})",
+        "nests deeper than 100",
+    ),
+    "an argument that is too large": (
+        "await call_tool('echo', {'value': 'x' * 2_000_000})",
+        "1,048,576 bytes",
+    ),
+    "an argument that is no JSON": ("await call_tool('echo', {'value': {1}})", "set, which is not JSON"),
+    "a name that is none": ("await call_tool(5, {})", "takes the name of a tool"),
+    "arguments that are none": ("await call_tool('echo', 'x')", "takes the name of a tool"),
+    "an integer of many digits": ("10**5000", "more than 4,000 digits"),
+    "many calls": (
+        "import asyncio\nawait asyncio.gather(*[call_tool('nothing') for _ in range(300)])",
+        "more than 100 times",
+    ),
+    "printing without end": ("while True: print('x' * 1000)", "TimeoutError.*\n\nprinted:\nx{1000}"),
+    "a syntax error": ("x = 1\ny = = 2", "the code failed in line 2: SyntaxError"),
+    "an unknown name": ("x = 1\nfoo(x)", "in line 2: NameError: name 'foo'"),
+    "too much code": ("#" * 40_000, "more than 32,768 bytes"),
+}
+
+
+@pytest.mark.parametrize(("code", "said"), HARMFUL.values(), ids=HARMFUL)
+def test_harmful_or_wrong_code_ends_with_an_error_that_says_why(code: str, said: str) -> None:
+    from re import DOTALL, search
+
+    told = outcome(code, sandbox=MontySandbox(max_seconds=0.3, max_memory=32 * 1024 * 1024), timeout=4)
+    assert search(said, told, DOTALL), told[:500]
+    assert told.startswith("error: ") or said.startswith("^1$")
+    assert len(told) < 10_000
+
+
+def test_lone_surrogates_are_replaced_on_their_way_in_and_out() -> None:
+    app = office()
+    app.tool(name="odd")(lambda: "x\ud800")
+    assert outcome("'a\\ud800'", app) == "a\ufffd"
+    code = "r = await call_tool('odd')\nprint('\\ud800')\nlen(r)"
+    async_app = tools_by_code(mcprev.App("x", "1"))
+    async_app.tool(name="odd")(lambda: "x\ud800")
+
+    async def main() -> None:
+        async with mcprev.connect(async_app) as client:
+            assert (await ran(client, code)).startswith("2\n\nprinted:\n")
+
+    run(main())
+
+
+def test_the_whole_run_has_a_time_limit_with_its_tools() -> None:
+    app = office()
+
+    @app.tool
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    endless = CATCHES.format("await call_tool('missing')")
+    assert "longer than 0.5 s" in outcome(endless, timeout=0.5)
+    told = outcome("print('before')\nawait call_tool('waits')", app, timeout=0.5)
+    assert (
+        told
+        == "error: the code took longer than 0.5 s; call fewer tools, or several at once\n\nprinted:\nbefore\n"
+    )
+
+
+def test_a_run_calls_so_many_tools_at_once_and_a_server_runs_so_much_code() -> None:
+    app, most, free = mcprev.App("office", "1"), [0, 0], asyncio.Event()
+
+    @app.tool
+    async def busy() -> None:
+        most[0] += 1
+        most[1] = max(most)
+        await asyncio.sleep(0)
+        most[0] -= 1
+
+    began = asyncio.Event()
+
+    @app.tool
+    async def waits() -> str:
+        began.set()
+        await free.wait()
+        return "waited"
+
+    tools_by_code(app, max_concurrent=3, max_running=1)
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            code = "import asyncio\nlen(await asyncio.gather(*[call_tool('busy') for _ in range(50)]))"
+            assert await ran(client, code) == "50"
+            assert 1 <= most[1] <= 3
+            first = asyncio.create_task(ran(client, "await call_tool('waits')"))
+            await began.wait()
+            assert await ran(client, "1") == "error: too much code runs at present; try again later"
+            free.set()
+            assert await first == "waited"
+            assert await ran(client, "1") == "1"
+
+    run(main())
+
+
+def test_a_result_that_is_too_large_for_the_code_is_an_exception_in_it() -> None:
+    app = mcprev.App("office", "1")
+    app.tool(name="large")(lambda: "x" * 2_000)
+    told = outcome("await call_tool('large')", app, max_bytes=1_000)
+    assert told.endswith("RuntimeError: the result of 'large' has more than 1,000 bytes; use less of it")
+
+
+WRONG: Final[dict[str, tuple[Callable[[], object], type[Exception], str]]] = {
+    "a limit": (lambda: tools_by_code(office(), max_calls=0), ValueError, "`max_calls` is 0"),
+    "a limit of the sandbox": (lambda: MontySandbox(max_seconds=0), ValueError, "not above 0"),
+    "a search": (lambda: tools_by_code(office(), limit=99), ValueError, "use 1 to 50"),
+    "always": (lambda: tools_by_code(office(), always=["bil"]), ValueError, "did you mean 'bill'"),
+    "a name": (lambda: tools_by_code(office(), run_name="a b"), ValueError, "not a valid tool name"),
+    "two": (
+        lambda: tools_by_code(tools_by_search(office()), search_name="x"),
+        ValueError,
+        "registered already",
+    ),
+    "a name twice": (lambda: tools_by_code(office(), run_name="bill"), ValueError, "registered already"),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_when_it_is_set_up(
+    call: Callable[[], object], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        call()
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    with pytest.raises(MissingExtra, match=r"install mcprev\[sandbox\]"):
+        tools_by_code(office())
+
+
+def test_a_sandbox_of_ones_own_runs_the_code() -> None:
+    class Calls:
+        """Takes lines with names of tools for code."""
+
+        async def run(self, code: str, call_tool: CallTool, write: Callable[[str], None]) -> object:
+            write("calls")
+            return [await call_tool(name, {}) for name in code.split()]
+
+    app = tools_by_code(prompts_as_tools(office()), sandbox=Calls())
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            assert await ran(client, "text nothing") == '["just text",null]\n\nprinted:\ncalls'
+            assert (
+                await ran(client, "text wipe")
+                == "error: Unknown tool: wipe; find one with a search\n\nprinted:\ncalls"
+            )
+
+    run(main())
