@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences used setup generate check lint types imports house generated test upstream rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: sequences used setup generate check lint types imports house generated test upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -59,13 +59,18 @@ test: setup
 upstream: setup
 	$(BIN)/pytest -n auto --dist worksteal -m upstream
 
+# Several processes with each store and each pair of revisions, of which `make test` tries some.
+workers: setup
+	MCPREV_WORKERS=all $(BIN)/pytest $$(grep -rl --include='test_*.py' MCPREV_WORKERS tests) -n auto
+
 # `make test` tries a fixed number of cases, the same in every run; this tries new ones, for `SECONDS` in each test of
-# tests/fuzz, and shows how many; other tests that draw `sampled` cases try many times as many as in `make test`.
-# A failure says which `SEED` runs its case again.
+# tests/fuzz, and shows how many; other tests that draw `sampled` cases try more, SECONDS / 2 times as many as in
+# `make test`; and where `make test` runs some of the combinations of what is tested, this runs each. A failure says
+# which `SEED` runs its case again.
 fuzz: SECONDS := 60
 fuzz: SEED := $(shell date +%s)
 fuzz: setup
-	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz $$(grep -rlE --include='test_*.py' '\b(sampled|sampled_of|diagonal)\(|SOME_ROWS' tests) -n auto \
+	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz $$(grep -rlE --include='test_*.py' '\b(sampled|sampled_of|diagonal)\(|SOME_ROWS|each_once|assert_linear' tests) -n auto \
 	  --hypothesis-seed=$(SEED) -rP --show-capture=stdout
 
 # The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.

@@ -31,6 +31,7 @@ import ordering
 import requirements
 import running
 import support
+from fuzz.fuzzing import places, sampled
 
 LISTED: Final = 0.005
 """Seconds from which on `--durations` lists a setup or a teardown."""
@@ -79,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
+    config.addinivalue_line("markers", "each_once: some combinations of the parameters are enough")
     config.addinivalue_line("markers", "upstream: the test compares with upstream's files")
     config.pluginmanager.register(ordering, "ordering")
 
@@ -116,6 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("upstream"):
             item.add_marker(support.skip_without_upstream)
     left_out = {item for item in items if requirements.is_left_out(item)} | {*_skipped_again(items)}
+    left_out |= {*_combined_again(items)}
     if left_out:
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -136,6 +139,20 @@ def _skipped_again(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
             if (item.path, skipped.reason) in told:
                 yield item
             told.add((item.path, skipped.reason))
+
+
+def _combined_again(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of tests marked `each_once`, the combinations without which each value of each parameter is tried already."""
+    found: dict[str, dict[tuple[str, ...], pytest.Item]] = {}
+    for item in items if sampled(1) == 1 else ():
+        call: Any = getattr(item, "callspec", None)
+        if call is not None and item.get_closest_marker("each_once"):
+            found.setdefault(item.nodeid.partition("[")[0], {})[tuple(call._idlist)] = item
+    for each in found.values():
+        axes = [[*dict.fromkeys(axis)] for axis in zip(*each, strict=True)]
+        for place in places(*map(len, axes)):
+            each.pop(tuple(axis[at] for axis, at in zip(axes, place, strict=True)))
+        yield from each.values()
 
 
 def pytest_collection_finish() -> None:

@@ -23,6 +23,7 @@ from api.authors import Helpful, sample, text
 from api.transports import reach
 from api.wire import most_values
 from corpus import Corpus
+from fuzz.fuzzing import each_once
 from mcprev.app.handlers import PAGE
 from mcprev.app.options import ServerOptions
 from mcprev.app.results import BLOCKS, ToolReturns
@@ -167,6 +168,7 @@ def is_object(value: object) -> bool:
 @req("TOOL-1", "TOOL-4", "TOOL-5", "CONV-3", "CONV-4", "SEAM-1")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 @pytest.mark.parametrize(("hint", "value", "texts", "structured"), RESULTS)
+@each_once
 def test_what_a_tool_returns(row: Revision, hint: Any, value: Any, texts: Any, structured: Any) -> None:
     """Data is structured where the revision has that, of objects or of anything, and text everywhere."""
 

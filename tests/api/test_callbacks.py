@@ -16,6 +16,7 @@ from pydantic import BaseModel
 import mcprev
 from api.authors import Helpful, form
 from api.wire import Error, serving
+from fuzz.fuzzing import each_once
 from mcprev.forms.questions import reply_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
@@ -115,6 +116,7 @@ GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
 @req("SEAM-1", "MOD-2", "ROOT-1", "SAMP-1", "ELIC-1")
 @each_row
 @pytest.mark.parametrize("case", GIVEN)
+@each_once
 def test_functions_answer_the_server(row: Revision, case: str) -> None:
     """What is given is declared, and nothing else."""
     option, value, wanted = GIVEN[case]

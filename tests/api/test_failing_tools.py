@@ -14,6 +14,7 @@ import mcprev
 from api.authors import form
 from api.transports import Reach, asgi, memory, over, reach
 from api.wire import HandClient, Message, served, serving
+from fuzz.fuzzing import each_once
 from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
@@ -112,6 +113,7 @@ def errors_of(logged: Records) -> list[str]:
     ids=["handler", "coroutine", "thread", "handler over HTTP", "thread over HTTP"],
 )
 @pytest.mark.parametrize("show", [False, True], ids=["masked", "shown"])
+@each_once
 def test_models_read_that_a_tool_failed(
     row: Revision, way: Reach, make: Make, show: bool, logged: Records
 ) -> None:

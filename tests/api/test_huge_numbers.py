@@ -11,6 +11,7 @@ import pytest
 import mcprev
 from api.scripted import server, text
 from api.wire import HandClient, Message, served, serving
+from fuzz.fuzzing import each_once
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.bounds import json_bounds
@@ -67,6 +68,7 @@ def test_a_request_that_is_refused_unread_is_answered(row: Revision, value: str,
 @each_row
 @each_value
 @pytest.mark.parametrize("last", [False, True], ids=["id first", "id last"])
+@each_once
 def test_an_answer_that_is_refused_unread_fails_its_call(
     row: Revision, value: str, code: int, last: bool
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 import mcprev
 from api.scripted import giving, server
 from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
+from fuzz.fuzzing import each_once
 from mcprev.errors import InvalidParams, RemoteProtocolError
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import LATEST, Revision
@@ -182,6 +183,7 @@ def test_iterating_ends(row: Revision, kind: str, monkeypatch: pytest.MonkeyPatc
 @req("PAGE-2")
 @pytest.mark.parametrize("method", LISTS)
 @pytest.mark.parametrize("cursor", ["unknown", 5, True, ["x"], {}])
+@each_once
 def test_a_bad_cursor_is_refused(row: Revision, method: str, cursor: Json) -> None:
     name, value = LISTS[method]
 

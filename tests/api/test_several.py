@@ -18,6 +18,7 @@ import pytest
 
 import mcprev
 from api.authors import form
+from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
 from mcprev.extras import connect_all as several, host_config
 from mcprev.extras.connect_all import LIST_TIMEOUT
@@ -645,6 +646,7 @@ FAILURES: Final = ("an error", "silence", "an invalid page", "an endless list", 
 @req("PAGE-1", "TIME-1")
 @each_row
 @pytest.mark.parametrize("how", FAILURES)
+@each_once
 def test_a_list_lacks_the_entries_of_a_server_that_fails_and_no_others(row: Revision, how: str) -> None:
     async def main() -> None:
         failing = {f"bad{number}": mcprev.Server(Failing(row, how), "b", "1") for number in range(3)}

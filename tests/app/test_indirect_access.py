@@ -9,6 +9,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import Client
+from fuzz.fuzzing import each_once
 from mcprev.middleware import Caching
 from mcprev.revisions import Revision, revision_named
 from mcprev.transforms import prompts_as_tools, resources_as_tools, tools_by_search, transform_tool
@@ -54,6 +55,7 @@ def arguments_of(tool: str) -> dict[str, Any]:
 @BOTH
 @pytest.mark.parametrize("tool", GUARDED)
 @pytest.mark.parametrize("fails", [False, True], ids=["", "undecided"])
+@each_once
 def test_a_tool_gets_nothing_for_which_the_token_of_its_client_lacks_scopes(
     tool: str, row: Revision, fails: bool
 ) -> None:

@@ -16,6 +16,7 @@ import mcprev
 from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
+from fuzz.fuzzing import each_once
 from mcprev.auth_profiles import AuthProfile
 from mcprev.oauth import authorizer, discovery, flow
 from mcprev.oauth.discovery import Challenge
@@ -109,6 +110,7 @@ BEFORE_THE_PAGE = [
 @pytest.mark.parametrize("when", ["at once", "late"])
 @pytest.mark.parametrize("attack", [*AFTER_THE_PAGE, *BEFORE_THE_PAGE])
 @req("AUTH-23")
+@each_once
 def test_no_server_lowers_the_checks_by_its_choice_of_a_revision(
     row: Revision, attack: Callable[[World], None], when: str
 ) -> None:
@@ -247,6 +249,7 @@ def test_a_credential_takes_the_issuer_that_it_is_for(how: str) -> None:
 @pytest.mark.parametrize("when", ["at once", "late"])
 @pytest.mark.parametrize("how", GIVEN)
 @req("AUTH-24")
+@each_once
 def test_a_credential_is_not_sent_to_an_issuer_that_the_server_names(
     row: Revision, how: str, when: str
 ) -> None:
@@ -281,6 +284,7 @@ def about_more(at: World, where: str) -> None:
 
 @pytest.mark.parametrize("where", PLACES)
 @req("AUTH-9")
+@each_once
 def test_a_tenant_of_an_origin_does_not_get_a_token_for_all_of_it(row: Revision, where: str) -> None:
     async def main() -> None:
         async with world(row, {"tools/call": text("hi")}) as at:
@@ -345,6 +349,7 @@ def test_the_scopes_that_refusals_add_up_to_are_bounded(row: Revision) -> None:
 
 @pytest.mark.parametrize("how", [*GIVEN, "dpop"])
 @req("AUTH-2")
+@each_once
 def test_the_logs_of_the_library_hold_no_token_and_no_secret(
     row: Revision, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:

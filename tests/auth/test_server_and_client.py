@@ -14,6 +14,7 @@ import pytest
 import mcprev
 from auth.guarded import ROWS, Guarded
 from auth.world import query, world
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.client.targets import Target
 from mcprev.revisions import DEFAULT, HttpShape, Revision
@@ -129,6 +130,7 @@ class HeaderOfMine(mcprev.Authorization):
 @pytest.mark.parametrize("named", [True, False], ids=["one revision", "negotiated"])
 @pytest.mark.parametrize("always", [True, False], ids=["connect", "call"])
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@each_once
 def test_a_token_of_ones_own_with_too_few_scopes_is_told_with_those_that_are_required(
     row: Revision, always: bool, named: bool, options: dict[str, Any]
 ) -> None:

@@ -14,6 +14,7 @@ from api.wire import INFO, Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, question
 from bridge.joining import ends, joined
 from bridge.test_matrix import outcomes
+from fuzz.fuzzing import each_once
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.upstreams import Bounds
@@ -93,6 +94,7 @@ def test_hints_are_given_at_every_pair(row: Revision, there: Revision) -> None:
 @each_method
 @pytest.mark.parametrize("there", DEFAULT, ids=lambda row: f"to {row.name}")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@each_once
 def test_hints_are_honoured_with_a_cache(row: Revision, there: Revision, method: str) -> None:
     client, other, servers = Downstream(row), Downstream(row), hinting(there)
 
@@ -115,6 +117,7 @@ def test_hints_are_honoured_with_a_cache(row: Revision, there: Revision, method:
 @req("SEAM-10", everywhere=True)
 @pytest.mark.parametrize("there", DEFAULT, ids=lambda row: f"to {row.name}")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@each_once
 def test_everything_passes_with_a_cache_as_without(row: Revision, there: Revision) -> None:
     assert outcomes(row, there, cache=mcprev.ResultCache()) == outcomes(row, there)
 

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
@@ -151,6 +152,7 @@ in_front_of = pytest.mark.parametrize("config", [False, True], ids=["alone", "of
 @req("LIFE-3", "SEC-6", at=(SESSION.name, E))
 @pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
 @in_front_of
+@each_once
 def test_who_starts_a_bridge_is_told_the_last_line_of_a_command_that_cannot_start(
     row: Revision, config: bool, tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_who_starts_a_bridge_is_told_the_last_line_of_a_command_that_cannot_star
 @req("LIFE-3", "SEC-6", at=(SESSION.name, E))
 @pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
 @in_front_of
+@each_once
 def test_a_client_over_http_is_told_that_the_log_of_the_bridge_has_it(
     row: Revision, config: bool, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from bridge.hands import (
     said,
     text,
 )
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.bridge import relay
 from mcprev.bridge.bridge import Bridge
@@ -321,6 +322,7 @@ def test_a_client_that_goes_while_it_is_asked_leaves_nothing(row: Revision, ther
 @req("STDIO-9", "SEC-6", at=(SESSION.name, E))
 @each_cell
 @pytest.mark.parametrize("held", [True, False], ids=["the server waits", "until it has waited enough"])
+@each_once
 def test_a_client_that_does_not_read_pauses_its_server_for_some_time(
     row: Revision, there: Revision, monkeypatch: pytest.MonkeyPatch, *, held: bool
 ) -> None:

@@ -15,6 +15,7 @@ from api.wire import Error, Message
 from bridge.hands import VENDOR, Downstream, Servers, Upstream, bridge_to, bridged, said, text
 from bridge.joining import each_cell, ends, joined
 from bridge.test_matrix import outcomes
+from fuzz.fuzzing import each_once
 from mcprev.bridge.around import BridgedContext
 from mcprev.middleware import Audit, Caching, ErrorMapping, Hooks, Logging, Metrics, Retries, SizeLimit
 from mcprev.revisions import DEFAULT, Revision, revision_named
@@ -60,6 +61,7 @@ class Seeing:
 @req("SEAM-10", everywhere=True)
 @pytest.mark.parametrize("there", DEFAULT, ids=lambda row: f"to {row.name}")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@each_once
 def test_everything_passes_with_middleware_as_without(row: Revision, there: Revision) -> None:
     seeing = Seeing()
     assert outcomes(row, there, middleware=[passes, seeing]) == outcomes(row, there)

@@ -32,6 +32,7 @@ from bridge.joining import (
 )
 from bridge.task_hands import TASK_METHODS, long_work, marked_tool
 from bridge.test_several_auth import verify
+from fuzz.fuzzing import each_once
 from mcprev.bridge.answers import GONE
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import ENDED
@@ -87,6 +88,7 @@ def works(waiting: Waiting) -> Mapping[str, Work]:
 @req("SEAM-10", "HTTP-3", "HTTP-9")
 @each_store
 @each_cell
+@each_once
 def test_every_request_is_served_wherever_it_comes(
     row: Revision, there: Revision, kind: str, tmp_path: Path
 ) -> None:

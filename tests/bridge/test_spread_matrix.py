@@ -17,6 +17,7 @@ from bridge.hands import Downstream, Servers, Upstream, capabilities_of
 from bridge.spread import Processes, spread
 from bridge.task_hands import capabilities_with_tasks
 from bridge.test_matrix import FEATURES, YES, Cell, Feature, outcomes as outcomes_of_one, server
+from fuzz.fuzzing import each_once
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run, until
@@ -103,6 +104,7 @@ def outcomes(row: Revision, there: Revision) -> dict[str, str]:
 
 
 @req("SEAM-10", "CONV-36", "MRTR-4", "MRTR-11", "HTTP-9", "CANC-7", "SUB-8", "TASK-4", "TASKX-3")
+@each_once
 @pytest.mark.parametrize("there", DEFAULT, ids=lambda row: f"to {row.name}")
 def test_several_processes_pass_what_one_passes(row: Revision, there: Revision) -> None:
     assert outcomes(row, there) == outcomes_of_one(row, there)

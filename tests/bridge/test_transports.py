@@ -17,6 +17,7 @@ from api.authors import Helpful
 from api.scripted import form, sample, server, text
 from api.test_proxy import said
 from api.transports import Reach, asgi, http, memory, pipes
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.revisions import DEFAULT, HttpShape, Revision
@@ -102,6 +103,7 @@ async def through(
 @req("SEAM-10", "MRTR-11", "MRTR-12", at=(SESSION.name, E))
 @pytest.mark.parametrize("way", ["http", "pipes"])
 @each_cell
+@each_once
 def test_calls_at_once_with_three_questions_each(way: str, row: Revision, there: Revision) -> None:
     async def main() -> None:
         async with through(way, row, there, Tools()) as (client, _, helpful):

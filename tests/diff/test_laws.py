@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from diff.diffing import PAIRS, report, revision_from, revision_of
+from fuzz.fuzzing import each_once
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Place, Report, Verdict, compare_revisions, table
 from mcprev_codegen.typescript.printer import print_module
@@ -52,6 +53,7 @@ def test_a_reformatted_file_gives_nothing(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", DATED)
 @pytest.mark.parametrize("seed", range(3))
+@each_once
 def test_reordered_declarations_members_and_literals_give_nothing(revision: str, seed: int) -> None:
     module = load(revision).declared.module
     shuffled = revision_from(_shuffled(module, Random(seed)), revision)  # noqa: S311 - no secret

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from corpus import Corpus
 from diff.diffing import expanded, report
+from fuzz.fuzzing import each_once
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
 from mcprev_codegen.diff.comparison.view import View
@@ -86,6 +87,7 @@ def _refused_by_models(receiver: str, type_: str, sample: object) -> list[str]:
 
 @pytest.mark.parametrize("refusals", [_refused_by_schema, _refused_by_models])
 @pytest.mark.parametrize(("old", "new"), list(permutations(DATED, 2)))
+@each_once
 def test_what_the_other_revision_refuses_is_never_called_ok(old: str, new: str, refusals: Refusals) -> None:
     """For every type that both have: where a sample is refused, some part of the type has a verdict for it."""
     told = report(old, new)

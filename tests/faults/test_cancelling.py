@@ -13,6 +13,7 @@ import pytest
 import mcprev
 from api.authors import form, text
 from faults.processes import BOUND, nothing_left, tiny
+from fuzz.fuzzing import each_once
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
@@ -204,6 +205,7 @@ def test_the_connection_survives(row: Revision, times: int) -> None:
 @req("CANC-7", "STDIO-5", at=(D, E))
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.name in (D, E)], ids=lambda row: row.name)
+@each_once
 def test_over_processes(row: Revision, times: int) -> None:
     """Wherever it was cancelled, the process is gone, and so is its child."""
 

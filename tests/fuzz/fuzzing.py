@@ -21,6 +21,8 @@ from itertools import count, product, takewhile
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
+import pytest
+
 from running import run
 
 T = TypeVar("T")
@@ -28,10 +30,14 @@ LIMIT: Final = 10.0
 """Seconds of processor time that a case may take, on a machine however loaded. Most take less than a millisecond."""
 LOOP_LIMIT: Final = 60.0
 """Seconds after which a case on an event loop hangs."""
-FACTOR: Final = 30
-"""How many times as many cases tests with `sampled` try in `make fuzz` as in `make test`."""
+FACTOR: Final = 0.5
+"""How many times as many cases tests with `sampled` try in `make fuzz` as in `make test`, for each second of it."""
 SHOWN: Final = 4000
 """Characters of a failing case that are shown."""
+
+
+each_once: Final = pytest.mark.each_once
+"""A test with several parameters runs with each value of each in `make test`, and with each combination in `make fuzz`."""
 
 
 class TooSlowError(Exception):
@@ -49,8 +55,9 @@ def seeds(cases: int) -> Iterator[int]:
 
 
 def sampled(cases: int) -> int:
-    """How many random cases a test outside this folder tries: these, or `FACTOR` times as many in `make fuzz`."""
-    return cases * (FACTOR if os.environ.get("MCPREV_FUZZ_SECONDS") else 1)
+    """How many random cases a test outside this folder tries: these, or more in `make fuzz`, the more the longer it runs."""
+    seconds = float(os.environ.get("MCPREV_FUZZ_SECONDS", "0"))
+    return cases * max(2, int(FACTOR * seconds)) if seconds else cases
 
 
 def sampled_of(every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
@@ -61,9 +68,18 @@ def sampled_of(every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
 
 def diagonal(*axes: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
     """Cases with a value of each axis: each value in one at least in `make test`, and each combination in `make fuzz`."""
-    longest = max(map(len, axes))
-    some = [tuple(axis[number % len(axis)] for axis in axes) for number in range(longest)]
+    some = [
+        tuple(axis[at] for axis, at in zip(axes, place, strict=True)) for place in places(*map(len, axes))
+    ]
     return sampled_of([*product(*axes)], some)
+
+
+def places(*lengths: int) -> Sequence[tuple[int, ...]]:
+    """Places in axes of these lengths, such that each place of each axis is in one at least; seldom the same in two axes."""
+    return [
+        tuple((number + 2 * axis) % length for axis, length in enumerate(lengths))
+        for number in range(max(lengths))
+    ]
 
 
 def generator(seed: int) -> random.Random:

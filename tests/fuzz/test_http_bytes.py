@@ -39,7 +39,7 @@ from requirements import E, req
 from wired import Wire, chunked, head, read_answers
 from wired_calls import call, fields, in_chunks, said
 
-CASES: Final = 250
+CASES: Final = 125
 """How many seeds are tried where no time is given."""
 MAX_BODY: Final = 600
 MAX_HEADERS: Final = 800

@@ -16,6 +16,7 @@ import pytest
 
 import mcprev
 import mcprev_types
+from fuzz.fuzzing import each_once
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.sse import encode_message
 from raw_server import Mcp, text, tool
@@ -105,6 +106,7 @@ def counting() -> Generator[list[int], None, None]:
 @pytest.mark.parametrize("width", [1, 16])
 @pytest.mark.parametrize("form", MOST)
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.version_header], ids=lambda row: row.name)
+@each_once
 def test_calls_of_a_call(row: Revision, form: str, width: int) -> None:
     """Few Python functions for each of many calls, one at a time or many, and no more connections than that."""
 

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 import mcprev
 from asgi_bridge import Client
+from fuzz.fuzzing import each_once
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
@@ -174,6 +175,7 @@ def test_calls_of_a_call(row: Revision, form: str, make: Callable[[], mcprev.Ser
 @SERVERS
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.version_header], ids=lambda row: row.name)
+@each_once
 def test_calls_of_a_call_on_a_connection_of_our_own(
     row: Revision, form: str, make: Callable[[], mcprev.Server], more: int
 ) -> None:

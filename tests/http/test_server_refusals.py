@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
+from fuzz.fuzzing import each_once
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcprev.extras.cors import cors
 from mcprev.revisions import DEFAULT, Revision, revision_named
@@ -55,6 +56,7 @@ def later(test: Any) -> Any:
         ("http://here.example", "here.example", None, 403),
     ],
 )
+@each_once
 def test_pages_of_other_sites_are_kept_out_of_every_method(
     origin: str | None, host: str, server: str | None, status: int, row: Revision
 ) -> None:

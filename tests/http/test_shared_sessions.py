@@ -27,6 +27,7 @@ import pytest
 import mcprev
 from api.authors import text
 from asgi_bridge import Client, Exchange, initialize, notification, request
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
@@ -1047,6 +1048,7 @@ def test_the_get_streams_of_a_killed_worker_are_not_those_that_a_client_has_too_
 @req("HTTP-10", "SUB-3", "SUB-8")
 @later
 @pytest.mark.parametrize("others", [0, 1, 2])
+@each_once
 def test_a_change_is_told_whose_worker_is_killed_before_it_knows_whether_the_client_sees_it(
     row: Revision, others: int
 ) -> None:

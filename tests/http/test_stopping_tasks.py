@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from requirements import D, E, req
 from running import run
 
@@ -85,6 +86,7 @@ async def told_by_another(store: str, revision: str, task: str) -> str:
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
 @pytest.mark.parametrize("kept", ["in a store", "in memory"])
+@each_once
 def test_a_task_that_ends_within_drain_is_completed(revision: str, kept: str, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'tasks.db'}" if kept == "in a store" else ""
 
@@ -103,6 +105,7 @@ def test_a_task_that_ends_within_drain_is_completed(revision: str, kept: str, tm
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
 @pytest.mark.parametrize("kept", ["in a store", "in memory"])
+@each_once
 def test_the_log_says_how_many_tasks_did_not_end_within_drain(
     revision: str, kept: str, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, strategies as st
 
 from corpus import Corpus
+from fuzz.fuzzing import each_once
 from linear import assert_linear
 from mcprev.cli import main
 from mcprev.looking import payloads, transcript
@@ -552,6 +553,7 @@ def levels(row: Revision, size: int) -> list[Any]:
 )
 @pytest.mark.parametrize("row", KINDS, ids=lambda row: row.name)
 @req("SEC-6", everywhere=True)
+@each_once
 def test_steps_grow_with_the_transcript_only(
     row: Revision, make: Callable[[Revision, int], list[Any]]
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import mcprev
 from engine.fakes import initialize, modern, notification, request
+from fuzz.fuzzing import each_once
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
@@ -187,6 +188,7 @@ class Socket:
 
 @req("STDIO-11", "LIFE-16")
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
+@each_once
 def test_any_stream_of_bytes_will_do(row: Revision, kind: str, tmp_path: Path) -> None:
     async def main() -> None:
         server, loop = mcprev.Server(Echo(), "echo", "1"), asyncio.get_running_loop()

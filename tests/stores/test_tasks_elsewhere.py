@@ -15,6 +15,7 @@ import pytest
 import mcprev
 from api.wire import Message, served
 from api.workers import loop_records
+from fuzz.fuzzing import each_once
 from mcprev.protocol.tasks import STATUS
 from mcprev.revisions import Revision
 from mcprev.stores.tasks import LEASE
@@ -180,6 +181,7 @@ def test_of_several_answers_at_once_one_is_taken_and_the_handler_goes_on(seed: i
 
 @each_kind
 @pytest.mark.parametrize("seed", range(8))
+@each_once
 def test_a_cancellation_elsewhere_is_not_overwritten_and_overwrites_nothing(row: Revision, seed: int) -> None:
     """The handler returns at about the same time: whichever was first stays, at all workers."""
 
