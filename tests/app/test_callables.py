@@ -8,9 +8,10 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
+from itertools import product
 from types import SimpleNamespace
 from typing import Annotated, Any, Final, cast
 
@@ -18,6 +19,7 @@ import aiohttp
 import pytest
 
 import mcprev
+from fuzz.fuzzing import sampled_of
 from http_in_process import InProcess
 from mcprev.middleware import Audit, ErrorMapping
 from mcprev.protocol.http_request_class import HttpError
@@ -111,6 +113,16 @@ def forms(plain: F) -> dict[str, F]:
 
 FORMS: Final = tuple(forms(lambda: None))
 every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def in_forms(places: Iterable[F], share: int) -> pytest.MarkDecorator:
+    """Each place with each form in `make fuzz`, and with a share of them in `make test`, at each place other ones."""
+    every = [*product(places, FORMS)]
+    return pytest.mark.parametrize(
+        ("place", "form"),
+        sampled_of(every, every[::share]),
+        ids=lambda value: getattr(value, "__name__", value),
+    )
 
 
 ANSWERS: Final[dict[str, object]] = {
@@ -223,8 +235,7 @@ PARAMETERS: Final[dict[F, str]] = {
 }  # fmt: skip
 
 
-@every_form
-@pytest.mark.parametrize("place", PARAMETERS, ids=lambda place: place.__name__)
+@in_forms(PARAMETERS, 3)
 def test_only_true_allows_whatever_the_form_of_the_function(
     place: Callable[[F], Awaitable[bool]], form: str
 ) -> None:
@@ -575,8 +586,7 @@ VALUES: Final[dict[F, tuple[str, object, object]]] = {
 """For each place: the parameters of a function, a value that leads to `v`, and one that is an error there."""
 
 
-@every_form
-@pytest.mark.parametrize("place", VALUES, ids=lambda place: place.__name__)
+@in_forms(VALUES, 3)
 def test_a_value_arrives_whatever_the_form_of_the_function(place: F, form: str) -> None:
     names, good, bad = VALUES[place]
 

@@ -478,7 +478,7 @@ def test_versions_run_as_tasks() -> None:
 
 def catalogue(**options: Any) -> mcprev.App:
     app = mcprev.App("many", "1", **options)
-    for number in range(300):
+    for number in range(60):
 
         async def filler(number: int) -> str:
             return str(number)

@@ -17,6 +17,7 @@ import pytest
 
 import mcprev
 from auth.world import Endpoint, World, form, world
+from fuzz.fuzzing import sampled_of
 from lanes import turns
 from mcprev.oauth import shared_store
 from mcprev.revisions import DEFAULT
@@ -134,10 +135,13 @@ def test_processes_register_once_and_use_each_refresh_token_once(tmp_path: Path)
     run(main(), limit=60)
 
 
+KILLED = [("asked", 0), ("answered", 1), ("fsync", 1), ("replaced", 0), ("waiting", 0)]
+
+
 @req("AUTH-18", "AUTH-22", everywhere=True)
 @pytest.mark.parametrize(
     ("where", "logins"),
-    [("asked", 0), ("answered", 1), ("fsync", 1), ("replaced", 0), ("waiting", 0)],
+    sampled_of(KILLED, KILLED[1::2]),
     ids=str,
 )
 def test_a_process_that_is_killed_leaves_nothing_but_what_it_knew(

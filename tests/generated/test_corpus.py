@@ -215,7 +215,7 @@ def test_generated_values_are_valid_by_our_schema_and_upstreams(revision: str) -
     names = list(load(revision).schema.types)
     declared = load(revision).declared.types
 
-    @settings(max_examples=sampled(60))
+    @settings(max_examples=sampled(30))
     @given(st.sampled_from(names).flatmap(lambda n: st.tuples(st.just(n), corpus_of(revision).values(n))))
     def check(case: tuple[str, Json]) -> None:
         name, value = case
@@ -308,7 +308,7 @@ def damaged(draw: st.DrawFn, revision: str) -> tuple[str, Json, bool]:
 def test_damage_deep_inside_is_judged_as_the_schema_judges_it(revision: str) -> None:
     strict, lenient = judges(revision)
 
-    @settings(max_examples=sampled(100))
+    @settings(max_examples=sampled(50))
     @given(damaged(revision))
     def check(case: tuple[str, Json, bool]) -> None:
         name, value, null = case

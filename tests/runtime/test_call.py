@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzz.fuzzing import sampled_of
+from fuzz.fuzzing import each_once, sampled_of
 from mcprev.cli import main
 from mcprev.cli.answering import read_answers
 from mcprev.cli.arguments import check_arguments, read_arguments
@@ -259,6 +259,7 @@ def test_a_tool_that_fails_and_one_that_is_not_there() -> None:
     ],
     ids=range(5),
 )
+@each_once
 def test_what_the_server_refuses_can_be_sent(row: Revision, words: tuple[str, ...], says: str) -> None:
     command, *rest = words
     done = invoke(command, "shop.py", *rest, "--unchecked", "--as", row.name, "--record", "sent.jsonl")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import cProfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pytest
 
-from fuzz.fuzzing import in_time
+from fuzz.fuzzing import each_once, in_time, sampled_of
 from linear import assert_linear
 from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
@@ -211,7 +211,17 @@ def changed(text: str) -> str:
     )
 
 
-@pytest.mark.parametrize("text", SMALL.values(), ids=SMALL.keys())
+NO_CHAIN: Final = [name for name in SMALL if "long" not in name]
+
+
+def shapes(names: Sequence[str], some: Sequence[str]) -> pytest.MarkDecorator:
+    """Small schemas of these names: all in `make fuzz`, some in `make test`."""
+    return pytest.mark.parametrize(
+        "text", [pytest.param(SMALL[name], id=name) for name in sampled_of(names, some)]
+    )
+
+
+@shapes([*SMALL], [*SMALL][::2])
 def test_comparing_takes_few_steps(text: str) -> None:
     def work() -> None:
         old, new = load(text), load(changed(text))
@@ -221,7 +231,7 @@ def test_comparing_takes_few_steps(text: str) -> None:
     in_steps(work)
 
 
-@pytest.mark.parametrize("text", [pytest.param(t, id=n) for n, t in SMALL.items() if "long" not in n])
+@shapes(NO_CHAIN, [name for name in NO_CHAIN if name in [*SMALL][1::2]])
 def test_generating_takes_few_steps(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "format_python", str)
     in_steps(lambda: emit.package_files(load(text), RevisionChain([load(text)], None, ())))
@@ -240,6 +250,7 @@ def compared(revision: Revision) -> None:
     compare(revision, revision)
 
 
+@each_once
 @pytest.mark.parametrize("work", [planned, compared])
 @pytest.mark.parametrize("shape", WIDE.values(), ids=WIDE.keys())
 def test_the_steps_of_a_wide_schema_grow_with_it(
