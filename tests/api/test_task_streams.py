@@ -281,6 +281,10 @@ def test_a_client_hears_of_its_task(row: Revision, wired: bool) -> None:
                 assert list(changes.honoured["taskIds"]) == [task.id]
                 change = await anext(changes)
                 assert change == mcprev.Change(Changed.TASK, task=task.id)
+                slow.steps.put_nowait("at it")
+                while task.message != "at it":
+                    assert await anext(changes) == change
+                    await task.refresh()
                 slow.steps.put_nowait("end")
                 while await task.refresh() != "completed":
                     assert await anext(changes) == change

@@ -165,15 +165,21 @@ def test_the_result_is_waited_for() -> None:
         author = Author()
         async with served(make(author), CORE) as hand:
             task = await start(hand, "slow")
-            waiting = asyncio.ensure_future(hand.ask("tasks/result", {"taskId": task["taskId"]}))
+            params = {"taskId": task["taskId"]}
+            hand.send({"jsonrpc": "2.0", "id": "wait", "method": "tasks/result", "params": params})
             await hand.ask("ping")
-            assert not waiting.done()
+            assert not any(found.get("id") == "wait" for found in hand.got)
             author.gate.set()
-            assert (await waiting).result["_meta"] == related(task["taskId"])
+            found = await hand.get(lambda found: found.get("id") == "wait")
+            assert found["result"]["_meta"] == related(task["taskId"])
             told = [
                 found["params"] for found in hand.got if found.get("method") == "notifications/tasks/status"
             ]
-            assert [params["status"] for params in told] == ["completed"]
+            assert [(params["status"], params.get("statusMessage")) for params in told] == [
+                ("working", "at it"),
+                ("working", "nearly there"),
+                ("completed", "nearly there"),
+            ]
 
     run(main())
 

@@ -223,8 +223,8 @@ class Context(BaseContext[IncomingRequest]):
     ) -> None:
         """Respond with a task and continue in the background, if the tool and the client support tasks.
 
-        Otherwise this does nothing, and the client waits for the result. It also does nothing if the client itself
-        called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts.
+        Otherwise this does nothing, and the client waits for the result. If the client itself called the tool as a task,
+        as at 2025-11-25, the call is a task before the handler starts, and this sets its message only.
 
         `ttl` is the maximum time that the task is kept after its creation and `poll_interval` the time that the
         client should wait between two requests for its status, both in milliseconds; None: as `Tasks` specifies.

@@ -135,14 +135,16 @@ class TaskExecution:
         self._saving = asyncio.Lock()
         self._saved: Task | None = None
         self._version = 0
-        self._status = Status.WORKING
-        """The last status that the session was told."""
+        self._told: tuple[Status, str | None] = (Status.WORKING, None)
+        """The last status and message that the session was told."""
 
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
         """Make the request a task, which is its response; no effect if the request is closed.
 
-        Raises what the store raises; the request is no task then.
+        One that is a task gets the message. Raises what the store raises; the request is no task then.
         """  # TASKX-2
+        if self.task is not None and message is not None:
+            await self.set_status(message)
         if self.task is not None or not self.request.open:
             return
         task = self._registry.begin(self.request, ttl, poll)
@@ -167,11 +169,11 @@ class TaskExecution:
         self._tell(cast("Task", self._saved))
 
     def _tell(self, task: Task) -> None:
-        """Send the stored state of the task to the listen streams and, if its status is new, to the session."""
+        """Send the stored state of the task to the listen streams and, if its status or message is new, to the session."""
         for stream in self.streams:
             stream.send(task)
-        if self._status is not task.status:
-            self._status = task.status
+        if self._told != (task.status, task.message):
+            self._told = (task.status, task.message)
             _notify_session(task, self.request, self._connection)
 
     async def save_end(self, task: Task) -> None:
