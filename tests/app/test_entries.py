@@ -485,6 +485,41 @@ def test_a_resource_says_how_long_it_may_be_kept(row: Revision) -> None:
     at(row, app, work)
 
 
+@EVERY
+def test_an_app_says_how_long_its_lists_may_be_kept(row: Revision) -> None:
+    app, asked = mcprev.App("a", "1", list_ttl_ms=60_000), list[str]()
+
+    @app.tool(visible=lambda _: not asked.append("tools"))
+    def one() -> str:
+        return "one"
+
+    app.resource("notes://all")(text)
+
+    @app.resource("notes://{name}")
+    def note(name: str) -> str:
+        return name
+
+    app.prompt(text, name="ask")
+
+    async def listed(client: mcprev.Client) -> dict[str, Any]:
+        return {
+            "tools": await client.list_tools(),
+            "resources": await client.list_resources(),
+            "templates": await client.list_resource_templates(),
+            "prompts": await client.list_prompts(),
+        }
+
+    async def work(client: mcprev.Client) -> None:
+        for found in (await listed(client)).values():
+            wire = found.to_wire()
+            if not row.handshake:
+                assert (wire["ttlMs"], wire["cacheScope"]) == (60_000, "private")
+        await listed(client)
+        assert len(asked) == (2 if row.handshake else 1)
+
+    at(row, app, work)
+
+
 def text() -> str:
     return "text"
 
@@ -516,6 +551,8 @@ def test_what_no_client_can_be_told_about_caching_is_refused() -> None:
     app = mcprev.App("a", "1")
     with pytest.raises(ValueError, match="ttl_ms"):
         app.resource("notes://all", ttl_ms=-1)(lambda_of())
+    with pytest.raises(ValueError, match="list_ttl_ms"):
+        mcprev.App("a", "1", list_ttl_ms=-1)
 
 
 @pytest.mark.parametrize("row", [row_of(D), ROW_E], ids=lambda row: row.name)

@@ -82,6 +82,7 @@ class App(Routed, Pages, AppSources):
         visible: Visible | None = None,
         executor: Executor | None = None,
         lenient_arguments: bool = False,
+        list_ttl_ms: int = 0,
         **options: Unpack[ServerOptions],
     ) -> None:
         """Set the name and version that clients see, and the options.
@@ -96,21 +97,30 @@ class App(Routed, Pages, AppSources):
         - `lenient_arguments=True` converts arguments of tools to their types where pydantic's lax mode does, as models
           often send them: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, and JSON text is the object or list
           that it holds. False: an argument of another type than the schema's is refused.
+        - `list_ttl_ms` is how long each client may keep the lists of tools, resources, templates and prompts, in
+          milliseconds; it has no effect at revisions without such hints. 0: clients ask each time.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
           `extensions`, `requires`, `states`, `store`, `state`, `tasks`, `lifespan`, `middleware`, `auth`, `http`,
           `on_downgrade`, `show_errors`, `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes
           them.
 
-        Raises `TypeError` for an unknown option and for one of another kind.
+        Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a negative number.
         """
         super().__init__()
-        own = {"visible": visible, "executor": executor, "lenient_arguments": lenient_arguments}
+        own = {
+            "visible": visible, "executor": executor, "lenient_arguments": lenient_arguments,
+            "list_ttl_ms": list_ttl_ms,
+        }  # fmt: skip
         check_server_options({**own, **options})
+        if list_ttl_ms < 0:
+            raise ValueError(f"`list_ttl_ms` is {list_ttl_ms}; use 0 or a larger number")
         self._executor, self._lenient = executor, lenient_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")
         self._registered = Registry(
             visible=visible,
+            # A list may depend on who asks, so clients keep it for themselves.
+            list_cache={"ttl_ms": list_ttl_ms, "cache_scope": "private"} if list_ttl_ms else {},
             tasks={} if tasks is None else tasks.tools,
             middleware=tuple(options.get("middleware", ())),
             requires=options.get("requires") or {},

@@ -70,6 +70,7 @@ class Tools(Handler):
         return models.ListToolsResult(
             tools=[tool.returns.wrapped_tool(each) if wraps else each for tool, each in shown],
             next_cursor=cursor,
+            **self._there.list_cache,
         )
 
     async def call_tool(
@@ -132,7 +133,9 @@ class Resources(Handler):
     ) -> models.ListResourcesResult:
         """Return a page of the resources with a fixed URI."""
         found, cursor = await _page(self._there.resources, ctx, params)
-        return models.ListResourcesResult(resources=[entry.listed for entry in found], next_cursor=cursor)
+        return models.ListResourcesResult(
+            resources=[entry.listed for entry in found], next_cursor=cursor, **self._there.list_cache
+        )
 
     async def list_resource_templates(
         self, ctx: Context, params: models.PaginatedRequestParams
@@ -140,7 +143,7 @@ class Resources(Handler):
         """Return a page of the templates."""
         found, cursor = await _page(self._there.templates, ctx, params)
         return models.ListResourceTemplatesResult(
-            resource_templates=[entry.listed for entry in found], next_cursor=cursor
+            resource_templates=[entry.listed for entry in found], next_cursor=cursor, **self._there.list_cache
         )
 
     async def read_resource(
@@ -216,7 +219,9 @@ class Prompts(Handler):
     ) -> models.ListPromptsResult:
         """Return a page of the prompts."""
         found, cursor = await _page(self._there.prompts, ctx, params)
-        return models.ListPromptsResult(prompts=[prompt.listed for prompt in found], next_cursor=cursor)
+        return models.ListPromptsResult(
+            prompts=[prompt.listed for prompt in found], next_cursor=cursor, **self._there.list_cache
+        )
 
     async def get_prompt(
         self, ctx: Context, params: models.GetPromptRequestParams

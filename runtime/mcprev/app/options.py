@@ -30,7 +30,7 @@ _OWN: Final = (
     "tags", "visible", "task", "ui", "version", "timeout", "lenient_arguments", "ttl_ms", "cache_scope",
 )  # fmt: skip
 """Options that are not sent to clients as members of the entry."""
-_OF_APPS: Final = ("visible", "executor", "lenient_arguments")
+_OF_APPS: Final = ("visible", "executor", "lenient_arguments", "list_ttl_ms")
 """The options of `mcprev.App` that are its own."""
 
 

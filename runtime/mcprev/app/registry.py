@@ -60,6 +60,8 @@ class Registry:
     """Entries that are out of service, by kind and key."""
     visible: Visible | None = None
     """Whether the client of a request sees the entries with some tags."""
+    list_cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The members of a list that say how long clients may keep it."""
     tasks: Mapping[str, Support] = field(default_factory=dict[str, Support])
     """Which tools can or must run as tasks, where a tool itself does not say so."""
     middleware: tuple[Middleware, ...] = ()
