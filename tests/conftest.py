@@ -67,7 +67,8 @@ mock.patch.object(uvicorn.server, "asyncio", _OftenPolling("asyncio")).start()
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands find no configuration, token or list of the user's, and leave none."""
+    """Commands find no configuration, token or list of the user's, and leave none; and they look for no plugins of pydantic."""
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
 

@@ -56,9 +56,7 @@ ASKED: Final = [row for row in DEFAULT if "elicitation/create" in row.methods]
 STORES: Final = ("sqlite", "redis")
 ALL: Final = os.environ.get("MCPREV_WORKERS") == "all"
 CELLS: Final[list[tuple[Revision, Revision, str]]] = (
-    [*product(ASKED, (OLD, MODERN), STORES)]
-    if ALL
-    else [(ASKED[0], OLD, "sqlite"), (OLD, MODERN, "redis"), (MODERN, MODERN, "sqlite")]
+    [*product(ASKED, (OLD, MODERN), STORES)] if ALL else [(OLD, MODERN, "redis"), (MODERN, MODERN, "sqlite")]
 )
 """Some pairs of revisions with one store; each with each, if MCPREV_WORKERS is all.
 

@@ -24,7 +24,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
-from fuzz.fuzzing import diagonal
+from fuzz.fuzzing import diagonal, each_once
 from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.routes.health import health_routes
@@ -176,6 +176,7 @@ def answer_in(content_type: str, body: bytes) -> dict[str, Any]:
     ids=["json", "sse", "interrupted"],
 )
 @pytest.mark.parametrize("loop", LOOPS)
+@each_once
 def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
     form: str, loop: str, number: int
 ) -> None:
@@ -512,6 +513,7 @@ def test_a_handler_in_a_thread_does_not_keep_the_process() -> None:
 @req("STDIO-6", at=D)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("tool", ["long", "stuck"])
+@each_once
 def test_on_stdio_a_call_is_answered_before_the_process_ends(number: int, tool: str) -> None:
     async def test() -> None:
         async with process("stdio") as server:
