@@ -131,7 +131,10 @@ def test_somebody_logs_in_where_the_server_wants_that(
             at.needs = {"tools/list": "more"}
             code, _, said = await inspect(at.mcp.url)
             assert code != 0
-            assert "or lack a scope that this requires; pass --login to log in again" in said
+            assert (
+                "the token of the last login lacks the scopes more, which this requires; pass --login to log in again"
+                in said
+            )
             assert len(at.registered) == registered, "the registration of the kept tokens stays"
             at.needs = {}
             code, _, said = await inspect(at.mcp.url)

@@ -15,6 +15,7 @@ from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplat
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
+    LOST,
     EntryOptions,
     ResourceOptions,
     ServerOptions,
@@ -48,14 +49,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LOST: Final = {
-    "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
-    **dict.fromkeys(
-        ("exact", "requires", "on_downgrade", "capabilities", "extensions", "auth", "http", "store", "state"),
-        "pass it to the app that mounts it",
-    ),
-}
-"""Options that would have no effect in a mounted app, and what to do instead."""
 _VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
@@ -107,11 +100,8 @@ class App(Routed, Pages, AppSources):
         Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a negative number.
         """
         super().__init__()
-        own = {
-            "visible": visible, "executor": executor, "lenient_arguments": lenient_arguments,
-            "list_ttl_ms": list_ttl_ms,
-        }  # fmt: skip
-        check_server_options({**own, **options})
+        own = {"visible": visible, "executor": executor, "lenient_arguments": lenient_arguments}
+        check_server_options({**own, "list_ttl_ms": list_ttl_ms, **options})
         if list_ttl_ms < 0:
             raise ValueError(f"`list_ttl_ms` is {list_ttl_ms}; use 0 or a larger number")
         self._executor, self._lenient = executor, lenient_arguments
@@ -440,7 +430,7 @@ class App(Routed, Pages, AppSources):
         nothing of this app could be served beside it. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan, `tasks`, the first page or functions of a new kind.
         """
-        for name, instead in _LOST.items():
+        for name, instead in LOST.items():
             if app._options.get(name):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:

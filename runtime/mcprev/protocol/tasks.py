@@ -125,7 +125,7 @@ class Task:
 
 def begin(now: float, *, ttl: int | None, poll: int | None, owner: str | None, session: str | None) -> Task:
     """Return a new task with an unguessable id."""  # TASK-2
-    return Task(secrets.token_urlsafe(24), now, now, ttl, poll, owner, session)
+    return Task(secrets.token_hex(24), now, now, ttl, poll, owner, session)
 
 
 def require_input(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
