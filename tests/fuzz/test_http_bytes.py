@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,7 @@ from uvicorn.server import ServerState
 
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, seeds
+from mcprev.serving.finishing import finishing_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.transports.http.server.options import HttpSettings
@@ -59,7 +61,7 @@ class Recorder(AsgiApp):
     """Writes down which requests it is called with."""
 
     def __init__(self, server: mcprev.Server, settings: HttpSettings) -> None:
-        super().__init__(server, settings)
+        super().__init__(server, settings, partial(finishing_tasks, server))
         self.requests: list[Request] = []
 
     @override

@@ -1,7 +1,7 @@
-"""A server with a task to be stopped: `task_server.py HOW STORE OPTIONS`, where HOW is http or stdio and STORE a URL or empty.
+"""A server with a task to be stopped: `task_server.py HOW STORE OPTIONS`, where HOW is http, uvicorn or stdio and STORE a URL or empty.
 
 It says on stderr at which port it listens, and when the task has begun and ended, which it does with the first line on
-stdin of `http`, and never on `stdio`.
+stdin, and never on `stdio`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
+import socket
 import sys
 
 import mcprev
@@ -30,14 +32,22 @@ def main() -> None:
         await ctx.detach()
         say("begun")
         loop = asyncio.get_running_loop()
-        await (loop.run_in_executor(None, sys.stdin.readline) if how == "http" else loop.create_future())
+        await (loop.run_in_executor(None, sys.stdin.readline) if how != "stdio" else loop.create_future())
         say("built")
         return "built"
 
     if how == "http":
         asyncio.run(app.server.serve_http(port=0, ready=lambda port: say("port", port), **options))
-    else:
+    elif how == "stdio":
         app.run_stdio()
+    else:
+        import uvicorn
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: None)  # uvicorn sends it again at its end
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            say("port", listening.getsockname()[1])
+            uvicorn.Server(uvicorn.Config(app.asgi(**options), log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ FAILED: Final = b"WARNING:mcprev.server:the server stops, so tasks that run have
 SOON: Final = 10
 """Seconds within which a server ends that waits for nothing; its `drain` is longer in those tests."""
 each_kind: Final = pytest.mark.parametrize("revision", [D, E])
+each_way: Final = pytest.mark.parametrize("how", ["http", "uvicorn"])
 
 
 class Running:
@@ -46,11 +47,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(revision: str, store: str, **options: object) -> AsyncGenerator[Running, None]:
+async def running(how: str, revision: str, store: str, **options: object) -> AsyncGenerator[Running, None]:
     """A server whose client has begun a task and gone away."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, SCRIPT, "http", store, json.dumps(options), stdin=pipe, stderr=pipe
+        sys.executable, SCRIPT, how, store, json.dumps(options), stdin=pipe, stderr=pipe
     )
     try:
         assert process.stderr is not None
@@ -85,13 +86,16 @@ async def told_by_another(store: str, revision: str, task: str) -> str:
 @req("HTTP-3", "TASKX-2", at=E)
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
+@each_way
 @pytest.mark.parametrize("kept", ["in a store", "in memory"])
 @each_once
-def test_a_task_that_ends_within_drain_is_completed(revision: str, kept: str, tmp_path: Path) -> None:
+def test_a_task_that_ends_within_drain_is_completed(
+    revision: str, how: str, kept: str, tmp_path: Path
+) -> None:
     store = f"sqlite:///{tmp_path / 'tasks.db'}" if kept == "in a store" else ""
 
     async def test() -> None:
-        async with running(revision, store, drain=60) as server:
+        async with running(how, revision, store, drain=60) as server:
             server.process.send_signal(signal.SIGTERM)
             server.input.write(b"go\n")
             assert await server.ended() == b"built\n"
@@ -104,15 +108,16 @@ def test_a_task_that_ends_within_drain_is_completed(revision: str, kept: str, tm
 @req("HTTP-3", "TASKX-2", at=E)
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
+@each_way
 @pytest.mark.parametrize("kept", ["in a store", "in memory"])
 @each_once
 def test_the_log_says_how_many_tasks_did_not_end_within_drain(
-    revision: str, kept: str, tmp_path: Path
+    revision: str, how: str, kept: str, tmp_path: Path
 ) -> None:
     store = f"sqlite:///{tmp_path / 'tasks.db'}" if kept == "in a store" else ""
 
     async def test() -> None:
-        async with running(revision, store, drain=0.3) as server:
+        async with running(how, revision, store, drain=0.3) as server:
             server.process.send_signal(signal.SIGTERM)
             said = await server.errors.readline()
             server.input.write(b"go\n")  # the thread that reads it would keep the process
@@ -126,9 +131,10 @@ def test_the_log_says_how_many_tasks_did_not_end_within_drain(
 
 
 @req("HTTP-3", at=E)
-def test_a_second_interrupt_does_not_wait_for_tasks() -> None:
+@each_way
+def test_a_second_interrupt_does_not_wait_for_tasks(how: str) -> None:
     async def test() -> None:
-        async with running(E, "", drain=60) as server:
+        async with running(how, E, "", drain=60) as server:
             saying = asyncio.create_task(server.errors.readline())
             # A second one that comes before the server has taken the first is the same as the first.
             while not saying.done():

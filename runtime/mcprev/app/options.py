@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.error_text import check_server_kinds, no_such_option
 from mcprev.errors import Json
 from mcprev.json_schema.typed import Schema
+from mcprev.options.names import no_such_option
+from mcprev.options.server import check_server_kinds
 from mcprev.server.context import Context
 from mcprev_types.latest import models
 

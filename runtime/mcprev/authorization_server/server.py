@@ -47,9 +47,9 @@ from mcprev.authorization_server.web import (
     shared_route,
 )
 from mcprev.callbacks import allows
-from mcprev.core.options import check_store
 from mcprev.errors import AuthError, Json
 from mcprev.oauth.discovery import OAUTH, OPENID
+from mcprev.options.objects import check_store
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.server.access import Access, InvalidToken
 from mcprev.transports.http.server.routes import Route

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,11 +19,9 @@ from mcprev.client.options import Options
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
-from mcprev.convert import PayloadKind, convert
 from mcprev.core.capabilities import extension_settings
 from mcprev.core.method_binding import read_result
-from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError
-from mcprev.exact.calls import ExactSender, Package, as_json, row_of
+from mcprev.errors import Json, MethodNotFound, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.engine import declares
@@ -37,8 +34,8 @@ from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.exact.calls import Package
     from mcprev.protocol.negotiation.steps import Plan
-    from mcprev_types import MethodSpec
     from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -290,7 +287,10 @@ class Client(Methods):
         They are converted to the spoken revision. They include the requests for which `Client` has no method, such as
         `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
         """
-        return dispatch.ClientCalls(_LatestSender(self.session, self.call))
+        from mcprev.exact.calls import LatestSender
+
+        session = self.session
+        return dispatch.ClientCalls(LatestSender(lambda: session.revision, self.call, session.notify))
 
     @property
     def meta(self) -> models.RequestMetaObject:
@@ -304,6 +304,8 @@ class Client(Methods):
         `package` is the generated package of that revision, as in `client.exact(mcprev_types.v2025_06_18)`. Raises
         `LocalProtocolError` if another revision is spoken.
         """
+        from mcprev.exact.calls import ExactSender, row_of
+
         row = row_of(package, self.revision)
         return package.ClientCalls(ExactSender(row, self.session.raw, self.session.notify))
 
@@ -318,24 +320,3 @@ class Client(Methods):
     async def _end(self) -> None:
         await self.session.aclose()
         await self._close()
-
-
-@dataclass(frozen=True, slots=True)
-class _LatestSender:
-    """Sends calls of the latest revision, converted to the spoken one."""
-
-    session: ClientSession
-    call: Callable[[str, dict[str, Json]], Awaitable[object]]
-    """Makes a call of the latest revision; it is `Client.call`."""
-
-    async def send(self, method: MethodSpec, params: object | None, /) -> object:
-        """Send a request or notification; return the result as one of the latest revision's types."""
-        revision = self.session.revision
-        wire = as_json(params)
-        if method.result is not None:
-            return await self.call(method.method, wire or {})
-        if method.method not in revision.methods:
-            raise LocalProtocolError(f"{revision.name} has no '{method.method}'")
-        converted = convert(wire, method.method, PayloadKind.PARAMS, from_=LATEST, to=revision)
-        self.session.notify(method.method, converted)
-        return None

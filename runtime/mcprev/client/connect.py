@@ -46,9 +46,7 @@ from mcprev.core.capabilities import (
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
-from mcprev.core.options import check_option
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
-from mcprev.error_text import names_options
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -62,6 +60,8 @@ from mcprev.errors import (
     RpcError,
     StreamEnded,
 )
+from mcprev.options.names import names_options
+from mcprev.options.objects import check_option
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from pydantic_core import ValidationError
 
 from mcprev.callbacks import finished
+from mcprev.convert import PayloadKind, convert
 from mcprev.core.method_binding import read_result, reader
 from mcprev.errors import Json, LocalProtocolError
-from mcprev.revisions import Revision, extended, revision_named
+from mcprev.revisions import LATEST, Revision, extended, revision_named
 
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec
@@ -58,6 +59,30 @@ class ExactSender:
             return await finished(self.notify(method.method, wire))
         result = await self.request(method.method, wire)
         return read_result(partial(read_any, self.revision, method), result)
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSender:
+    """Sends the methods of the latest revision, converted to the spoken one."""
+
+    spoken: Callable[[], Revision]
+    """Returns the revision that is spoken now."""
+    request: Callable[[str, dict[str, Json]], Awaitable[object]]
+    """Makes a call of the latest revision; it is `Client.call`."""
+    notify: Callable[[str, dict[str, Json] | None], None]
+    """Sends a notification in JSON of the spoken revision."""
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification; return the result as one of the latest revision's types."""
+        wire, revision = as_json(params), self.spoken()
+        if method.result is not None:
+            return await self.request(method.method, wire or {})
+        if method.method not in revision.methods:
+            raise LocalProtocolError(f"{revision.name} has no '{method.method}'")
+        self.notify(
+            method.method, convert(wire, method.method, PayloadKind.PARAMS, from_=LATEST, to=revision)
+        )
+        return None
 
 
 def row_of(package: Package[object, object], spoken: str | None = None) -> Revision:

@@ -26,7 +26,8 @@ from mcprev.protocol.meta import extension_error
 from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.revisions import ALL, Revision, load
-from mcprev.server.context import ASK_TIMEOUT, Context
+from mcprev.server.context import Context
+from mcprev.server.sending import ASK_TIMEOUT
 from mcprev_types import Kind, MethodSpec
 from mcprev_types.latest import models
 

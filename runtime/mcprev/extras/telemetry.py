@@ -31,8 +31,9 @@ from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
-from mcprev.server.context import Context, SendRequest
+from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.server.sending import SendingContext, SendRequest
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Telemetry:
 
         return stub if method.startswith("notifications/") else served
 
-    async def ask(self, ctx: Context, method: str, params: Json, send: SendRequest) -> dict[str, Json]:
+    async def ask(self, ctx: SendingContext, method: str, params: Json, send: SendRequest) -> dict[str, Json]:
         """Send a request of a server to its client; the server calls this."""
 
         def run() -> Awaitable[dict[str, Json]]:

@@ -5,18 +5,16 @@ SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the types of the late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from mcprev.convert import OnDowngrade, PayloadKind, convert
+from mcprev.convert import PayloadKind, convert
 from mcprev.core import input_requests as asking
-from mcprev.core.capabilities import ServerCapabilities, extension_settings
-from mcprev.core.context import BaseContext
+from mcprev.core.capabilities import extension_settings
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
-from mcprev.exact.calls import ExactSender, Package, row_of
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import check_level
@@ -25,76 +23,30 @@ from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related
 from mcprev.revisions import LATEST
+from mcprev.server.sending import ASK_TIMEOUT, SendingContext
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO
 
 if TYPE_CHECKING:
-    from mcprev.core.connection import Connection
     from mcprev.core.store import Records
     from mcprev.forms.questions import Elicited, Prompt, Sampled
-    from mcprev.protocol.pending_calls import Call
-    from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.task_execution import TaskExecution
-    from mcprev.state.session import SessionState, SessionStates
+    from mcprev.state.session import SessionState
     from mcprev.transports.http.server.access import Access
     from mcprev_types.latest import models
 
 T = TypeVar("T")
-ASK_TIMEOUT = 600.0
-"""Seconds that a client gets to answer: a person may have to read and decide."""
 LOG = "notifications/message"
 
 
-SendRequest: TypeAlias = "Callable[[dict[str, Json] | None], Call]"
-"""Sends a request to the client with these params, without waiting for its result."""
-
-
-@runtime_checkable
-class Observer(Protocol):
-    """A middleware that also sees connections, and the requests that the server sends to clients."""
-
-    def connected(self, connection: Connection, /) -> None:
-        """Take a new connection."""
-        ...
-
-    async def ask(self, ctx: Context, method: str, params: Json, send: SendRequest, /) -> dict[str, Json]:
-        """Send a request to a client and return its result."""
-        ...
-
-
-class ServerHooks(Protocol):
-    """The part of a server that a context uses."""
-
-    on_downgrade: OnDowngrade | None
-    """Replaces values that the client's revision cannot represent; None to use the default replacements."""
-    lifespan: LifespanRunner | None
-    """Holds the values of the lifespan; None for a server without one."""
-    observer: Observer | None
-    """Sees the requests to clients; None if nothing does."""
-    identity: ServerCapabilities
-    """What the server declares."""
-    store: Records | None
-    """The records of the server, which its processes share; None if it has no store."""
-
-    @property
-    def session_states(self) -> SessionStates:
-        """What handlers keep between requests."""
-        ...
-
-    def changed(self, what: Changed | str, uri: str | None = None) -> None:
-        """Notify every client that is to know of a change."""
-        ...
-
-
 @dataclass(eq=False, repr=False)
-class Context(BaseContext[IncomingRequest]):
+class Context(SendingContext):
     """The context of a request, for a server's handler: its sender, and methods to send messages to the client.
 
     It is passed to each method of a handler, and to each function of an app with a parameter that is annotated
     `mcprev.Context`.
     """
 
-    _server: ServerHooks
     stamp: Mapping[str, Json]
     """The parts of the request's `_meta` that describe the client: its revision, name and capabilities."""
     _answers: mrtr.InputResponses | None = None
@@ -178,11 +130,6 @@ class Context(BaseContext[IncomingRequest]):
         """Return whether the client and this server both declare an extension, such as `io.modelcontextprotocol/ui`."""
         own = self._server.identity.capabilities(self.request.revision)
         return all(extension_settings(each, extension) is not None for each in (self.capabilities, own))
-
-    @property
-    def revision(self) -> str:
-        """The name of the revision that the client speaks. The handler gets the types of the latest revision anyway."""
-        return self.request.revision.name
 
     @cached_property
     def client_info(self) -> models.Implementation | None:
@@ -403,14 +350,8 @@ class Context(BaseContext[IncomingRequest]):
         revision, method = self.request.revision, str(request["method"])
         if method not in revision.methods:
             raise missing_capability({method.split("/", maxsplit=1)[0]: {}})
-        asked = convert(
-            request.get("params"),
-            method,
-            PayloadKind.PARAMS,
-            from_=LATEST,
-            to=revision,
-            on_downgrade=self._server.on_downgrade,
-        )
+        given, downgrade = request.get("params"), self._server.on_downgrade
+        asked = convert(given, method, PayloadKind.PARAMS, from_=LATEST, to=revision, on_downgrade=downgrade)
         answer = await self.raw(method, asked, timeout=timeout)
         try:
             result = convert(answer, method, PayloadKind.RESULT, from_=revision, to=LATEST)
@@ -423,58 +364,6 @@ class Context(BaseContext[IncomingRequest]):
         if wrong is not None:
             raise RemoteProtocolError(f"the answer to '{method}' is not valid: {wrong}", raw=answer)
         return found
-
-    async def raw(
-        self,
-        method: str,
-        params: dict[str, Json] | None = None,
-        *,
-        timeout: float | None = ASK_TIMEOUT,
-        unchecked: bool = False,
-    ) -> dict[str, Json]:
-        """Send a request to the client, with params and result as JSON of its revision, without conversion.
-
-        `timeout` is in seconds, as for `ask`. Raises `LocalProtocolError` at a revision whose servers send no requests,
-        and unless `unchecked` for a request that the revision does not have or the client does not support; `RpcError`,
-        `RequestTimeout` and `ConnectionLost` as `ask`.
-        """
-        incoming, connection = self.request, self._connection
-        engine = incoming.engine
-        if not isinstance(engine, HandshakeServer):
-            raise LocalProtocolError(
-                f"'{method}' cannot be sent: servers of {self.revision} send no requests"
-            )
-        refusal = connection.refuses(incoming)
-        if refusal is not None:
-            raise refusal
-
-        def send(params: dict[str, Json] | None) -> Call:
-            now = connection.now()
-            return engine.call(
-                method, params, now, idle=timeout, total=timeout, channel=incoming, unchecked=unchecked
-            )
-
-        observer = self._server.observer
-        sending = None if observer is None else observer.ask(self, method, params, send)
-        return await (sending or connection.wait(send(params)))
-
-    async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
-        """Send a notification to the client, with params as JSON of its revision, on the stream of the request."""
-        incoming = self.request
-        incoming.engine.send_notification(method, params, incoming if incoming.open else None)
-        self._connection.process_events()
-        await self._connection.drain(incoming)
-
-    def exact(self, package: Package[object, T], *, timeout: float | None = ASK_TIMEOUT) -> T:
-        """Return the methods that servers send in the types of the client's revision, without conversion.
-
-        `package` is the generated package of that revision or one that extends it, for a handler in `exact` of `Server`:
-        `await ctx.exact(acme_types.latest).acme_alert(params)`. `timeout` is the time in seconds that the client has to
-        answer a request. Raises `LocalProtocolError` if the client speaks another revision; a request raises the errors
-        of `raw`.
-        """
-        row = row_of(package, self.revision)
-        return package.ServerCalls(ExactSender(row, partial(self.raw, timeout=timeout), self.notify))
 
 
 def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:

@@ -37,7 +37,8 @@ from mcprev.protocol.result_rules import RULES
 from mcprev.protocol.stateless import COMPLETE, INPUT_REQUIRED
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision
-from mcprev.server.context import Context, ServerHooks, unasked
+from mcprev.server.context import Context, unasked
+from mcprev.server.sending import ServerHooks
 from mcprev.server.tools import UNKNOWN, ToolTable
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
 

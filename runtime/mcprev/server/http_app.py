@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from mcprev.serving.finishing import finishing_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.sessions import Sessions
 
@@ -28,15 +30,16 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
         from mcprev.workers.sessions import sharing
 
         make_sessions = sharing(server, settings)
+    stopping = partial(finishing_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:
         several.append(auth.routes)
     if not any(several):
-        return AsgiApp(server, settings, None, make_sessions)
+        return AsgiApp(server, settings, stopping, None, make_sessions)
     from mcprev.routes.table import RouteTable
 
     taken = {settings.path, *settings.sse_paths}
     table = RouteTable(
         *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
     )
-    return AsgiApp(server, settings, table, make_sessions)
+    return AsgiApp(server, settings, stopping, table, make_sessions)

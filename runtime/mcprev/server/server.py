@@ -27,16 +27,18 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.store import COMMAND_STORE
-from mcprev.error_text import check_server_kinds, names_options
 from mcprev.errors import LocalProtocolError
+from mcprev.options.names import names_options
+from mcprev.options.server import check_server_kinds
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, select
-from mcprev.server.context import Context, Observer
+from mcprev.server.context import Context
 from mcprev.server.dispatcher import RequestDispatcher
 from mcprev.server.guarded_changes import Check, GuardedChanges
 from mcprev.server.own_options import own_options
+from mcprev.server.sending import Observer
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
@@ -218,12 +220,11 @@ class Server:
         self._session_states: SessionStates | None = None
         self.on_downgrade = on_downgrade
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
-        found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
-        self.observer: Observer | None = next(found, None)
+        found = [each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer)][:1]
+        self.observer: Observer | None = next(iter(found), None)
         """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
-        first = () if self.observer is None else (self.observer,)
         others = [each for each in cast("Sequence[Any]", middleware) if not isinstance(each, Observer)]
-        self._watching = [each.connected for each in (*first, *others) if hasattr(each, "connected")]
+        self._watching = [each.connected for each in (*found, *others) if hasattr(each, "connected")]
         keepers = (each for each in others if hasattr(each, "changed"))
         self.forget: list[Callable[[Changed, str | None], object]] = [each.changed for each in keepers]
         """Told of each change, because they keep results, such as `mcprev.middleware.Caching`."""
@@ -386,10 +387,7 @@ class Server:
                 await self.lifespan.hold(owner)
             yield self
         finally:
-            if self.lifespan is not None:
-                await self.lifespan.release(owner)
-            else:
-                await self._end_work()
+            await (self._end_work() if self.lifespan is None else self.lifespan.release(owner))
 
     async def aclose(self) -> None:
         """Close every connection and cancel the tasks that still run; may be called more than once."""
@@ -442,8 +440,8 @@ class Server:
     ) -> bool:
         """Send a notification to the client of a session, whichever process serves it; return whether it was sent.
 
-        For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision.
-        It is not sent if the session is unknown, or if its revision does not have the method.
+        For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision. It is not
+        sent if the session is unknown, or if its revision does not have the method.
         """
         from mcprev.workers.notifying import notify_session
 

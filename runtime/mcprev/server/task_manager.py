@@ -343,8 +343,7 @@ class TaskManager(RunningTasks):
             await running.answer(answers)
         elif self.shared is not None:
             given = {key: given_form(answer) for key, answer in answers.items()}
-            if await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time())) is None:
-                raise tasks.unknown(task.id)
+            await self.shared.change(task.id, lambda found: tasks.give(found, given, time.time()))
         elif answers:
             raise InternalError(
                 "the task runs in another process, and the server has no `store` that all its processes share"
@@ -379,10 +378,7 @@ class TaskManager(RunningTasks):
                     running.handle.cancel()
             task = running.task or task
         elif self.shared is not None and not had_ended:
-            changed = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time()))
-            if changed is None:
-                raise tasks.unknown(task.id)
-            task = changed
+            task = await self.shared.change(task.id, lambda found: tasks.cancel(found, time.time()))
         elif not had_ended:
             task = tasks.cancel(task, time.time())
             await self.store.save(task)

@@ -11,45 +11,22 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
-from mcprev.core.interfaces import LifespanHold
 from mcprev.serving.accepting import BATCH, SHARED_BATCH, Acceptor, connection_limit
+from mcprev.serving.finishing import POLL, finishing_tasks
 
 if TYPE_CHECKING:
     from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.http11_server import Http11Server
     from mcprev.transports.http.server.http_app import HttpApp
-
-POLL: Final = 0.1
-"""Seconds between two checks for a second signal, which stops the server at once."""
-
-
-class TaskRunner(Protocol):
-    """What runs the tasks of a server."""
-
-    running: Mapping[str, object]
-    """The tasks that run."""
-
-    async def aclose(self) -> None:
-        """End them, and log how many."""
-        ...
-
-
-@runtime_checkable
-class TaskServer(Protocol):
-    """A server whose tasks go on after the requests that began them, such as `mcprev.Server`."""
-
-    tasks: TaskRunner | None
-    lifespan: LifespanHold | None
-    """Ends the tasks when nobody holds it."""
 
 
 class HttpServer(uvicorn.Server):
@@ -114,7 +91,8 @@ class HttpServer(uvicorn.Server):
             self.worker.accepts_no_more()  # the queue of the socket goes on for the others
         for listening in sockets or ():
             listening.close()
-        async with self._draining_tasks():
+        server: object = getattr(self.app, "server", None)
+        async with finishing_tasks(server, self.linger, lambda: self.force_exit):
             await self._end_connections()
 
     async def _end_connections(self) -> None:
@@ -132,26 +110,6 @@ class HttpServer(uvicorn.Server):
         await super().shutdown([])
         if self._front is not None:
             self._front.abort()
-
-    @asynccontextmanager
-    async def _draining_tasks(self) -> AsyncGenerator[None, None]:
-        """Keep the tasks running in the block, and after it for what is left of `drain`; then end them."""
-        server: object = getattr(self.app, "server", None)
-        if not isinstance(server, TaskServer) or (tasks := server.tasks) is None:
-            yield
-            return
-        now = asyncio.get_running_loop().time
-        until = now() + self.linger
-        if server.lifespan is not None:
-            await server.lifespan.hold(self)
-        try:
-            yield
-            while (left := until - now()) > 0:
-                if not tasks.running or self.force_exit:
-                    break
-                await asyncio.sleep(min(POLL, left))
-        finally:
-            await (tasks.aclose() if server.lifespan is None else server.lifespan.release(self))
 
     async def _leave(self, front: Http11Server, most: float) -> float:
         """Serve calls on the connections that are open, until all are closed; return the seconds, `most` at most."""

@@ -233,14 +233,16 @@ class SharedTasks:
             self._wake(task.id)
         return version
 
-    async def change(self, task_id: str, change: Callable[[Task], Task], /) -> Task | None:
-        """Replace a task by `change(task)`, which may be called several times, and return it; None if it is gone.
+    async def change(self, task_id: str, change: Callable[[Task], Task], /) -> Task:
+        """Replace a task by `change(task)`, which may be called several times, and return it.
 
-        Raises `StoreError` if others replace it all the time.
+        Raises `InvalidParams` if it is gone, and `StoreError` if others replace it all the time.
         """
         for _ in range(TRIES):
             task = await self.load(task_id)
-            if task is None or (changed := change(task)) is task:
+            if task is None:
+                raise tasks.unknown(task_id)
+            if (changed := change(task)) is task:
                 return task
             version = await self.replace(changed, task.version)
             if version is not None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -45,10 +47,15 @@ class AsgiApp(HttpApp):
         self,
         server: ServerApp[Connection],
         settings: HttpSettings,
+        stopping: Callable[[float, Callable[[], bool]], AbstractAsyncContextManager[None]],
         routes: NoRoutes | None = None,
         make_sessions: Callable[..., Sessions] = Sessions,
     ) -> None:
+        """`stopping` returns the context of a stop: tasks go on in it, and after it for what is left of these seconds or
+        until the function returns True.
+        """
         super().__init__(settings)
+        self._around_stop = stopping
         self._make_sessions = make_sessions
         self.server = server
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
@@ -64,7 +71,7 @@ class AsgiApp(HttpApp):
         self._watching = False
         """Whether the app waits for the signal that stops the server that runs it."""
         self._stopping: asyncio.Task[None] | None = None
-        self._closed = self._draining = False
+        self._closed = self._draining = self._hurried = False
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,15 +97,15 @@ class AsgiApp(HttpApp):
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._closed = self._draining = self._watching = False
+                self._closed = self._draining = self._watching = self._hurried = False
                 try:
                     await self.start()
                 except Exception as error:  # noqa: BLE001 - the ASGI server is told, and ends
                     text = f"the lifespan of the server failed: {type(error).__name__}: {error}"
                     await send({"type": "lifespan.startup.failed", "message": text})
                     return
-            elif message["type"] == "lifespan.shutdown":
-                await self.aclose()
+            elif self._stopping is not None or not self._closed:
+                await self._stop(LINGER)
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -142,10 +149,21 @@ class AsgiApp(HttpApp):
         self._closed, self._dispatcher = True, None
         await self.stop()
 
-    def _stop_signalled(self) -> None:
-        """End all sessions and streams, because the server that runs this app waits for that."""
-        if self._stopping is None or self._stopping.done():
-            self._stopping = asyncio.create_task(self.aclose(linger=self.settings.drain))
+    def _stop_signalled(self, number: int) -> None:
+        """End all sessions and streams, because the server that runs this app waits for that; tasks at a second SIGINT."""
+        self._hurried |= self._draining and number == signal.SIGINT
+        self._stop(self.settings.drain)
+
+    def _stop(self, linger: float) -> asyncio.Task[None]:
+        """Stop, unless that has begun: calls have `linger` seconds, and tasks `drain`."""
+
+        async def stop() -> None:
+            async with self._around_stop(self.settings.drain, lambda: self._hurried):
+                await self.aclose(linger=linger)
+
+        if self._stopping is None or (self._stopping.done() and not self._closed):
+            self._stopping = asyncio.create_task(stop())
+        return self._stopping
 
     @override
     def fail_requests(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from mcprev.core.options import check_option
+from mcprev.options.objects import check_option
 from mcprev.transports.http.security import MAX_HEADERS
 from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY
 from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
@@ -107,8 +107,9 @@ class HttpOptions(TypedDict, total=False):
     open fewer file descriptors. At the limit, idle connections are closed for new ones, which wait until there is
     room."""
     drain: float
-    """Seconds that calls in progress and tasks have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
-    calls get an error, and the remaining tasks have failed. If the coroutine is cancelled, they have one second."""
+    """Seconds that calls in progress and tasks have to finish when `run_http` or `serve_http` stops, and tasks also when an ASGI
+    server does: 30 by default. The remaining calls get an error, and the remaining tasks have failed. If the coroutine is
+    cancelled, they have one second."""
     shutdown_delay: float
     """Seconds at the beginning of `drain` in which `run_http` and `serve_http` still serve calls on the connections that
     are open, and close each after its next response: 1 by default. So clients and proxies go elsewhere without an error.

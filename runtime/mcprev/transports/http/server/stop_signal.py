@@ -17,9 +17,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignal:
-    """Calls `stop` in the running event loop after uvicorn's own handler of a signal."""
+    """Calls `stop(number)` in the running event loop after uvicorn's own handler of a signal."""
 
-    def __init__(self, before: Callable[[int, FrameType | None], object], stop: Callable[[], object]) -> None:
+    def __init__(
+        self, before: Callable[[int, FrameType | None], object], stop: Callable[[int], object]
+    ) -> None:
         self._before, self._stop = before, stop
         self._loop = asyncio.get_running_loop()
 
@@ -27,11 +29,11 @@ class StopSignal:
         """Handle the signal."""
         self._before(number, frame)
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop)
+            self._loop.call_soon_threadsafe(self._stop, number)
 
 
-def on_stop(stop: Callable[[], object]) -> None:
-    """Call `stop` when a signal tells uvicorn to stop. Has no effect in other servers and other threads.
+def on_stop(stop: Callable[[int], object]) -> None:
+    """Call `stop` with the number of a signal that tells uvicorn to stop. Has no effect in other servers and other threads.
 
     uvicorn restores the handlers that were there before its own when it ends.
     """
