@@ -33,6 +33,7 @@ from mcprev.revisions import DEFAULT, HttpShape, Revision
 from redis_server import RedisServer
 from running import run
 from served_workers import LISTENS, ServedWorkers, free_port
+from shell import invoke
 from support import ROOT
 
 FOLDER: Final = ROOT / "examples" / "hosting"
@@ -120,7 +121,7 @@ def test_the_pages_show_what_the_folders_have() -> None:
     }
     published = {name: (PUBLISHING / name).read_text(encoding="utf-8") for name in shown(HOSTS)}
     assert shown(HOSTS) == published
-    assert {*published} == {"pyproject.toml", "server.json", "manifest.json"}
+    assert {*published} == {"pyproject.toml", "server.json", "manifest.json", "shop_mcp.py", ".mcpbignore"}
 
 
 @pytest.mark.skipif(SHELL is None, reason="there is no sh here")
@@ -349,6 +350,7 @@ def test_the_function_refuses_other_names_and_streams(function: Function) -> Non
 PROJECT: Final = tomllib.loads((PUBLISHING / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SERVER: Final = json.loads((PUBLISHING / "server.json").read_text(encoding="utf-8"))
 MANIFEST: Final = json.loads((PUBLISHING / "manifest.json").read_text(encoding="utf-8"))
+(TRIED,) = re.findall(r"^mcprev call .* -- uv run .+$", HOSTS, re.MULTILINE)
 
 
 def test_the_entry_of_the_registry_is_the_package_and_keeps_to_its_rules() -> None:
@@ -397,5 +399,18 @@ def test_the_bundle_starts_the_server_with_what_the_user_enters() -> None:
             assert (await client.call_tool("price", {"item": "hat"})).text == "20 EUR"
 
     run(main(), limit=30)
+    tried = shlex.split(TRIED)
+    assert tried[tried.index("--") + 1 :] == [config["command"], *(w.replace(folder, ".") for w in words)]
     assert (PUBLISHING / MANIFEST["server"]["entry_point"]).exists()
     assert MANIFEST["version"] == PROJECT["version"]
+
+
+def test_the_command_that_tries_the_bundle_prints_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(TRIED)
+    assert words[:2] == ["mcprev", "call"]
+    at = words.index("uv")
+    assert words[at + 1 : at + 4] == ["run", "--directory", "."]
+    monkeypatch.chdir(PUBLISHING)
+    done = invoke(None, *words[1:at], sys.executable, *words[at + 4 :])
+    assert done.exit_code == 0
+    assert f"It prints `{done.stdout.splitlines()[-1]}`." in HOSTS
