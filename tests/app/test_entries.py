@@ -489,7 +489,11 @@ def test_a_resource_says_how_long_it_may_be_kept(row: Revision) -> None:
 def test_an_app_says_how_long_its_lists_may_be_kept(row: Revision) -> None:
     app, asked = mcprev.App("a", "1", list_ttl_ms=60_000), list[str]()
 
-    @app.tool(visible=lambda _: not asked.append("tools"))
+    def is_seen(_: mcprev.Context) -> bool:
+        asked.append("tools")
+        return True
+
+    @app.tool(visible=is_seen)
     def one() -> str:
         return "one"
 

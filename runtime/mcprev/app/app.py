@@ -15,7 +15,7 @@ from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplat
 from mcprev.app.handlers import HANDLERS, Handler, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
-    LOST,
+    NOT_MOUNTED,
     EntryOptions,
     ResourceOptions,
     ServerOptions,
@@ -430,7 +430,7 @@ class App(Routed, Pages, AppSources):
         nothing of this app could be served beside it. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan, `tasks`, the first page or functions of a new kind.
         """
-        for name, instead in LOST.items():
+        for name, instead in NOT_MOUNTED.items():
             if app._options.get(name):
                 raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:

@@ -33,7 +33,7 @@ _OWN: Final = (
 """Options that are not sent to clients as members of the entry."""
 _OF_APPS: Final = ("visible", "executor", "lenient_arguments", "list_ttl_ms")
 """The options of `mcprev.App` that are its own."""
-LOST: Final = {
+NOT_MOUNTED: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
         ("exact", "requires", "on_downgrade", "capabilities", "extensions", "auth", "http", "store", "state"),

@@ -54,7 +54,7 @@ class ExactSender:
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the package's types."""
-        wire = as_json(params)
+        wire = plain_params(params)
         if method.result is None:
             return await finished(self.notify(method.method, wire))
         result = await self.request(method.method, wire)
@@ -74,7 +74,7 @@ class LatestSender:
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the latest revision's types."""
-        wire, revision = as_json(params), self.spoken()
+        wire, revision = plain_params(params), self.spoken()
         if method.result is not None:
             return await self.request(method.method, wire or {})
         if method.method not in revision.methods:
@@ -93,7 +93,7 @@ def row_of(package: Package[object, object], spoken: str | None = None) -> Revis
     return extended(revision_named(package.REVISION), module.rpartition(".")[0])
 
 
-def as_json(params: object | None) -> dict[str, Json] | None:
+def plain_params(params: object | None) -> dict[str, Json] | None:
     """Return params, a model or a mapping of JSON values, as JSON."""
     if isinstance(params, Mapping):
         return dict(cast("Mapping[str, Json]", params))
