@@ -50,10 +50,11 @@ def compose() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("ini", "shop.service"), ("dockerfile", "Dockerfile"), ("yaml", "compose.yaml")]
+    ("kind", "name"),
+    [("python", "shop.py"), ("ini", "shop.service"), ("dockerfile", "Dockerfile"), ("yaml", "compose.yaml")],
 )
 def test_the_page_shows_what_the_folder_has(kind: str, name: str) -> None:
-    shown = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    shown = re.findall(rf"^```{kind}(?: title=[^\n]*)?\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert shown == [(FOLDER / name).read_text(encoding="utf-8")]
 
 

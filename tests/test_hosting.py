@@ -5,6 +5,7 @@ Each command runs as its platform runs it, with the variables that its file sets
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import base64
 import importlib.util
@@ -14,6 +15,7 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tomllib
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
@@ -71,7 +73,9 @@ FLY: Final = tomllib.loads(text("fly.toml"))
 RENDER: Final = yaml.safe_load(text("render.yaml"))["services"]
 RAILWAY: Final = json.loads(text("railway.json"))["deploy"]
 (PROCFILE,) = re.findall(r"^web: (.+)$", text("Procfile"), re.MULTILINE)
-(TUNNEL,) = re.findall(r"^mcprev serve .+$", PAGE, re.MULTILINE)
+LOCAL, TUNNEL = re.findall(r"^mcprev serve .+$", PAGE, re.MULTILINE)
+(OF_LOCAL,) = re.findall(r"^export (.+)$", PAGE, re.MULTILINE)
+(CALL,) = re.findall(r"^mcprev call .+$", PAGE, re.MULTILINE)
 
 OF_IMAGE: Final = {
     "Cloud Run": listed(CLOUD_RUN["containers"][0]["env"]),
@@ -148,6 +152,24 @@ def test_the_command_of_a_platform_serves_under_its_public_name_and_stops(
                 assert answer.status == 403
             server.send(signal.SIGTERM)
             assert await server.ended() == 0
+
+    run(main(), limit=60)
+
+
+@pytest.mark.skipif(SHELL is None, reason="there is no sh here")
+def test_the_command_that_tries_the_image_at_a_terminal_answers_the_call_beside_it(tmp_path: Path) -> None:
+    shutil.copy(SHOP, tmp_path)
+    variables = dict(each.split("=") for each in shlex.split(OF_LOCAL))
+    assert LOCAL.replace("127.0.0.1", "0.0.0.0") in image()[0][-1].replace(":?", "").replace("{", "").replace(
+        "}", ""
+    )
+    assert set(variables) == {*image()[1], "PUBLIC_HOST"}
+
+    async def main() -> None:
+        async with started(["sh", "-c", f"exec {LOCAL}"], tmp_path, variables) as server:
+            words = shlex.split(CALL.replace(f"http://127.0.0.1:{variables['PORT']}/mcp", server.url))
+            done = await asyncio.to_thread(invoke, None, *words[1:])
+            assert (done.exit_code, done.stdout) == (0, "20\n")
 
     run(main(), limit=60)
 
@@ -343,6 +365,33 @@ def test_the_function_refuses_other_names_and_streams(function: Function) -> Non
                 assert answer.status == 405
 
     asyncio.run(asyncio.wait_for(main(), 20))  # by the clock of the thread, which `run` would not see
+
+
+def test_the_event_of_the_page_gets_the_price_from_the_line_that_tries_it() -> None:
+    (line,) = re.findall(r"^PUBLIC_HOST=.+ python -c .+$", PAGE, re.MULTILINE)
+    assignment, python, *words = shlex.split(line)
+    assert python == "python"
+    name, _, value = assignment.partition("=")
+    done = subprocess.run(
+        [sys.executable, *words], cwd=FOLDER, env={**os.environ, name: value}, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    answer = ast.literal_eval(done.stdout)
+    assert answer["statusCode"] == 200
+    assert json.loads(answer["body"])["result"]["content"] == [{"type": "text", "text": "20"}]
+
+
+def test_the_archive_of_the_function_has_what_the_function_imports() -> None:
+    (words,) = re.findall(r"^pip install (.+)$", PAGE, re.MULTILINE)
+    needed = {
+        each.names[0].name if isinstance(each, ast.Import) else each.module
+        for each in ast.parse(text("lambda_function.py")).body
+        if isinstance(each, ast.Import | ast.ImportFrom)
+    } - {"__future__", "os"}
+    assert {*shlex.split(words)[-2:]} == needed
+    created = re.search(r"^aws lambda create-function .+$", PAGE, re.MULTILINE)
+    assert created is not None
+    assert "--handler lambda_function.handler" in created[0]
+    assert re.findall(r"python-version (\S+)", words) == re.findall(r"--runtime python(\S+)", created[0])
 
 
 # -- the registry, and bundles -------------------------------------------------------------------------------------
