@@ -159,7 +159,7 @@ class ClientTask:
 
     @property
     def poll_interval(self) -> float:
-        """The seconds that the server asks clients to wait between two calls of `refresh`, within limits."""  # TASK-8
+        """The seconds that the server asks clients to wait between two calls of `refresh`, within limits; servers say milliseconds."""  # TASK-8
         every: Json = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
         valid = isinstance(every, int | float) and not isinstance(every, bool)
         return min(max(float(every if valid else tasks.DEFAULT_POLL) / 1000, LEAST), MOST)
