@@ -212,12 +212,45 @@ def test_help_describes_the_arguments_and_nothing_is_started() -> None:
     assert "[required]" in shown
     for option in (
         "--days INTEGER", "--unit [celsius|fahrenheit]", "--level [1|2]", "--is-hourly / --no-is-hourly",
-        "--height NUMBER", "--tags TEXT", "--parts INTEGER", "--place JSON", "--any JSON", "--free TEXT",
+        "--height NUMBER", "--tags TEXT ...", "--parts INTEGER ...", "--place JSON", "--any JSON", "--free TEXT",
     ):  # fmt: skip
         assert option in shown, option
     assert "Default: 3." in shown
     assert "\x1b" not in shown
     assert not Path("started").exists()
+
+
+def test_help_shows_few_options_and_one_line_says_how_to_see_all() -> None:
+    generate()
+    named = re.compile(r"^  (?:-h, )?(--[\w-]+)", re.MULTILINE)
+    short = weather("forecast", "--help").stdout.partition("\nOptions:")[2]
+    assert named.findall(short) == ["--timeout", "--mcprev-json", "--out", "--help-all"]
+    assert re.search(r"--help-all +Show this message with every option, and exit\.", short)
+    done = weather("forecast", "--help-all")
+    everything = done.stdout.partition("\nOptions:")[2]
+    assert done.exit_code == 0
+    assert {*named.findall(everything)} > {"--answer", "--record", "--unchecked", *named.findall(short)}
+    assert "--city TEXT" in done.stdout
+    assert not Path("started").exists()
+
+
+@pytest.mark.parametrize(
+    ("items", "metavar", "example"),
+    [
+        ({"type": "string"}, "TEXT", "--items one --items two"),
+        ({"type": "integer"}, "INTEGER", "--items 1 --items 2"),
+        ({"type": "number"}, "NUMBER", "--items 1.5 --items 2"),
+        ({"enum": ["a b", "$(c)", "d"]}, "[a b|$(c)|d]", "--items 'a b' --items '$(c)'"),
+        ({"const": "a"}, "[a]", "--items a --items a"),
+        ({"type": "object"}, "JSON", "--items JSON --items JSON"),
+    ],
+)
+def test_help_says_how_a_list_is_written(items: dict[str, Any], metavar: str, example: str) -> None:
+    schema = OPEN | {"properties": {"items": {"type": "array", "items": items}}}
+    offer({"name": "buy", "inputSchema": schema})
+    generate()
+    shown = " ".join(weather("buy", "--help").stdout.split())
+    assert f"--items {metavar} ... For several, repeat the option: {example}." in shown
 
 
 def test_options_of_the_call_that_an_argument_takes_have_a_prefix() -> None:
@@ -350,6 +383,10 @@ def test_a_tool_that_is_gone_and_an_argument_that_is_not_valid_any_more_are_told
     done = weather("forecast", "--city", "Oslo")
     assert "$.days is missing" in done.stderr
     assert changed in done.stderr
+    assert done.stderr.count("`") == 2, "it is the only next step"
+    done = weather("call", "forecast", "town=Oslo")
+    assert "`weather list --schemas` shows the schema of each tool" in done.stderr
+    assert "mcprev inspect" not in done.stderr + weather("call").stderr
 
 
 def test_what_the_server_has_by_now_can_be_called_without_its_option() -> None:

@@ -191,7 +191,7 @@ def check_arguments(
         lines += [_told(issue, schema) for issue in issues[:SHOWN]]
         if len(issues) > SHOWN:
             lines.append(f"and {len(issues) - SHOWN} more")
-        raise MismatchError("\n".join([*lines, next_step]), ExitCode.USAGE)
+        raise MismatchError("\n".join(lines), ExitCode.USAGE, next_step)
 
 
 def _told(issue: ValidationIssue, schema: Mapping[str, Json]) -> str:

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Command = TypeVar("Command", bound=Callable[..., object])
-SHOWS: Final = "`mcprev inspect --schemas` shows the {}"
-"""The next step for arguments that do not fit."""
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -208,6 +206,13 @@ def server_use_of(
     )
 
 
+def inspect_hint(rest: str) -> str:
+    """Return a next step that begins with the command that shows the server."""
+    ctx = click.get_current_context()
+    command = "mcprev inspect" if OneServer.of(ctx) is None else f"{ctx.find_root().info_name} list"
+    return f"`{command}{rest}"
+
+
 def split_words(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Return the words of the target, of what is used there, and the rest: TARGET WHAT REST, or WHAT REST -- COMMAND."""
     target: tuple[str, ...] = ()
@@ -216,7 +221,7 @@ def split_words(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str
         if not target:
             raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND at the end")
     if not words:
-        raise click.UsageError(f"Missing argument {what}; `mcprev inspect` lists those of the server")
+        raise click.UsageError(f"Missing argument {what}; {inspect_hint('` lists those of the server')}")
     return target, words[0], words[1:]
 
 
@@ -274,7 +279,9 @@ def call_command(
         if not unchecked:
             schema = (await session.listed(client, "tools")).named(tool, "tool").input_schema.to_wire()
         arguments = read_arguments(rest, schema)
-        check_arguments(f"the tool '{tool}'", arguments, schema, SHOWS.format("schema of each tool"))
+        check_arguments(
+            f"the tool '{tool}'", arguments, schema, inspect_hint(" --schemas` shows the schema of each tool")
+        )
         if plan is not None:
             call = partial(client.call_tool, tool, arguments, meta=session.meta)
             return await repeat_call(call, plan, client.revision, as_json=session.as_json)
@@ -391,7 +398,12 @@ def prompt_command(
         if not unchecked:
             schema = prompt_schema((await session.listed(client, "prompts")).named(name, "prompt"))
         arguments = read_arguments(rest, schema)
-        check_arguments(f"the prompt '{name}'", arguments, schema, SHOWS.format("arguments of each prompt"))
+        check_arguments(
+            f"the prompt '{name}'",
+            arguments,
+            schema,
+            inspect_hint(" --schemas` shows the arguments of each prompt"),
+        )
         result = await client.get_prompt(
             name, cast("dict[str, str]", arguments), progress=_show_step, meta=session.meta
         )

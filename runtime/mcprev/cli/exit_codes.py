@@ -38,7 +38,14 @@ class Failure(click.ClickException):
 
 
 class MismatchError(Failure):
-    """Ends a command whose tool or prompt the server does not have, or whose arguments do not fit it."""
+    """Ends a command whose tool or prompt the server does not have, or whose arguments do not fit it.
+
+    `problem` is the message without the next step.
+    """
+
+    def __init__(self, problem: str, code: ExitCode, next_step: str = "") -> None:
+        super().__init__(f"{problem}\n{next_step}" if next_step else problem, code)
+        self.problem = problem
 
 
 def code_of(error: BaseException) -> ExitCode:

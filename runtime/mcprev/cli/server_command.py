@@ -24,7 +24,7 @@ from mcprev.cli import ToldGroup, completing_variable, main
 from mcprev.cli.command_target import OneServer
 from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
 from mcprev.cli.snapshot import Snapshot, changes, read_snapshot, taken_snapshot
-from mcprev.cli.table import clean, echo, encodable
+from mcprev.cli.table import clean, echo, echo_lines, encodable
 from mcprev.error_text import did_you_mean
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ OWN: Final[Mapping[str, tuple[str, str]]] = {
     "completion": ("completion", "Print a completion script for bash, zsh or fish."),
 }
 """The subcommands beside the tools: the command of `mcprev` that each is, and its help."""
+_FEW: Final = ("as_json", "out", "timeout", "help_all")
+"""The options that the help of a tool shows; `--help-all` shows the others too."""
 _SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 _WIDTH: Final = 120
 
@@ -200,6 +202,7 @@ class ToolCommand(click.Command):
         from mcprev.cli.tool_options import help_text, tool_options
 
         self._tool = str(tool["name"])
+        self._all = False
         self._schema = cast("Mapping[str, Json]", tool["inputSchema"])
         self._arguments: list[ArgumentOption] = tool_options(self._schema)
         about = help_text(tool.get("description") or tool.get("title"))
@@ -209,6 +212,14 @@ class ToolCommand(click.Command):
             params=[
                 *self._arguments,
                 *_options_of_call({opt for one in self._arguments for opt in _names_of(one)}),
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    expose_value=False,
+                    is_eager=True,
+                    callback=self._show_all,
+                    help="Show this message with every option, and exit.",
+                ),
             ],
             help="\n\n".join(filter(None, (about, named))),
             short_help=_about(tool),
@@ -224,12 +235,19 @@ class ToolCommand(click.Command):
     @override
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.write_arguments(ctx, formatter)
-        others = [each for each in self.get_params(ctx) if each not in self._arguments]
-        self._format(ctx, formatter, "Options", [each for each in others if isinstance(each, click.Option)])
+        others = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        shown = [each for each in others if each not in self._arguments and (self._all or each.name in _FEW)]
+        self._format(ctx, formatter, "Options", shown)
 
     def write_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments of the tool alone."""
         self._format(ctx, formatter, "Arguments of the tool", self._arguments)
+
+    def _show_all(self, ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+        if value and not ctx.resilient_parsing:
+            self._all = True
+            echo_lines(self.get_help(ctx))
+            ctx.exit()
 
     def _format(
         self,
@@ -260,7 +278,7 @@ class ToolCommand(click.Command):
             call_command.callback(words=(self._tool, json.dumps(arguments)), **options)
         except MismatchError as error:
             hint = refresh_hint(ctx, "the server has changed since this command was written:")
-            raise Failure(f"{error.message}\n{hint}", ExitCode(error.exit_code)) from None
+            raise MismatchError(error.problem, ExitCode(error.exit_code), hint) from None
 
     def _check(self, ctx: click.Context, arguments: Mapping[str, Json]) -> None:
         """Raise `click.ClickException` for arguments that the schema of the snapshot does not allow."""

@@ -25,8 +25,8 @@ description: {description}
 
 `{program}` calls the tools of one MCP server. Each tool below is a command:
 
-- `{program} TOOL --help` shows its arguments, and the options that all have. `--json` prints the whole result as JSON.
-- Required options are marked `[required]`. An argument that is an object is JSON; one that is a list is repeated.
+- `{program} TOOL --help` shows its arguments, `{program} TOOL --help-all` also the options that all have. `--json` prints the whole result as JSON.
+- Required options are marked `[required]`. An argument that is an object is JSON; for several items of a list, repeat the option.
 - `{program} list` shows what the server has now; `{program} read URI` reads a resource, `{program} prompt NAME` gets a prompt.
 - Exit codes: 0 success, 1 the tool failed, 2 wrong arguments, 3 the server cannot be reached, 4 it breaks the protocol.
 - `{program} --refresh` brings the command up to date, if the server has changed.

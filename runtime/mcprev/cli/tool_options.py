@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
@@ -31,6 +32,12 @@ _ODD: Final = re.compile(r"[^\w.]+")
 _UNIONS: Final = ("anyOf", "oneOf", "allOf")
 _NULL: Final = "null"
 _KINDS: Final = {"string": "text", "integer": "integer", "number": "number"}
+_EXAMPLES: Final = {
+    "text": ("one", "two"),
+    "integer": ("1", "2"),
+    "number": ("1.5", "2"),
+    "json": ("JSON", "JSON"),
+}
 
 
 def words_for(names: Iterable[str], taken: Iterable[str], *, default: str, dashes: bool) -> dict[str, str]:
@@ -82,7 +89,7 @@ class ArgumentOption(click.Option):
             is_flag=is_flag,
             multiple=repeats,
             required=required,
-            metavar=None if is_flag or self._choices else self._type().name.upper(),
+            metavar=None if is_flag else self._metavar() + (" ..." if repeats else ""),
             help=self._about(schema, word, repeats=repeats),
             **default,
         )
@@ -98,12 +105,20 @@ class ArgumentOption(click.Option):
     def _about(self, schema: Mapping[str, Json], word: str, *, repeats: bool) -> str:
         parts = [help_text(schema.get("description") or schema.get("title"))]
         if repeats:
-            parts.append("May be repeated.")
+            parts.append(f"For several, repeat the option: {self._example(word)}.")
         if "default" in schema and schema["default"] is not None:
             parts.append(f"Default: {clean(json.dumps(schema['default'], ensure_ascii=False)[:80])}.")
         if self.argument.replace("_", "-") != word:
             parts.append(f"The argument '{clean(self.argument[:80])}'.")
         return " ".join(filter(None, parts))
+
+    def _metavar(self) -> str:
+        return f"[{'|'.join(self._choices)}]" if self._choices else self._type().name.upper()
+
+    def _example(self, word: str) -> str:
+        """Return how two items are written."""
+        items = tuple(self._choices) * 2 or _EXAMPLES[self._type().name]
+        return " ".join(f"--{word} {shlex.quote(item)}" for item in items[:2])
 
     @override
     def value_is_missing(self, value: Any) -> bool:
@@ -128,7 +143,7 @@ def tool_options(schema: Json) -> list[ArgumentOption]:
     properties: dict[str, Json] = members if isinstance(members, OBJECT) else {}
     given: Json = root.get("required")
     required = {each for each in given if isinstance(each, str)} if isinstance(given, LIST) else set[str]()
-    words = words_for(properties, ("help",), default="argument", dashes=True)
+    words = words_for(properties, ("help", "help-all"), default="argument", dashes=True)
     taken = set(words.values())
     return [
         ArgumentOption(
