@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -136,6 +137,26 @@ def test_a_program_that_logs_nothing_prints_where_it_listens(
         f"listening at http://[::1]:{port}/mcp; revisions: {ROW_D.name}, {ROW_E.name}; authentication: none\n"
     )
     assert told == (printed if level == logging.WARNING else "")
+
+
+@req("HTTP-3", everywhere=True)
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://ann:s3cret@127.0.0.1:1/0", "redis://127.0.0.1:1/0"),
+        ("sqlite:///shop.db", "sqlite:///shop.db"),
+    ],
+)
+def test_one_process_shows_its_store_without_credentials(
+    url: str, shown: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.INFO, HTTP)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running.report(an_app(store=mcprev.open_store(url)).asgi(), listening, alone=True)
+    (line,) = lines(caplog, HTTP)
+    assert line.endswith(f"; authentication: none; store: {shown}")
+    assert "s3cret" not in line
 
 
 # -- requests --------------------------------------------------------------------------------------------

@@ -195,12 +195,11 @@ def serve_loaded(
     if worker is None:
         running.run_http(http_app(loaded.server, routes, settings), host, port)
         return
-    from mcprev.cli.workers import check_workers, store_place
+    from mcprev.cli.workers import check_workers
     from mcprev.routes.health import StoreProbe
 
     check_workers(loaded.server, settings, worker)
     settings = replace(settings, max_bodies=max(settings.max_bodies // worker.settings.workers, MIN_BODIES))
-    worker.store = store_place(loaded.server.records)
     probe = StoreProbe(loaded.server.records)
     running.run_worker(http_app(loaded.server, routes, settings), worker, probe.answers)
 

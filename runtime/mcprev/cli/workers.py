@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from mcprev.core.store import Records
     from mcprev.server.server import Server
     from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.options import HttpSettings
@@ -96,14 +95,6 @@ def _memory(server: Server) -> str | None:
     if not isinstance(server.records, MemoryRecords):
         return None
     return "the store is in the memory of each worker: pass --store URL, such as sqlite:///app.db"
-
-
-def store_place(records: Records | None) -> str | None:
-    """Return where a store is, without credentials; its type for one of somebody else, None without a store."""
-    if records is None:
-        return None
-    found: object = getattr(records, "place", None)
-    return found if isinstance(found, str) else type(records).__name__
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.http.security import is_loopback
 
 if TYPE_CHECKING:
+    from mcprev.core.store import Records
     from mcprev.serving.uvicorn_server import HttpServer
     from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.http_app import HttpApp
@@ -122,8 +123,11 @@ def report(
         else "`principal`" if settings.principal is not None else None
     )
     text = f"listening at {where}{settings.path}{sse}; revisions: {names}; authentication: {by or 'none'}"
+    place = _store_place(app.server.records)
     if worker is not None:
-        text += f"; workers: {worker.settings.workers}; store: {worker.store or 'none'}"
+        text += f"; workers: {worker.settings.workers}; store: {place or 'none'}"
+    elif place is not None:
+        text += f"; store: {place}"
     if worker is None or worker.settings.reports:
         if alone and not (_logger.isEnabledFor(logging.INFO) and _logger.hasHandlers()):
             with contextlib.suppress(OSError, AttributeError):
@@ -138,6 +142,14 @@ def report(
             )
     if settings.auth is not None:
         settings.auth.reached_at(where.removeprefix("http://"))
+
+
+def _store_place(records: Records | None) -> str | None:
+    """Return where a store is, without credentials; its type for one of somebody else, None without a store."""
+    if records is None:
+        return None
+    found: object = getattr(records, "place", None)
+    return found if isinstance(found, str) else type(records).__name__
 
 
 async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:

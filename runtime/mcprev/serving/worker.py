@@ -94,8 +94,6 @@ class SupervisedWorker:
         self.settings = settings
         self.listening: socket.socket = socket.socket(fileno=settings.listening)
         """The listening socket, which all workers of the supervisor accept connections of."""
-        self.store: str | None = None
-        """Where its store is, without credentials, for the log."""
         self._counts = ConnectionCounts(settings.counts, settings.workers)
         os.set_inheritable(settings.counts, False)  # noqa: FBT003 - the name of the parameter is not public
         self._link = socket.socket(fileno=settings.link)
