@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 from served_workers import free_port
@@ -18,19 +19,15 @@ from support import ROOT
 
 HERE: Final = ROOT / ".interop" / "nginx" / "usr" / "sbin" / "nginx"
 GUIDE: Final = ROOT / "docs" / "deploy.md"
-MAIN: Final = """
-{user}
-daemon off;
-pid nginx.pid;
-error_log stderr notice;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-    include {file};
-}}
-"""
-"""The file that includes others, as Debian's includes those in conf.d."""
+
+
+def main_file(file: Path) -> str:
+    """The guide's file for an ordinary user, which includes another one; workers of root stay root, to read the folder."""
+    (text,) = re.findall(
+        r"^  ```nginx\n(.*?)^  ```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert "include shop.conf;" in text
+    return ("" if os.getuid() else "user root;\n") + dedent(text.replace("shop.conf", str(file)))
 
 
 def binary() -> str | None:
@@ -73,9 +70,7 @@ async def started(folder: Path, text: str) -> AsyncGenerator[None, None]:
     program = binary()
     assert program is not None
     (folder / "mcp.conf").write_text(text)
-    (folder / "nginx.conf").write_text(
-        MAIN.format(file=folder / "mcp.conf", user="" if os.getuid() else "user root;")
-    )
+    (folder / "nginx.conf").write_text(main_file(folder / "mcp.conf"))
     process = await asyncio.create_subprocess_exec(
         program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr", stderr=asyncio.subprocess.PIPE
     )  # fmt: skip

@@ -123,6 +123,18 @@ def test_every_request_is_refused_that_shows_no_good_token(row: Revision, way: W
     run(main())
 
 
+@rows
+@pytest.mark.parametrize(("shown", "said"), [("Bearer ", "empty"), ("Bearer alice bob", "malformed")])
+def test_a_refusal_tells_an_empty_token_from_a_malformed_one(shown: str, said: str, row: Revision) -> None:
+    async def main() -> None:
+        async with over_asgi(mcprev.Server(Guarded(), "s", "1"), auth=tokens().bearer()) as ask:
+            verb, target, headers, body = asked(row)
+            answer = await ask(verb, target, [*headers.items(), ("Authorization", shown)], body)
+            assert challenge(answer.headers)["error_description"] == f"the bearer token is {said}"
+
+    run(main())
+
+
 @req("AUTH-1", "AUTH-10")
 @ways
 @rows

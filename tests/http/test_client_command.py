@@ -157,6 +157,11 @@ def test_somebody_logs_in_where_the_server_wants_that(
     ("arguments", "said"),
     [
         (("--header", "x", "http://127.0.0.1:1/"), "write a header as 'NAME: VALUE'"),
+        (
+            ("--header", "Authorization: Bearer ", "http://127.0.0.1:1/"),
+            "the Authorization header has no token",
+        ),
+        (("--header", "authorization:", "http://127.0.0.1:1/"), "the Authorization header has no token"),
         (("--header", "a: b", "--", "command"), "headers require a server at a URL"),
         (("http://user:secret@host/",), "in a header instead"),
     ],

@@ -255,7 +255,9 @@ class Bearer:
         if found[1].lower() != "bearer":
             return self._refusal(401, "a bearer token is required", scopes=self._scopes)
         token: str = found[2] or ""
-        return token if _TOKEN.fullmatch(token) else self._malformed("the bearer token is malformed")
+        if _TOKEN.fullmatch(token):
+            return token
+        return self._malformed(f"the bearer token is {'malformed' if token else 'empty'}")
 
     async def _verified(self, token: str) -> Access | HttpError:
         try:

@@ -130,7 +130,13 @@ def _headers(given: Sequence[str]) -> Mapping[str, str]:
     pairs = [header.partition(":") for header in given]
     if not all(name.strip() and colon for name, colon, _ in pairs):
         raise click.BadParameter("write a header as 'NAME: VALUE'", param_hint="--header")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if any(
+        name.lower() == "authorization" and value.lower() in {"", "bearer"} for name, value in found.items()
+    ):
+        text = "the Authorization header has no token; look at the file or variable that the token comes from"
+        raise click.BadParameter(text, param_hint="--header")
+    return found
 
 
 def _variables(given: Sequence[str]) -> Mapping[str, str]:
