@@ -19,8 +19,9 @@ import mcprev
 from engine.fakes import initialize, modern, notification, request
 from faults.processes import BOUND, HERE, OURS, exists, nothing_left
 from mcprev.errors import ConnectionLost, ProcessExited, RequestTimeout
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.transports.stdio.client import TAIL
+from mcprev.transports.stdio.pipes import PipeTransport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import models as m
 from requirements import D, E, req
@@ -246,3 +247,40 @@ def test_a_client_that_never_reads_does_not_keep_the_server(row: Revision) -> No
     assert process.stderr.read() == b""
     process.stdout.close()
     process.stderr.close()
+
+
+@req("STDIO-9", "TASK-8", at=D)
+def test_a_task_waits_for_a_client_that_does_not_read_its_statuses() -> None:
+    count, row = 200, next(row for row in DEFAULT if row.tasks is TaskSupport.CORE)
+    reached: list[int] = []
+    app = mcprev.App("slow", "1.0")
+
+    @app.tool(task="optional")
+    async def work(ctx: mcprev.Context) -> str:
+        for number in range(count):
+            await ctx.set_status(f"{number} {'x' * 10_000}")
+            reached.append(number)
+            await asyncio.sleep(0)
+        return "the end"
+
+    call = {"name": "work", "arguments": {}, "task": {}}
+    sent = [initialize(row), notification("notifications/initialized"), request("tools/call", call, 2)]
+
+    async def main() -> None:
+        (incoming, ours), (theirs, outgoing) = os.pipe(), os.pipe()
+        connection = app.server.connection()
+        await PipeTransport(connection).open(incoming, outgoing)
+        os.write(ours, b"".join(json.dumps(each).encode() + b"\n" for each in sent))
+        for _ in range(10 * count):
+            await asyncio.sleep(0)
+        assert 0 < len(reached) < count / 5
+        heard = b""
+        async with asyncio.timeout(BOUND):
+            while f"{count - 1} xxx".encode() not in heard:
+                heard += await asyncio.to_thread(os.read, theirs, MEGABYTE)
+        assert len(reached) == count
+        os.close(ours)
+        await connection.closed
+        os.close(theirs)
+
+    run(main())

@@ -248,9 +248,10 @@ class TaskExecution:
         changed.set()
 
     async def set_status(self, message: str) -> None:
-        """Set the status message, which is for people."""
+        """Set the status message, which is for people; wait while the client reads too slowly."""
         if self.task is not None:
             await self.save(tasks.set_status(self.task, message, time.time()))
+            await self._connection.drain()
 
     async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
         """Ask the client for input and return its response, which comes by `tasks/update` or `tasks/result`.
