@@ -487,6 +487,18 @@ def test_a_file_that_cannot_be_written_is_told(out: str) -> None:
     assert [*Path().glob(".mcprev*")] == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_what_is_no_regular_file_stays() -> None:
+    os.mkfifo("weather")
+    Path("link").symlink_to("weather")
+    for out in ("weather", "link"):
+        done = mcprev_command("generate-cli", "server.py", "--out", out, "--force")
+        assert done.exit_code == 2
+        assert f"cannot write '{out}': it is not a regular file; name another file" in done.stderr
+    assert stat.S_ISFIFO(Path("weather").stat().st_mode)
+    assert Path("link").is_symlink()
+
+
 def test_a_server_with_too_many_tools_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_SCRIPT > 1_000_000
     monkeypatch.setattr("mcprev.cli.snapshot.MAX_SCRIPT", 100)

@@ -6,6 +6,7 @@ expects it. The new file has the mode of the old one; where a file is new, only 
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -86,7 +87,8 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
 def write_file(file: Path, text: str, *, replace: bool, mode: int = 0o666) -> None:
     """Write a whole file: a new one with a mode that the umask limits, another one in its place only with `replace`.
 
-    Raises `FileExistsError` for a file that is there already, and `OSError`.
+    Raises `FileExistsError` for a file that is there already, and `OSError`, also for one that is no regular file, such as
+    a device.
     """
     made = True
     try:
@@ -94,6 +96,8 @@ def write_file(file: Path, text: str, *, replace: bool, mode: int = 0o666) -> No
     except FileExistsError:
         if not replace:
             raise
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file)) from None
         made = False
     temporary: Path | None = None
     try:
