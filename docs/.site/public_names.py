@@ -47,7 +47,6 @@ ELSEWHERE: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("extensions.md", "ServerHandler"): "the class of a generated package",
         ("packages.md", "ClientHandler"): "the class of a generated package",
         ("packages.md", "ServerHandler"): "the class of a generated package",
-        ("vendor.md", "ClientHandler"): "the class of a generated package",
         ("vendor.md", "ServerHandler"): "the class of a generated package",
         ("peers.md", "Context.elicit"): "the class of FastMCP",
         ("typescript.md", "Record"): "the type of TypeScript",
