@@ -117,9 +117,10 @@ async def opened(
     revision: str | None = None,
     connected: bool = True,
     explore: ExploreSite | None = None,
+    pages: bool = False,
 ) -> AsyncGenerator[Page, None]:
     """A page of a session, until the end of the block."""
-    app = DevApp(Inspector(launcher, revision), explore)
+    app = DevApp(Inspector(launcher, revision, pages=pages), explore)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ready(found: int) -> None:

@@ -46,6 +46,19 @@ def launcher(*words: str, kind: str = "app") -> DirectLauncher:
     return DirectLauncher("x", words, lambda: mcprev.memory(server), kind=kind, transport="stdio")
 
 
+def test_a_call_of_a_client_that_shows_pages_is_copied_with_it() -> None:
+    async def scenario() -> None:
+        async with opened(launcher("server.py"), pages=True) as page:
+            call = (await page.call("tools/call", {"name": "x"}))["call"]
+            line = (await page.post("copy", call=call, **{"as": "command"}))["text"]
+            assert shlex.split(line)[:3] == ["mcprev", "call", "--pages"]
+            test = (await page.post("copy", call=call, **{"as": "pytest"}))["text"]
+            assert "from mcprev.extensions.ui import HOST" in test
+            assert "extensions=[HOST]) as client" in test
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("words", "call", "copied"),
     [

@@ -79,6 +79,28 @@ def _has(kind: str, text: str, told: dict[str, Any]) -> bool:
     return told["kind"] == kind and told["state"] == "ready" and text in json.dumps(told["items"])
 
 
+@pytest.mark.parametrize("pages", [False, True])
+def test_tools_that_only_a_page_calls_are_listed_for_a_client_that_shows_pages(pages: bool) -> None:
+    app = mcprev.App("clock", "1")
+    clock = app.ui("ui://clock", "<!doctype html>")
+
+    @app.tool
+    def now() -> str:
+        return "noon"
+
+    @app.tool(ui=clock.app_only)
+    def tick() -> str:
+        return "43200"
+
+    async def scenario() -> None:
+        async with opened(in_memory(app), pages=pages) as page:
+            await page.post("list", kind="tools")
+            told = await page.until("lists", partial(_has, "tools", "now"))
+            assert ("tick" in json.dumps(told["items"])) == pages
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_lists_are_read_when_they_are_wanted_and_again_when_they_change(revision: str) -> None:
     async def scenario() -> None:

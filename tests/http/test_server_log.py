@@ -143,8 +143,8 @@ def test_a_program_that_logs_nothing_prints_where_it_listens(
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("redis://ann:s3cret@127.0.0.1:1/0", "redis://127.0.0.1:1/0"),
-        ("sqlite:///shop.db", "sqlite:///shop.db"),
+        ("redis://ann:s3cret@127.0.0.1:1/0", "redis://127.0.0.1:1"),
+        ("sqlite:///shop.db", "sqlite:///{folder}/shop.db"),
     ],
 )
 def test_one_process_shows_its_store_without_credentials(
@@ -155,7 +155,7 @@ def test_one_process_shows_its_store_without_credentials(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running.report(an_app(store=mcprev.open_store(url)).asgi(), listening, alone=True)
     (line,) = lines(caplog, HTTP)
-    assert line.endswith(f"; authentication: none; store: {shown}")
+    assert line.endswith(f"; authentication: none; store: {shown.format(folder=tmp_path)}")
     assert "s3cret" not in line
 
 

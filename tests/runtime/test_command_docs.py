@@ -18,13 +18,19 @@ from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.cli.exit_codes import ExitCode
 from mcprev.hosts.table import HOSTS, Host
 from support import ROOT
+from terminal import AtTerminal
 
 PAGE: Final = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
 SERVER: Final = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 CHECK: Final = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+EXTENSIONS: Final = (ROOT / "docs" / "extensions.md").read_text(encoding="utf-8")
 FILES: Final = {
     "shop.py": SERVER,
-    **dict(re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```$', PAGE + CHECK, re.MULTILINE | re.DOTALL)),
+    **dict(
+        re.findall(
+            r'^```\w+ title="([\w.]+)"\n(.*?)^```$', PAGE + CHECK + EXTENSIONS, re.MULTILINE | re.DOTALL
+        )
+    ),
 }
 
 
@@ -37,7 +43,7 @@ def blocks(page: str) -> list[list[tuple[str, str]]]:
 
 
 CHECKED: Final = [each for block in blocks(CHECK) for each in block]
-SHOWN: Final = [*blocks(PAGE), CHECKED]
+SHOWN: Final = [*blocks(PAGE), CHECKED, *blocks(EXTENSIONS)]
 """The commands that run one after the other in one folder: those of a block, or of the page about checking."""
 CODE: Final = re.compile(r"\[exit code (\d)\]\n$")
 OWN: Final = ("diff", "generate", "import", "unpin", "bridge", "dev", "explore")
@@ -77,7 +83,22 @@ def test_what_the_guide_shows_happens(
 def test_examples_are_found() -> None:
     assert sum(map(len, SHOWN)) >= 12
     assert len(CHECKED) >= 3
-    assert set(FILES) == {"shop.py", "answers.json", "wrong.py", "check.sh"}
+    assert set(FILES) == {"shop.py", "answers.json", "wrong.py", "check.sh", "clock.py"}
+
+
+def test_the_dialogue_of_the_guide_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path, monkeypatch)
+    ((line, dialogue),) = re.findall(
+        r"^```text\n\$ mcprev ([^\n]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+    )
+    *asked, result = dialogue.splitlines()
+    user = AtTerminal(*shlex.split(line))
+    for each in asked:
+        prompt = re.match(r"(.*(?:>|\[a\])) ?(.*)", each)
+        user.wait_for(each if prompt is None else prompt[1])
+        if prompt is not None:
+            user.type(f"{prompt[2]}\n")
+    assert user.end() == (0, f"{result}\n")
 
 
 @pytest.mark.parametrize(("command", "code"), [("mcprev serve shop.py", 0), ("python wrong.py", 1)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -25,7 +25,7 @@ from mcprev.cli.command_target import (
     words_after_dashes,
 )
 from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings
-from mcprev.cli.exit_codes import ExitCode
+from mcprev.cli.exit_codes import ExitCode, failure_of
 from mcprev.cli.following import call_as_task, check_leaving, take_task_options, task_options
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
@@ -39,10 +39,11 @@ from mcprev.cli.options import (
     unchecked_option,
     words_argument,
 )
+from mcprev.cli.pages import URI, hidden_pages, page_extensions, pages_option
 from mcprev.cli.repeating import repeat_call, repeat_options, repeat_plan
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, show_progress
 from mcprev.cli.valid_entries import ListedEntries, listed_entries
-from mcprev.errors import RemoteProtocolError
+from mcprev.errors import RemoteProtocolError, RpcError
 
 if TYPE_CHECKING:
     from mcprev.cli.rendering import Renderer
@@ -73,6 +74,7 @@ def session_options(command: Command) -> Command:
             help="Request log messages of this and higher levels from the server, and print them to stderr.",
         ),
         record_option,
+        pages_option,
         click.option(
             "--answer",
             metavar="FILE",
@@ -119,6 +121,8 @@ class ServerUse:
     as_json: bool
     meta: dict[str, Json]
     """What is added to the `_meta` of requests."""
+    pages: bool
+    """Whether the client declares that it shows pages."""
 
     def run(self, use: Callable[[Client], Awaitable[int]]) -> None:
         """Connect, use the client, and end the command with the exit code that `use` returns."""
@@ -152,6 +156,7 @@ class ServerUse:
             restart=self.server.entry.url is not None,
             logging=_show_log,
             validate="strict",
+            extensions=page_extensions(pages=self.pages),
             **options,
         )
         async with opening as client:
@@ -170,9 +175,15 @@ class ServerUse:
             text = "the server declares no logging, so it is not asked for a level; what it logs is printed"
             echo(f"Warning: {text}", err=True)
 
+    def hidden(self, client: Client) -> str:
+        """Return the next step if the server may hide pages and tools from this client; else nothing."""
+        return "" if self.pages else hidden_pages(client.capabilities.to_wire(), client.revision)
+
     async def listed(self, client: Client, name: str) -> ListedEntries:
         """Return the entries of a list of the server, whose names are remembered for completion."""
         found = await listed_entries(client, name, self.timeout)
+        if name == "tools":
+            found = replace(found, hidden=self.hidden(client))
         remember(self.server, name, [entry.to_wire() for entry in found.valid])
         return found
 
@@ -191,6 +202,7 @@ def server_use_of(
     log_level: str | None,
     as_json: bool,
     meta: tuple[str, ...],
+    pages: bool,
 ) -> ServerUse:
     """Return the connection that the words and options of a command describe. Raises `click.ClickException`."""
     return ServerUse(
@@ -203,6 +215,7 @@ def server_use_of(
         login,
         as_json,
         read_arguments(meta, {}),
+        pages,
     )
 
 
@@ -347,14 +360,20 @@ def read_command(
 ) -> None:
     """Read a resource.
 
-    Text is printed; other contents are written to files with --out. Exit codes are those of `mcprev call`.
+    Text is printed; other contents are written to files with --out, HTML too, as it is. Exit codes are those of `mcprev call`.
     """
     target, uri, rest = split_words(words, "URI")
     no_more(rest, "a resource has one URI")
     session = server_use_of(target, **options)
 
     async def use(client: Client) -> int:
-        result = await client.read_resource(uri, progress=_show_step, meta=session.meta)
+        try:
+            result = await client.read_resource(uri, progress=_show_step, meta=session.meta)
+        except RpcError as error:
+            hidden = session.hidden(client) if uri.startswith(URI) else ""
+            if not hidden:
+                raise
+            raise failure_of(error, hidden) from None
         show_progress("")
         if session.as_json:
             echo_json(_document(client, result.to_wire()))

@@ -19,6 +19,7 @@ import click
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, read_target, token_folder, words_after_dashes
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
+from mcprev.cli.pages import pages_option
 from mcprev.cli.serve import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 from mcprev.dev.opening import BrowserPage
@@ -65,6 +66,7 @@ _EXIT: Final = 1.0
     help="Link the names of types to a site that `mcprev explore` wrote: at a URL, or in a folder, which is then served "
     "with the page.",
 )
+@pages_option
 @env_option
 @click.option(
     "--revision",
@@ -84,6 +86,7 @@ def dev_command(
     over_http: bool,
     file: str | None,
     site: str | None,
+    pages: bool,
     env: tuple[str, ...],
     name: str | None,
     headers: tuple[str, ...],
@@ -107,7 +110,7 @@ def dev_command(
             if file is not None and not (argv or words_after_dashes()):
                 return None
             server = read_target(argv, headers=headers, env=env)
-            return Inspector(_launcher(server, over_http=over_http, login=login), revision)
+            return Inspector(_launcher(server, over_http=over_http, login=login), revision, pages=pages)
 
         with _Ending() as ending:
             asyncio.run(_serve(session, file, _explore_site(site), port, ending, browse=not no_browser))

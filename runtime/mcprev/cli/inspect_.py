@@ -27,6 +27,7 @@ from mcprev.cli.options import (
     target_argument,
     timeout_option,
 )
+from mcprev.cli.pages import hidden_pages, page_extensions, page_rows, pages_option
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 from mcprev.cli.valid_entries import told_entries, valid_entries
 from mcprev.error_text import last_line
@@ -58,6 +59,7 @@ _SECTIONS: Final = (
     is_flag=True,
     help="Also print the schemas of tools and the arguments of prompts. --json has them.",
 )
+@pages_option
 @header_option
 @env_option
 @login_option
@@ -69,6 +71,7 @@ def inspect_command(
     timeout: float,
     as_json: bool,
     schemas: bool,
+    pages: bool,
     headers: tuple[str, ...],
     env: tuple[str, ...],
     login: bool | None,
@@ -87,7 +90,9 @@ def inspect_command(
     with told_output() as output:
         with told_failures(server, timeout), told_warnings() as warnings:
             target = target_of_server(server, login=login, stderr=output.read)
-            document = asyncio.run(inspect_server(target, chosen, timeout, notes, record, output))
+            document = asyncio.run(
+                inspect_server(target, chosen, timeout, notes, record, output, pages=pages)
+            )
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
@@ -97,8 +102,13 @@ def inspect_command(
             echo_json(document)
         else:
             _print(document)
+            if pages:
+                _print_pages(document)
             if schemas:
                 _print_schemas(document)
+        hidden = "" if pages else hidden_pages(document["capabilities"], document["revision"])
+        if hidden:
+            echo(f"Note: {hidden}", err=True)
         errors: dict[str, str] = document["errors"]
         if errors:
             text = "; ".join(f"{name.replace('_', ' ')}: {clean(_line(why))}" for name, why in errors.items())
@@ -115,8 +125,13 @@ async def inspect_server(
     notes: deque[dict[str, Json]],
     record: str | None,
     output: ServerOutput,
+    *,
+    pages: bool = False,
 ) -> dict[str, Any]:
-    """Return what `--json` prints of a server; `notes` get the facts of HTTP responses. Raises what the connection raises."""
+    """Return what `--json` prints of a server; `notes` get the facts of HTTP responses. Raises what the connection raises.
+
+    `pages` says whether the client declares that it shows pages.
+    """
     import mcprev
     from mcprev.client.connect import PROBE
     from mcprev.recording.responses import ResponseNotes
@@ -129,6 +144,7 @@ async def inspect_server(
         probe_timeout=min(PROBE, seconds),
         open_timeout=seconds,
         record=record,
+        extensions=page_extensions(pages=pages),
         tap=ResponseNotes(notes.append),
     )
     async with opening as client:
@@ -207,6 +223,12 @@ def _print(document: dict[str, Any]) -> None:
         second = "DESCRIPTION" if key == "name" else "NAME"
         revisions = [(_line(item[key]), _line(_about(item, key))) for item in items]
         echo_table((heading, second), revisions or [("(none)", "")])
+
+
+def _print_pages(document: dict[str, Any]) -> None:
+    rows = page_rows(document["tools"] or (), document["resources"] or ())
+    echo()
+    echo_table(("PAGE", "TOOLS"), [(_line(uri), _line(names)) for uri, names in rows] or [("(none)", "")])
 
 
 def _print_schemas(document: dict[str, Any]) -> None:

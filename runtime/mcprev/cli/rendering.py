@@ -67,7 +67,10 @@ class Renderer:
         """Print the contents of a resource."""
         match contents:
             case models.TextResourceContents():
-                self.text(contents.text)
+                if self._folder is not None and _bare(contents.mime_type) == "text/html":
+                    self._file("page", contents.mime_type, contents.text.encode(errors="replace"))
+                else:
+                    self.text(contents.text)
             case models.BlobResourceContents():
                 self.file("blob", contents.mime_type, contents.blob)
             case _:
@@ -93,6 +96,9 @@ class Renderer:
         except (NotBase64, ValueError):
             echo(f"[{kind} {media_type or ''}: its data is not valid base64]")
             return
+        self._file(kind, media_type, content)
+
+    def _file(self, kind: str, media_type: str | None, content: bytes) -> None:
         about = f"{media_type or 'application/octet-stream'}, {len(content)} bytes"
         if self._folder is None:
             echo(f"[{kind} {about}; --out DIR writes it to a file]")
@@ -102,7 +108,7 @@ class Renderer:
 
     def _written(self, content: bytes, media_type: str | None) -> Path:
         assert self._folder is not None
-        ending = _ENDINGS.get((media_type or "").partition(";")[0].strip().lower(), ".bin")
+        ending = _ENDINGS.get(_bare(media_type), ".bin")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
@@ -119,6 +125,10 @@ class Renderer:
                 f"cannot write into '{clean(str(self._folder))}': {error.strerror}; name another folder with --out",
                 ExitCode.USAGE,
             ) from None
+
+
+def _bare(media_type: str | None) -> str:
+    return (media_type or "").partition(";")[0].strip().lower()
 
 
 def _has_data(result: ToolResult) -> bool:

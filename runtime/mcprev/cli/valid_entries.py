@@ -51,6 +51,8 @@ class ListedEntries:
     invalid: Sequence[InvalidEntry] = field(default=())
     unread: bool = False
     """Whether there are pages after the one with the invalid entries, which are not read."""
+    hidden: str = ""
+    """The next step if the server may have more entries, which it hides."""
 
     def named(self, name: str, what: str) -> Any:  # noqa: ANN401 - a model of the list
         """Return an entry by its name. Raises `Failure` for an unknown one, with those that resemble it, and for one that is not valid."""
@@ -65,7 +67,7 @@ class ListedEntries:
         if self.unread:
             hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
         code = ExitCode.PROTOCOL if self.unread else ExitCode.USAGE
-        raise MismatchError(clean(f"the server has no {what} '{name[:200]}'{hint}"), code)
+        raise MismatchError(clean(f"the server has no {what} '{name[:200]}'{hint}"), code, self.hidden)
 
     def _meant(self, name: str) -> str:
         """Return what the user may have meant: this name behind the prefix of a server, one that resembles it, or any."""

@@ -104,6 +104,8 @@ def _command(inspector: Inspector, method: str, params: dict[str, Json], revisio
         raise CannotCopy(f"{subject!r:.100} would be read as an option; copy it as a test")
     if revision is not None:
         rest[1:1] = ["--revision", revision]
+    if inspector.pages:
+        rest[1:1] = ["--pages"]
     return _line(["mcprev", *rest, *after])
 
 
@@ -151,7 +153,8 @@ def _line(words: list[str]) -> str:
 def _test(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
     """Return a test of pytest that makes the call."""
     shown = cast("dict[str, Json]", Redactor().json(params))
-    revisions = "" if revision is None else f", revisions=[{revision!r}]"
+    options = "" if revision is None else f", revisions=[{revision!r}]"
+    options += ", extensions=[HOST]" if inspector.pages else ""
     if method == _TOOL:
         arguments: Json = shown.get("arguments") or {}
         call = f"client.call_tool({str(shown.get('name'))!r}, {arguments!r})"
@@ -163,11 +166,12 @@ def _test(inspector: Inspector, method: str, params: dict[str, Json], revision: 
         "import asyncio",
         "",
         "import mcprev",
+        *(["from mcprev.extensions.ui import HOST"] if inspector.pages else []),
         "",
         "",
         "def test_call() -> None:",
         "    async def scenario() -> None:",
-        f"        async with mcprev.connect({_target(inspector)}{revisions}) as client:",
+        f"        async with mcprev.connect({_target(inspector)}{options}) as client:",
         f"            result = await {call}",
         f"        {check}",
         "",

@@ -27,6 +27,7 @@ from mcprev.dev.tasks import TaskBoard
 from mcprev.dev.verdicts import Verdicts
 from mcprev.dev.wire import as_json
 from mcprev.errors import AuthError, Json, McpError, ProcessExited
+from mcprev.extensions.ui import HOST
 from mcprev.protocol.subscriptions import Changed
 from mcprev.reloading.source_files import SourceFiles
 from mcprev.revisions import ALL
@@ -73,7 +74,9 @@ class Inspector:
     read_only = False
     """Whether nothing can be sent."""
 
-    def __init__(self, launcher: Launcher, revision: str | None = None) -> None:
+    def __init__(self, launcher: Launcher, revision: str | None = None, *, pages: bool = False) -> None:
+        """`pages` says whether clients declare that they show pages (MCP Apps), which the page only lists."""
+        self.pages: bool = pages
         self.id: str = secrets.token_hex(8)
         self.launcher: Launcher = launcher
         self.revision: str | None = revision
@@ -88,7 +91,7 @@ class Inspector:
         self.log.observers += [self.tasks.observe, self._observe]
         self.log.changed.append(self.channels.wake)
         launcher.logins.tell = partial(self.channels.line, "authorization")
-        self._peers = ClientOpener(self.log, self._new_handler, self._tell_answered)
+        self._peers = ClientOpener(self.log, self._new_handler, self._tell_answered, [HOST] if pages else [])
         self.verdicts: Verdicts = Verdicts(self.log, self._tell_verdict, self._output_schema)
         self._client: Client | None = None
         self._others: dict[str, Client] = {}

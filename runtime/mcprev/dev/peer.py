@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from typing_extensions import override
@@ -20,6 +20,7 @@ from mcprev.dev.launch import Launcher
 from mcprev.dev.questions import CURRENT
 from mcprev.dev.wire import Answered, WireEvents
 from mcprev.errors import Json
+from mcprev.extensions.extension import Extension
 from mcprev.protocol.pending_calls import Call
 from mcprev.wire.jsonrpc import RequestId
 from mcprev_types.latest import models
@@ -84,9 +85,16 @@ class CallNotes:
 class ClientOpener:
     """Opens clients and shows their messages to the log."""
 
-    def __init__(self, log: EventLog, new_handler: NewHandler, answered: Answered) -> None:
-        """`answered` is told of each HTTP response that begins."""
+    def __init__(
+        self,
+        log: EventLog,
+        new_handler: NewHandler,
+        answered: Answered,
+        extensions: Sequence[Extension[object, object]],
+    ) -> None:
+        """`answered` is told of each HTTP response that begins; clients declare the `extensions`."""
         self._log, self._new_handler, self._answered = log, new_handler, answered
+        self._extensions = extensions
         self._senders: dict[str, CallNotes] = {}
         self._count = 0
         log.owner = self._owner
@@ -115,6 +123,7 @@ class ClientOpener:
             launcher.target(),
             handler=self._new_handler(call_of),
             capabilities=_capabilities(),
+            extensions=self._extensions,
             name="mcprev dev",
             revisions=None if revision is None else [revision],
             timeout=None,
