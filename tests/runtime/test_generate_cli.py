@@ -528,6 +528,9 @@ VALUE: Final = "s3cret-v4lue"
         (f"http://127.0.0.1:1/mcp?api_key={VALUE}",),
         ("--", "python", "server.py", "--token", VALUE),
         ("--", "python", "server.py", f"--api-key={VALUE}"),
+        ("--", "python", "server.py", f"--api-key=${{KEY:-{VALUE}}}"),
+        ("server.py", "-e", f"TOKEN=${{TOKEN:-{VALUE}}}"),
+        ("http://127.0.0.1:1/mcp", "--header", f"Authorization: Bearer ${{TOKEN:-{VALUE}}}"),
     ],
 )
 def test_a_secret_is_refused_and_not_shown(words: tuple[str, ...]) -> None:

@@ -235,8 +235,9 @@ def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
 
 
 def names_variable(text: str) -> bool:
-    """Return whether a text has a variable that `filled` replaces."""
-    return _VARIABLE.search(text) is not None
+    """Return whether a text has a variable that `filled` replaces, and no value for one that is not set."""
+    found = [*_VARIABLE.finditer(text)]
+    return bool(found) and not any(variable[3] for variable in found)
 
 
 def filled(text: Json) -> str:
