@@ -263,7 +263,7 @@ def test_a_task_waits_for_a_client_that_does_not_read_its_statuses() -> None:
             await asyncio.sleep(0)
         return "the end"
 
-    call = {"name": "work", "arguments": {}, "task": {}}
+    call: dict[str, Any] = {"name": "work", "arguments": {}, "task": {}}
     sent = [initialize(row), notification("notifications/initialized"), request("tools/call", call, 2)]
 
     async def main() -> None:
