@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -107,6 +108,18 @@ def outcome(
     return run(main())
 
 
+EVERY_KIND: Final = """
+import asyncio
+bill = await call_tool('bill', {'customer': 'Ann'})
+numbers = await call_tool('numbers')
+blocks = await call_tool('picture', {})
+every = await asyncio.gather(*[call_tool('double', {'value': i}) for i in range(20)])
+text, nothing = await call_tool('text', {}), await call_tool('nothing')
+[len(bill), numbers, [type(x).__name__ for x in numbers], text, nothing, [b['type'] for b in blocks], sum(every)]
+"""
+"""Code that calls a tool with each kind of result."""
+
+
 @ROWS
 def test_code_calls_the_tools_that_a_search_finds_and_its_value_alone_reaches_the_model(
     row: Revision,
@@ -119,17 +132,11 @@ def test_code_calls_the_tools_that_a_search_finds_and_its_value_alone_reaches_th
             found = json.loads((await client.call_tool("search_tools", {"query": "numbers bill"})).text)
             schemas = {tool["name"]: tool["outputSchema"]["type"] for tool in found}
             assert schemas == {"numbers": "array", "bill": "object"}
-            assert await ran(client, "r = await call_tool('bill', {'customer': 'Ann'})\nlen(r)") == "2"
-            numbers = "n = await call_tool('numbers')\n[n, [type(x).__name__ for x in n]]"
-            value = json.loads(await ran(client, numbers))
-            assert value == [[1, 1.0, 2**70, -0.5], ["int", "float", "int", "float"]]
-            assert isinstance(value[0][1], float)
-            assert await ran(client, "await call_tool('text', {})") == "just text"
-            assert await ran(client, "await call_tool('nothing')") == "null"
-            blocks = json.loads(await ran(client, "await call_tool('picture', {})"))
-            assert [block["type"] for block in blocks] == ["text", "image"]
-            every = "import asyncio\nsum(await asyncio.gather(*[call_tool('double', {'value': i}) for i in range(20)]))"
-            assert await ran(client, every) == "380"
+            value = json.loads(await ran(client, EVERY_KIND))
+            assert value[:3] == [2, [1, 1.0, 2**70, -0.5], ["int", "float", "int", "float"]]
+            assert isinstance(value[1][1], float)
+            assert value[3:] == ["just text", None, ["text", "image"], 380]
+            assert await ran(client, "await call_tool('text')") == "just text"
             assert await ran(client, "print('a', 1)\nreturn {'b': 2}") == '{"b":2}\n\nprinted:\na 1\n'
 
     run(main())
@@ -424,23 +431,24 @@ def test_code_holds_nobody_up() -> None:
 # -- limits ------------------------------------------------------------------------------------------------
 
 CATCHES: Final = "while True:\n  try:\n    {}\n  except BaseException:\n    pass"
+SLOW: Final = "the code itself ran longer than 0.3 s, without its waits; let it compute less"
 HARMFUL: Final[dict[str, tuple[str, str]]] = {
-    "endless": ("while True: pass", "TimeoutError"),
-    "endless, caught": (CATCHES.format("while True: pass"), "TimeoutError"),
-    "endless in a call": ("sum(range(10**12))", "TimeoutError"),
+    "endless": ("while True: pass", SLOW),
+    "endless, caught": (CATCHES.format("while True: pass"), SLOW),
+    "endless in a call": ("sum(range(10**12))", SLOW),
     "memory": ("'a' * 10**12", "in line 1: MemoryError"),
     "memory, caught": (CATCHES.format("'a' * 10**12"), "MemoryError"),
-    "memory by and by": ("a = [1]\nwhile True: a = a + a", "in line 2: MemoryError"),
+    "memory by and by": ("a = [1]\nwhile True: a = a + a", f"in line 2: MemoryError|{SLOW}"),
     "a large integer": ("9**9**9", "MemoryError"),
     "long arithmetic": (
         "x = 10**100000\nwhile True: x = x * x",
-        "the code was ended|MemoryError|TimeoutError",
+        f"the code was ended|MemoryError|{SLOW}",
     ),
     "recursion": ("def f(n): return f(n + 1)\nf(0)", "in line 1: RecursionError"),
     "nested source": ("(" * 20_000, "the code failed"),
     "a slow pattern": (
         "import re\nre.match('(a|a)+(a|a)+(a|a)+$', 'a' * 5000 + 'b')\n1",
-        "^1$|TimeoutError|PatternError|Error",
+        f"^1$|{SLOW}|PatternError|Error",
     ),
     "files": ("open('/etc/passwd').read()", "PermissionError"),
     "environment": ("import os\nos.environ['HOME']", "RuntimeError"),
@@ -480,21 +488,99 @@ HARMFUL: Final[dict[str, tuple[str, str]]] = {
         "import asyncio\nawait asyncio.gather(*[call_tool('nothing') for _ in range(300)])",
         "more than 100 times",
     ),
-    "printing without end": ("while True: print('x' * 1000)", "TimeoutError.*\n\nprinted:\nx{1000}"),
+    "printing without end": ("while True: print('x' * 1000)", SLOW + r".*\n\nprinted:\nx{1000}"),
     "a syntax error": ("x = 1\ny = = 2", "the code failed in line 2: SyntaxError"),
     "an unknown name": ("x = 1\nfoo(x)", "in line 2: NameError: name 'foo'"),
     "too much code": ("#" * 40_000, "more than 32,768 bytes"),
 }
 
 
-@pytest.mark.parametrize(("code", "said"), HARMFUL.values(), ids=HARMFUL)
-def test_harmful_or_wrong_code_ends_with_an_error_that_says_why(code: str, said: str) -> None:
+def test_harmful_or_wrong_code_ends_with_an_error_that_says_why() -> None:
     from re import DOTALL, search
 
-    told = outcome(code, sandbox=MontySandbox(max_seconds=0.3, max_memory=32 * 1024 * 1024), timeout=4)
-    assert search(said, told, DOTALL), told[:500]
-    assert told.startswith("error: ") or said.startswith("^1$")
-    assert len(told) < 10_000
+    app = tools_by_code(
+        office(), sandbox=MontySandbox(max_seconds=0.3, max_memory=32 * 1024 * 1024), timeout=4
+    )
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            for name, (code, said) in HARMFUL.items():
+                told = await ran(client, code)
+                assert search(said, told, DOTALL), (name, told[:500])
+                assert told.startswith("error: ") or said.startswith("^1$"), name
+                assert len(told) < 10_000, name
+
+    run(main(), limit=60)
+
+
+UNAWAITED: Final = "the value of the code is a call that was not awaited; write `await call_tool(...)`"
+CALLED: Final = (
+    "TypeError: call_tool takes the name of a tool and a dict with its arguments: `await call_tool(name, {...})`"
+)
+VALUES: Final[dict[str, str]] = {
+    "call_tool('text', {})": f"error: {UNAWAITED}",
+    "[call_tool('text'), call_tool('text')]": f"error: {UNAWAITED}",
+    "if True:\n  return {'a': call_tool('text')}": f"error: {UNAWAITED}",
+    "import asyncio; asyncio.sleep(1);": f"error: {UNAWAITED}",
+    "async def f():\n  return 1\nf(\n)  # forgotten": f"error: {UNAWAITED}",
+    "def f(): pass\nf": "error: the value of the code has function, which is not JSON; convert it to a str, list or dict",
+    "{'f': lambda n=1: n}": "error: the value of the code has function, which is not JSON; convert it to a str, list or dict",
+    "import math\nmath": "error: the value of the code has module, which is not JSON; convert it to a str, list or dict",
+    "range(3)": "error: the value of the code has range, which is not JSON; convert it to a str, list or dict",
+    "call_tool('text', customer='Ann')": f"error: {UNAWAITED}",
+    "await call_tool('text', customer='Ann')": f"error: the code failed in line 1: {CALLED}",
+    "await call_tool()": f"error: the code failed in line 1: {CALLED}",
+    "await call_tool(name='text', arguments={})": "just text",
+    "'<coroutine external_future(0)>'": "<coroutine external_future(0)>",
+    "call = call_tool('text')\nawait call\nstr(call)": "<coroutine external_future(0)>",
+    "[str(range(3)), '<coroutine x>']": '["range(0, 3)","<coroutine x>"]',
+    "s = '''\nreturn 5\n'''\nlen(s), f'{s!r:.1}:'": '[10,"\':"]',
+    "def f(): return call_tool('text')\nawait f()": "just text",
+    "x = 'a'": "null",
+    "for x in 'ab': x": "null",
+    "'a' == 'a'": "true",
+}
+"""What code gives, with all that ends its run or is no JSON."""
+
+
+def test_a_value_that_is_no_json_is_an_error_and_a_text_that_looks_like_one_is_not() -> None:
+    app = tools_by_code(office())
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            assert {code: await ran(client, code) for code in VALUES} == VALUES
+
+    run(main())
+
+
+def test_code_sleeps_for_as_long_as_it_says_and_the_run_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pydantic_monty as monty
+
+    code = "import asyncio\nawait asyncio.sleep(60)\n'slept'"
+    told = outcome(code, timeout=0.5)
+    assert told == "error: the code took longer than 0.5 s; do less, or sleep for less time"
+    longest, real = list[float](), monty.AsyncMonty
+
+    class Pool:
+        """Shows how long its code may sleep at once."""
+
+        def __init__(self, **options: Any) -> None:
+            self._pool = real(**options)
+
+        async def __aenter__(self) -> Self:
+            await self._pool.__aenter__()
+            return self
+
+        async def __aexit__(self, *error: object) -> None:
+            await self._pool.__aexit__(*error)
+
+        def checkout(self, **options: Any) -> Any:
+            longest.append(options["os_policy"]["sleep_system_max"])
+            return self._pool.checkout(**options)
+
+    monkeypatch.setattr(monty, "AsyncMonty", Pool)
+    assert outcome(code.replace("60", "0.01")) == "slept"
+    assert longest == [math.inf]
 
 
 def test_lone_surrogates_are_replaced_on_their_way_in_and_out() -> None:

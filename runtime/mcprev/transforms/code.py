@@ -203,7 +203,8 @@ class _Run:
             if not deadline.expired():
                 raise
             text = f"the code took longer than {self.limits.timeout:g} s"
-            raise ToolError(self._with_printed(f"{text}; call fewer tools, or several at once")) from None
+            hint = "call fewer tools, or several at once" if self.calls else "do less, or sleep for less time"
+            raise ToolError(self._with_printed(f"{text}; {hint}")) from None
         except ToolError as error:
             raise ToolError(self._with_printed(str(error))) from None
         finally:

@@ -5,15 +5,30 @@ Each run has a process of its own, which ends with it, so that nothing of one ru
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcprev.errors import Json, MissingExtra, ToolError, one_line
+from mcprev.transforms.kept_value import keeping_value
+
+if TYPE_CHECKING:
+    from pydantic_monty import AsyncMontySession
 
 MAX_SUSPENSIONS: Final = 10_000
 """The maximum number of calls, waits and lookups of unknown names by which the code of a run leaves its interpreter."""
 _INNER: Final = "<string>"
 """The name of code in a string that the code runs, whose lines are not its own."""
+_VALUE: Final = "__value"
+"""The variable that keeps the value of the code, so that the sandbox itself can check it."""
+_CHECK: Final = f"import json\njson.dumps({_VALUE})"
+_NO_JSON: Final = re.compile(r"TypeError: Object of type (\w+) is not JSON serializable")
+_CALL: Final = (
+    "call_tool takes the name of a tool and a dict with its arguments: `await call_tool(name, {...})`"
+)
+MAX_CHECKED: Final = 100_000
+"""The maximum number of values in the value of the code that are checked inside the sandbox."""
 
 
 class MontySandbox:
@@ -40,6 +55,7 @@ class MontySandbox:
             raise MissingExtra("running the code of a model", "pydantic-monty", "sandbox") from error
         if min(max_seconds, max_memory, max_recursion) <= 0:
             raise ValueError("a limit of a MontySandbox is not above 0; use a larger number, or leave it out")
+        self._max_seconds: Final = max_seconds
         self._limits: Final[monty.ResourceLimits] = {
             "max_feed_duration_secs": max_seconds,
             "max_memory": max_memory,
@@ -56,26 +72,86 @@ class MontySandbox:
         """Run code and return its value, as `Sandbox` says. Raises `ToolError` with the line and the message of what is wrong."""
         import pydantic_monty as monty
 
-        async def called(name: str, arguments: Mapping[str, Json] | None = None) -> Json:
+        async def called(*args: Json, **named: Json) -> Json:
             try:
-                return await call_tool(name, {} if arguments is None else arguments)
+                name, arguments = _named(*args, **named)
+            except TypeError:
+                raise TypeError(_CALL) from None
+            try:
+                return await call_tool(name, arguments)
             except ToolError as error:
                 raise RuntimeError(str(error).encode(errors="replace").decode()) from None
 
+        async def fed(text: str) -> object:
+            return await session.feed_run(
+                text, external_lookup={"call_tool": called}, print_callback=lambda _, text: write(text)
+            )
+
+        code = code.encode(errors="replace").decode()
         try:
             # No process is kept: starting one takes some ten milliseconds, and the code of another client was never in it.
             async with (
                 monty.AsyncMonty(min_processes=0, max_processes=1) as pool,
-                pool.checkout(limits=self._limits) as session,
+                pool.checkout(limits=self._limits, os_policy={"sleep_system_max": math.inf}) as session,
             ):
-                return await session.feed_run(
-                    code.encode(errors="replace").decode(),
-                    external_lookup={"call_tool": called},
-                    print_callback=lambda _, text: write(text),
-                )
+                try:
+                    value = await fed(keeping_value(code, _VALUE))
+                except monty.MontySyntaxError:
+                    return await fed(code)
+                if _has_text(value):
+                    await _check(session)
+                return value
         except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
+            said = one_line(error.display("type-msg"))
+            if said.startswith("TimeoutError: feed time limit exceeded"):
+                raise ToolError(
+                    f"the code itself ran longer than {self._max_seconds:g} s, without its waits; let it compute less"
+                ) from None
             lines = [frame.line for frame in error.traceback() if frame.filename != _INNER]
             at = f" in line {lines[-1]}" if lines else ""
-            raise ToolError(f"the code failed{at}: {one_line(error.display('type-msg'))}") from None
+            raise ToolError(f"the code failed{at}: {said}") from None
         except monty.MontyError as error:
             raise ToolError(f"the code was ended: {one_line(error)}") from None
+
+
+def _named(name: str, arguments: Mapping[str, Json] | None = None) -> tuple[str, Mapping[str, Json]]:
+    """Return the arguments of `call_tool`."""
+    return name, {} if arguments is None else arguments
+
+
+def _has_text(value: object) -> bool:
+    """Return whether a value of at most `MAX_CHECKED` values has a text, which may stand for what is no JSON."""
+    left, has_text = [value], False
+    for _ in range(MAX_CHECKED):
+        if not left:
+            return has_text
+        item = left.pop()
+        has_text = has_text or isinstance(item, str)
+        if isinstance(item, list | tuple):
+            left += item[:MAX_CHECKED]
+        elif isinstance(item, dict):
+            left += [*item, *item.values()][:MAX_CHECKED]
+    return False
+
+
+async def _check(session: AsyncMontySession) -> None:
+    """Raise `ToolError` if the value that was kept has what is no JSON, which is a text outside the sandbox, as a str is.
+
+    A value that the check fails for otherwise, such as one too deep, is left to the caller.
+    """
+    import pydantic_monty as monty
+
+    try:
+        await session.feed_run(_CHECK)
+    except monty.MontyRuntimeError as error:
+        if (found := _NO_JSON.match(error.display("type-msg"))) is None:
+            return
+        if found[1] == "coroutine":
+            raise ToolError(
+                "the value of the code is a call that was not awaited; write `await call_tool(...)`"
+            ) from None
+        raise ToolError(
+            f"the value of the code has {found[1]}, which is not JSON; convert it to a str, list or dict"
+        ) from None
+    except monty.MontyError:
+        return
