@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from mcprev.transforms import (
     ToolCall,
     prompts_as_tools,
     resources_as_tools,
+    tools_by_code,
     tools_by_search,
     transform_tool,
 )
@@ -501,6 +503,33 @@ def catalogue(**options: Any) -> mcprev.App:
         return "void"
 
     return app
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("transform", [tools_by_search, tools_by_code])
+def test_a_search_says_that_more_tools_match_beside_its_list(
+    revision: str, transform: Callable[[mcprev.App], mcprev.App]
+) -> None:
+    app = mcprev.App("office", "1")
+    for number in range(7):
+        app.tool(name=f"number_{number}")(lambda: None)
+    transform(app)
+
+    async def main() -> None:
+        async with served(app, revision) as client:
+            [schema] = [tool.input_schema async for tool in client.tools() if tool.name == "search_tools"]
+            assert "more may match" in str(schema.to_wire())
+            every = await client.call_tool("search_tools", {"query": "number", "limit": 7})
+            tools = every.read(list[Any], "")
+            assert (len(tools), len(every.content)) == (7, 1)
+            some = await client.call_tool("search_tools", {"query": "number"})
+            assert some.data == tools[:5]
+            texts = [block.text for block in some.content if isinstance(block, models.TextContent)]
+            assert json.loads(texts[0]) == some.data
+            more = "These are the best 5 of 7 tools that match. For others, use a larger `limit`, up to 50, or other words."
+            assert texts[1:] == ([more] if "structuredContent" in some.to_wire() else [])
+
+    run(main())
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

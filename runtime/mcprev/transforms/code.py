@@ -26,7 +26,15 @@ from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
 from mcprev.transforms.requests import ask, inner_context, served
 from mcprev.transforms.sandbox import MontySandbox
-from mcprev.transforms.search import MAX_QUERY, callable_tool, find_tools, list_only, searched
+from mcprev.transforms.search import (
+    LIMIT,
+    MAX_QUERY,
+    callable_tool,
+    find_tools,
+    found_result,
+    list_only,
+    searched,
+)
 from mcprev_types.latest import models
 
 _logger: Final = logging.getLogger("mcprev.transforms")
@@ -129,14 +137,14 @@ def tools_by_code(
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
         ctx: Context,
-        limit: Annotated[int, Field(description="The maximum number of tools.", ge=1, le=50)] = limit,
-    ) -> list[dict[str, Any]]:
-        found = await find_tools(registry, ctx, query, limit, _SHOWN)
+        limit: Annotated[int, Field(description=LIMIT, ge=1, le=50)] = limit,
+    ) -> list[dict[str, Any]] | models.CallToolResult:
+        found, matching = await find_tools(registry, ctx, query, limit, _SHOWN)
         for each in found:
             tool = await callable_tool(registry, ctx, each["name"])
             if tool is not None and "outputSchema" in each and _wraps(tool, ctx):
                 each["outputSchema"] = tool.returns.schema
-        return found
+        return found_result(found, matching, ctx)
 
     async def run_code(
         code: Annotated[str, Field(description="Python code; its value is that of its last expression.")],

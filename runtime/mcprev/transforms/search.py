@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import Field
+from pydantic_core import to_json
 
 from mcprev.app.app import App
 from mcprev.app.entries import RegisteredTool
@@ -18,6 +19,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.protocol.tasks import Support
+from mcprev.revisions import load
 from mcprev.server.context import Context
 from mcprev.transforms.requests import ask, every, own, reflecting, served
 from mcprev_types.latest import models
@@ -26,6 +28,8 @@ SEARCH_TOOLS: Final = "search_tools"
 CALL_TOOL: Final = "call_tool"
 MAX_QUERY: Final = 1_000
 """The maximum number of characters of a query."""
+LIMIT: Final = "The maximum number of tools; if so many are found, more may match."
+"""The description of the argument `limit` of a search."""
 _SATURATION: Final = 1.5
 _LENGTH: Final = 0.75
 """The usual parameters of BM25: how much repeated words count, and how much long texts count less."""
@@ -54,10 +58,10 @@ def tools_by_search(app: App, *, limit: int = 5, always: Collection[str] = ()) -
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
         ctx: Context,
-        limit: Annotated[int, Field(description="The maximum number of tools.", ge=1, le=50)] = limit,
-    ) -> list[dict[str, Any]]:
+        limit: Annotated[int, Field(description=LIMIT, ge=1, le=50)] = limit,
+    ) -> list[dict[str, Any]] | models.CallToolResult:
         """Find tools by words about what they do. Call what is found with `call_tool`."""
-        return await find_tools(registry, ctx, query, limit)
+        return found_result(*await find_tools(registry, ctx, query, limit), ctx)
 
     async def call_tool(
         name: Annotated[str, Field(description="The name of a tool that `search_tools` returned.")],
@@ -107,16 +111,35 @@ def list_only(registry: Registry, finders: Collection[str], always: Collection[s
 
 async def find_tools(
     registry: Registry, ctx: Context, query: str, limit: int, shown: Collection[str] = _SHOWN
-) -> list[dict[str, Json]]:
-    """Return members of the tools of the app that the client of a request sees and that have a word of a query, the best first."""
-    found = _found(registry, ctx)
+) -> tuple[list[dict[str, Json]], int]:
+    """Return members of the tools of the app that the client of a request sees and that have a word of a query, the best first.
+
+    The second value is the number of all these tools.
+    """
+    names = _found(registry, ctx)
     tools = [
         tool
         for tool in await every(registry, ctx, "tools/list", "tools")
-        if tool["name"] in found and _is_for_model(tool)
+        if tool["name"] in names and _is_for_model(tool)
     ]
     ranks = _ranks(query, [_terms(_text(tool)) for tool in tools])
-    return [{key: tools[index][key] for key in shown if key in tools[index]} for index in ranks[:limit]]
+    found = [{key: tools[index][key] for key in shown if key in tools[index]} for index in ranks[:limit]]
+    return found, len(ranks)
+
+
+def found_result(
+    found: list[dict[str, Json]], matching: int, ctx: Context
+) -> list[dict[str, Json]] | models.CallToolResult:
+    """Return what a search found, with a text beside it if more tools match.
+
+    At revisions without structured content, whose clients parse the text, there is none.
+    """
+    fields = load(ctx.request.revision, "models").CallToolResult.model_fields
+    if matching == len(found) or "structured_content" not in fields:
+        return found
+    more = f"These are the best {len(found)} of {matching} tools that match. For others, use a larger `limit`, up to 50, or other words."
+    content = [models.TextContent(text=text) for text in (to_json(found).decode(), more)]
+    return models.CallToolResult(content=[*content], structured_content=found)
 
 
 async def callable_tool(registry: Registry, ctx: Context, name: str) -> RegisteredTool | None:
