@@ -320,8 +320,13 @@ def _options_of_call(taken: set[str]) -> list[click.Parameter]:
             vars(param)["shell_complete"] = _nothing
         elif not taken.isdisjoint(_names_of(param)):
             param.opts, param.secondary_opts = (
-                [f"--mcprev-{each.lstrip('-')}" if each in taken else each for each in names]
-                for names in (param.opts, param.secondary_opts)
+                [_free_name(each, taken) for each in names] for names in (param.opts, param.secondary_opts)
             )
         found.append(param)
     return found
+
+
+def _free_name(option: str, taken: set[str]) -> str:
+    while option in taken:
+        option = f"--mcprev-{option.lstrip('-')}"
+    return option

@@ -41,7 +41,9 @@ def skill_text(command: ServerCommand, file: Path) -> str:
     tools = ", ".join(command.words)
     about = f"Calls the tools of an MCP server with the command {program}: {tools}"
     name = re.sub(r"[^a-z0-9]+", "-", program.lower()).strip("-")[:64] or "server"
-    head = _TEXT.format(name=name, description=json.dumps(about[:MAX_DESCRIPTION]), program=program)
+    head = _TEXT.format(
+        name=name, description=json.dumps(about[:MAX_DESCRIPTION], ensure_ascii=False), program=program
+    )
     return "\n".join([head, *(_entry(command, program, word) for word in command.words)])
 
 

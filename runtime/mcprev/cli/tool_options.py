@@ -110,7 +110,7 @@ class ArgumentOption(click.Option):
             parts.append(f"Default: {clean(json.dumps(schema['default'], ensure_ascii=False)[:80])}.")
         if self.argument.replace("_", "-") != word:
             parts.append(f"The argument '{clean(self.argument[:80])}'.")
-        return " ".join(filter(None, parts))
+        return " ".join(" ".join(filter(None, parts)).split())  # zsh reads a line for each option
 
     def _metavar(self) -> str:
         return f"[{'|'.join(self._choices)}]" if self._choices else self._type().name.upper()
