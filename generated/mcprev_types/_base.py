@@ -194,7 +194,12 @@ class Model(BaseModel):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON value to send: members that were read or set, under wire names, unknown members included."""
-        wire: dict[str, Any] = self.__pydantic_serializer__.to_python(self, mode="json", exclude_unset=True)
+        wire: dict[str, Any]
+        serializer = self.__pydantic_serializer__
+        try:
+            wire = serializer.to_python(self, mode="json", exclude_unset=True)
+        except UnicodeEncodeError:  # a member's name has a lone surrogate, which UTF-8 cannot encode
+            wire = serializer.to_python(self, mode="python", exclude_unset=True)
         return wire
 
     def to_json(self) -> bytes:

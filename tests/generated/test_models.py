@@ -666,3 +666,9 @@ def test_a_class_of_ones_own_may_extend_a_model_that_nobody_has_used_yet() -> No
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [f"{fourth.__name__}.tools_list", "n"]
+
+
+def test_a_name_with_a_lone_surrogate_is_kept() -> None:
+    """JSON can have such names in what a schema leaves open, such as the properties of a tool."""
+    tool = {"name": "t", "inputSchema": {"type": "object", "properties": {"\ud800": {"title": "\udfff"}}}}
+    assert latest.Tool.from_wire(tool).to_wire() == tool
