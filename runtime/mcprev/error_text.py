@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreError, WorkerLost, one_line
@@ -55,7 +56,8 @@ def connection_reason(error: BaseException) -> str:
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     for kind in type(cause).__mro__:
         if (words := _BROKEN.get(kind.__name__)) is not None:
-            return one_line(words.format(cause))
+            with suppress(AttributeError):  # some are raised with a text alone
+                return one_line(words.format(cause))
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:
         return os.strerror(number)

@@ -39,6 +39,7 @@ from lanes import (
     turns,
     whole,
 )
+from mcprev.error_text import connection_reason
 from mcprev.errors import ConnectionLost, HttpStatusError, LocalProtocolError, McpError
 from mcprev.transports.http.client.responses import lost
 from raw_server import Exchange, Mcp, Reply
@@ -684,3 +685,8 @@ def test_a_certificate_that_is_trusted(certificate: Path, tls: ssl.SSLContext) -
             assert len(server.calls) == 28
 
     run(main(), limit=40)
+
+
+def test_a_tls_error_that_has_a_text_alone_is_told() -> None:
+    assert "not mine" in connection_reason(ssl.SSLCertVerificationError("not mine"))
+    assert "no cipher" in connection_reason(ssl.SSLError("no cipher"))
