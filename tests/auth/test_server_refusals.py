@@ -123,6 +123,7 @@ def test_every_request_is_refused_that_shows_no_good_token(row: Revision, way: W
     run(main())
 
 
+@req("AUTH-1", "AUTH-10")
 @rows
 @pytest.mark.parametrize(("shown", "said"), [("Bearer ", "empty"), ("Bearer alice bob", "malformed")])
 def test_a_refusal_tells_an_empty_token_from_a_malformed_one(shown: str, said: str, row: Revision) -> None:

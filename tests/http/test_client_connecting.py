@@ -687,6 +687,7 @@ def test_a_certificate_that_is_trusted(certificate: Path, tls: ssl.SSLContext) -
     run(main(), limit=40)
 
 
+@req("HTTP-4", everywhere=True)
 def test_a_tls_error_that_has_a_text_alone_is_told() -> None:
     assert "not mine" in connection_reason(ssl.SSLCertVerificationError("not mine"))
     assert "no cipher" in connection_reason(ssl.SSLError("no cipher"))

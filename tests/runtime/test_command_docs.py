@@ -114,6 +114,37 @@ def test_the_script_for_every_build_tells_servers_apart(
     assert "violation" in done.stdout, "a mistake that is found first hides none of the messages"
 
 
+@pytest.mark.parametrize(("tools", "code"), [("[ADD]", 0), ("[ADD, SHOUT]", 1)])
+def test_the_script_for_every_build_finds_a_schema_that_no_client_can_use(
+    tools: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, monkeypatch)
+    text = FILES["wrong.py"]
+    for wrong, right in (
+        ('print("starting")\n', ""),
+        (', "prompts": {}', ""),
+        ('"name": "add"', '"name": "price"'),
+        ('{"total": 3}', '{"sum": 3}'),
+        ("[ADD, SHOUT]", tools),
+        (
+            '    if "id" in request:\n',
+            (
+                '    if request["method"] == "initialize":\n'
+                '        RESULTS["initialize"]["protocolVersion"] = request["params"]["protocolVersion"]\n'
+                '    if "id" in request:\n'
+            ),
+        ),
+    ):
+        assert wrong in text
+        text = text.replace(wrong, right)
+    Path("odd.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["sh", "check.sh", "python", "odd.py"], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, "Warning" in done.stdout) == (code, code == 1), done.stdout + done.stderr
+    assert "0 violations" in done.stdout
+
+
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_the_guide_names_each_command_and_option(name: str) -> None:
     assert f"`{name}`" in PAGE

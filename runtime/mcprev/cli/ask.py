@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcprev.cli.call import no_more, server_use_of, session_options
+from mcprev.cli.call import no_more
 from mcprev.cli.command_target import TargetCommand
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.options import NumberRange, words_argument
+from mcprev.cli.server_use import server_use_of, session_options
 from mcprev.cli.table import clean, echo
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcprev.cli.call import no_more, out_option, print_result, server_use_of, session_options, split_words
+from mcprev.cli.call import no_more, out_option, print_result, split_words
 from mcprev.cli.command_target import TargetCommand
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.following import check_tasks, show_task, wait_and_tell
 from mcprev.cli.options import words_argument
+from mcprev.cli.server_use import server_use_of, session_options
 from mcprev.cli.table import clean
 from mcprev.errors import MethodNotFound
 

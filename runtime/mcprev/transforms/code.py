@@ -259,8 +259,8 @@ class _Run:
     async def _result(self, name: object, arguments: object) -> Json:
         if not isinstance(name, str) or not isinstance(arguments, OBJECT):
             raise ToolError("call_tool takes the name of a tool and a dict with its arguments")
-        params = {"name": name, "arguments": _Copy("the arguments", self.limits.max_bytes).of(arguments)}
         async with self._free:
+            params = {"name": name, "arguments": _Copy("the arguments", self.limits.max_bytes).of(arguments)}
             ctx = inner_context(self.registry, self.ctx)
             tool = await callable_tool(self.registry, ctx, name)
             if tool is None:

@@ -1,4 +1,7 @@
-"""Rewrites code so that its value stays in a variable, where what runs the code can check it."""
+"""Rewrites code so that its value stays in a variable, where what runs the code can check it.
+
+It looks at tokens alone: the code is foreign, and a parser of this process recurses as deep as the code nests.
+"""
 
 from __future__ import annotations
 
