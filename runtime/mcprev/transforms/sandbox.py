@@ -121,17 +121,18 @@ def _named(name: str, arguments: Mapping[str, Json] | None = None) -> tuple[str,
 
 def _has_text(value: object) -> bool:
     """Return whether a value of at most `MAX_CHECKED` values has a text, which may stand for what is no JSON."""
-    left, has_text = [value], False
-    for _ in range(MAX_CHECKED):
-        if not left:
-            return has_text
+    left, has_text, count = [value], False, 0
+    while left:
+        count += 1
+        if count + len(left) > MAX_CHECKED:
+            return False
         item = left.pop()
         has_text = has_text or isinstance(item, str)
         if isinstance(item, list | tuple):
             left += item[:MAX_CHECKED]
         elif isinstance(item, dict):
             left += [*item, *item.values()][:MAX_CHECKED]
-    return False
+    return has_text
 
 
 async def _check(session: AsyncMontySession) -> None:
