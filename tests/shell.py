@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from click.testing import CliRunner, Result
 
-from mcprev.cli import call, inspect_, main, snapshot
+from mcprev.cli import inspect_, main, server_use, snapshot
 from mcprev.cli.command_target import target_of_server
 
 if TYPE_CHECKING:
@@ -50,5 +50,5 @@ def serve_here(file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
         return memory(module.app.server)
 
-    for command in (call, inspect_, snapshot):
+    for command in (server_use, inspect_, snapshot):
         monkeypatch.setattr(command, "target_of_server", target)

@@ -194,7 +194,7 @@ def test_a_mistake_is_told_and_nothing_is_started(
     words: tuple[str, ...], says: str, monkeypatch: Any
 ) -> None:
     generate()
-    monkeypatch.setattr("mcprev.cli.call.target_of_server", None)
+    monkeypatch.setattr("mcprev.cli.server_use.target_of_server", None)
     done = weather("forecast", *words)
     assert done.exit_code == 2
     assert says in done.stderr

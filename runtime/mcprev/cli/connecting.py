@@ -174,6 +174,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield f"use one of its revisions: --as {clean(error.theirs[-1])}"
     elif isinstance(error, errors.ProcessExited | errors.NegotiationError) and not url and not server.module:
         yield "try the command by itself: it must speak MCP on stdin and stdout, and write nothing else to stdout"
+        yield "it gets few of your environment variables: pass others with -e NAME=VALUE"
     if url is not None and isinstance(error, errors.InternalError):
         yield "the log of the server says why"
     if isinstance(error, errors.RemoteProtocolError) and isinstance(error.__cause__, errors.ConversionError):
