@@ -64,7 +64,7 @@ def generate_cli_command(
     from mcprev.cli.server_command import ServerCommand
     from mcprev.cli.skill import skill_text
     from mcprev.cli.snapshot import taken_snapshot
-    from mcprev.hosts.installing import words_anywhere
+    from mcprev.hosts.installing import module_path, words_anywhere
 
     for each in (file, skill):
         if each is not None and not force:
@@ -72,11 +72,7 @@ def generate_cli_command(
     variables, named = variables_and_headers(env, headers)
     words = words_anywhere(server)
     _check_secrets(words, {**variables, **named})
-    if server.module is not None and ".py" not in server.module:
-        variables = {
-            "PYTHONPATH": str(Path.cwd()),
-            **variables,
-        }  # the module is looked for where the user stands
+    variables = {**module_path(server), **variables}
     snapshot = taken_snapshot(words, variables, named, revisions=revisions, timeout=timeout, login=login)
     _write(file, snapshot.script(), replace=force, mode=0o777)
     count = len(snapshot.tools)

@@ -158,8 +158,7 @@ def entry_for(host: Host, server: NamedServer) -> dict[str, Json]:
             env[HEADERS_VARIABLE] = "\n".join(f"{name}: {value}" for name, value in entry.headers.items())
     elif server.module is not None:
         words = [sys.executable, "-m", "mcprev", "serve", _absolute_module(server.module)]
-        if ".py" not in server.module:
-            env = {"PYTHONPATH": str(Path.cwd()), **env}  # the module is looked for where the user stands
+        env = {**module_path(server), **env}
     else:
         words = _absolute_command(entry.words)
     made: dict[str, Json] = {**host.command_members, "command": words[0], "args": words[1:]}
@@ -168,6 +167,11 @@ def entry_for(host: Host, server: NamedServer) -> dict[str, Json]:
     if entry.cwd is not None:
         made["cwd"] = str(Path(entry.cwd).absolute())
     return made
+
+
+def module_path(server: NamedServer) -> dict[str, str]:
+    """Return the variable by which the module of a server is found that is looked for where the user stands."""
+    return {} if server.module is None or ".py" in server.module else {"PYTHONPATH": str(Path.cwd())}
 
 
 def words_anywhere(server: NamedServer) -> tuple[str, ...]:
