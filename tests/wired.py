@@ -327,8 +327,11 @@ class Exchange(asgi_bridge.Exchange):
 
     # -- what the parser finds -----------------------------------------------------------------------------
 
+    # After the first answer, there may be one to what the declared length left over: it is not looked at.
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode()] = value.decode()
+        if not self.complete:
+            self.headers[name.decode()] = value.decode()
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

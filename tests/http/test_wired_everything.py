@@ -14,7 +14,12 @@ from typing import Final
 import pytest
 
 import asgi_bridge
+import mcprev
 import wired
+from mcprev.errors import PARSE_ERROR
+from requirements import req
+from running import run
+from served import Served
 
 NOT_HERE: Final = frozenset(
     {
@@ -63,3 +68,17 @@ for _suite in _SUITES:
             if name.startswith("test_") and name not in NOT_HERE
         }
     )
+
+
+@req("HTTP-12", everywhere=True)
+def test_bytes_beyond_the_declared_length_are_another_request() -> None:
+    """The answer to them is not taken for a part of the first one."""
+
+    async def main() -> None:
+        app = mcprev.Server(Served(), "served", "1").asgi()
+        first = await asgi_bridge.Client(app).post(b"?", {"content-length": "0"}).done()
+        assert first.status == 400
+        assert first.error["code"] == PARSE_ERROR
+        await app.aclose()
+
+    run(main())
