@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from types import ModuleType
@@ -108,3 +109,15 @@ def test_the_tracing_of_others_goes_on_and_the_expressions_come_back() -> None:
     assert steps(lambda: by_possessive_expression("aab"), here) > 3
     assert sys.gettrace() is before
     assert isinstance(_FAST, re.Pattern)
+
+
+@functools.lru_cache
+def remembered(text: str) -> object:
+    return by_splitting(text)
+
+
+@req("SEC-6", everywhere=True)
+def test_what_an_earlier_call_left_in_a_cache_is_counted_all_the_same() -> None:
+    here = sys.modules[__name__]
+    first = steps(lambda: remembered(counted("aab")), here)
+    assert steps(lambda: remembered(counted("aab")), here) == first > 3
