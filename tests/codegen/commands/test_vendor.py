@@ -65,7 +65,7 @@ def _generate(tmp_path: Path) -> None:
 
 
 def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    serve, call = snippets("python")
+    _, serve, call = snippets("python")
     names: dict[str, Any] = {}
     exec(serve, names)  # noqa: S102 - the page's own code
     exec(call, names)  # noqa: S102
@@ -92,6 +92,16 @@ def test_the_limit_on_the_page_holds(folder: Path) -> None:
         params.from_wire({"city": "Oslo", "days": 0})
 
 
+def test_enums_are_closed_and_unions_by_type_open_as_the_page_says(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(snippets("python")[0], {})  # noqa: S102
+    assert capsys.readouterr().out == "this program does not know acme/map\n"
+    params: Any = import_module("acme_types.latest").AcmeForecastRequestParams
+    with pytest.raises(ValidationError, match="unit"):
+        params.from_wire({"city": "Oslo", "unit": "rankine"})
+
+
 def test_the_package_names_no_other(folder: Path) -> None:
     files = [path for path in (folder / "acme-types").rglob("*.py") if path.is_file()]
     assert files
@@ -99,7 +109,7 @@ def test_the_package_names_no_other(folder: Path) -> None:
 
 
 def test_a_package_of_another_revision_is_refused(folder: Path) -> None:
-    serve, _ = snippets("python")
+    _, serve, _ = snippets("python")
     names: dict[str, Any] = {}
     exec(serve, names)  # noqa: S102
     with pytest.raises(ValueError, match=f"is of {FOURTH} and not of"):
