@@ -28,6 +28,8 @@ from typing import Any, Final
 import aiohttp
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import mcprev
 from http_in_process import InProcess, Message
@@ -409,6 +411,16 @@ def test_the_entry_of_the_registry_is_the_package_and_keeps_to_its_rules() -> No
     readme = (PUBLISHING / "README.md").read_text(encoding="utf-8")
     assert re.search(rf"^<!-- mcp-name: {re.escape(SERVER['name'])} -->$", readme, re.MULTILINE)
     assert PROJECT["readme"] == "README.md"
+
+
+def test_the_package_takes_patches_of_this_release_and_no_other_minor_one() -> None:
+    (requirement,) = map(Requirement, PROJECT["dependencies"])
+    version = Version(mcprev.__version__)
+    assert requirement.name == "mcprev"
+    assert version in requirement.specifier
+    assert f"{version.major}.{version.minor}.{version.micro + 1}" in requirement.specifier
+    assert f"{version.major}.{version.minor + 1}.0" not in requirement.specifier
+    assert f"`{PROJECT['dependencies'][0]}`" in HOSTS
 
 
 def test_the_command_of_the_package_serves_a_client_with_the_variables_of_the_entry() -> None:
