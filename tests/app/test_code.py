@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,6 +26,7 @@ from mcprev.transforms import (
     tools_by_search,
     transform_tool,
 )
+from mcprev.transforms.kept_value import keeping_value
 from mcprev_types.latest import models as m
 from running import run, until
 
@@ -596,6 +598,30 @@ def test_lone_surrogates_are_replaced_on_their_way_in_and_out() -> None:
             assert (await ran(client, code)).startswith("2\n\nprinted:\n")
 
     run(main())
+
+
+def test_a_tool_that_exits_has_failed_and_the_server_goes_on() -> None:
+    app, ends = mcprev.App("office", "1"), (SystemExit(3), BaseException("hunter2"), KeyboardInterrupt())
+
+    @app.tool
+    async def leaves(number: int) -> None:
+        raise ends[number]
+
+    code = "said = []\nfor number in range(3):\n  try:\n    await call_tool('leaves', {'number': number})\n  except Exception as e:\n    said.append(str(e))\nsaid"
+    assert json.loads(outcome(code, app)) == ["the tool 'leaves' failed"] * 3
+
+
+def test_the_tokens_of_code_are_looked_at_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = list[threading.Thread]()
+
+    def watched(code: str, name: str) -> str:
+        threads.append(threading.current_thread())
+        return keeping_value(code, name)
+
+    monkeypatch.setattr("mcprev.transforms.sandbox.keeping_value", watched)
+    assert outcome("1 + 1") == "2"
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 def test_the_whole_run_has_a_time_limit_with_its_tools() -> None:

@@ -248,13 +248,13 @@ class _Run:
             return await self._result(name, arguments)
         except (ToolError, RpcError) as error:
             raise ToolError(str(error)[: self.limits.max_bytes]) from None
-        except Exception:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # SystemExit would end the event loop
+            if input_requests_of(error) is not None:
+                raise _asks(name) from None
             _logger.exception("the tool '%s' failed, which '%s' called", one_line(name), self.name)
             raise ToolError(f"the tool '{name:.100}' failed") from None
-        except BaseException as error:
-            if input_requests_of(error) is None:
-                raise
-            raise _asks(name) from None
 
     async def _result(self, name: object, arguments: object) -> Json:
         if not isinstance(name, str) or not isinstance(arguments, OBJECT):
