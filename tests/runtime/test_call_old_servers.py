@@ -1,4 +1,6 @@
-"""`mcprev call` and `inspect` of a server as there are old ones: it dies of `server/discover`, and logs without declaring it."""
+"""`mcprev call` and `inspect` of a server as there are old ones: it dies of `server/discover` or writes much about it, and logs
+without declaring it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,11 @@ import json, sys
 for line in sys.stdin:
     request = json.loads(line)
     method = request["method"]
+    if method == "server/discover" and "complains" in sys.argv:
+        print("80 validation errors for ClientRequest" + "\\n  Input should be 'ping'" * 80, file=sys.stderr, flush=True)
+        error = {"code": -32602, "message": "Invalid request parameters"}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}), flush=True)
+        continue
     if method == "server/discover" or "dies" in sys.argv:
         raise ValueError(f"the method {method} is not one of " + "all these, " * 300)
     if "id" not in request:
@@ -38,9 +45,8 @@ for line in sys.stdin:
 """
 
 
-def run(command: str, *words: str, dies: bool = False) -> Result:
-    end = ("dies",) if dies else ()
-    line = (command, *words, "--", sys.executable, "-c", SERVER, FIRST.version, *end)
+def run(command: str, *words: str, server: str = "") -> Result:
+    line = (command, *words, "--", sys.executable, "-c", SERVER, FIRST.version, server)
     return CliRunner().invoke(main, line, catch_exceptions=False, prog_name="mcprev")
 
 
@@ -68,11 +74,22 @@ def test_a_name_without_its_prefix_is_refused_with_the_name_that_is_meant(name: 
     assert refused.stderr == f"Error: the server has no tool '{name}'{hint}\n"
 
 
-def test_a_failed_call_shows_what_the_server_wrote_during_it_and_nothing_of_the_process_that_was_probed() -> (
-    None
-):
-    failed = run("call", "bad")
+@pytest.mark.parametrize("server", ["", "complains"], ids=["that ended", "that wrote much"])
+def test_a_failed_call_shows_what_the_server_wrote_during_it_and_how_to_see_what_it_wrote_when_it_was_probed(
+    server: str,
+) -> None:
+    failed = run("call", "bad", server=server)
     assert (failed.exit_code, failed.stdout) == (1, "done\n")
+    assert failed.stderr.splitlines() == [
+        "info server: stamped",
+        "the server wrote to stderr:",
+        f"  [lines from before it was connected are left out; --as {FIRST.name} sends no server/discover, and shows all]",
+        "  the stamp is dry",
+    ]
+
+
+def test_a_failed_call_that_begins_with_initialize_leaves_nothing_out() -> None:
+    failed = run("call", "bad", "--as", FIRST.name, server="complains")
     assert failed.stderr.splitlines() == [
         "info server: stamped",
         "the server wrote to stderr:",
@@ -81,7 +98,7 @@ def test_a_failed_call_shows_what_the_server_wrote_during_it_and_nothing_of_the_
 
 
 def test_a_server_that_cannot_be_reached_shows_all_that_it_wrote() -> None:
-    failed = run("call", "good", dies=True)
+    failed = run("call", "good", server="dies")
     assert failed.exit_code == 3
     assert "Traceback (most recent call last):" in failed.stderr
     assert "the method initialize is not one of" in failed.stderr

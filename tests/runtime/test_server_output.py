@@ -1,4 +1,6 @@
-"""What a server process writes to stderr is shown by the command whose call failed, and by no other (SEC-6)."""
+"""What a server process writes to stderr is shown by the command whose call failed, and by no other (SEC-6); what it prints to
+stdout by mistake, by every one.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from mcprev.cli import main
 from mcprev.cli.connecting import MAX_OUTPUT
+from mcprev.revisions import DEFAULT
 
 APP: Final = """
 import sys
@@ -105,3 +108,47 @@ def test_what_the_error_says_is_not_said_twice() -> None:
     done = invoke("call", "reports.py", "gone")
     assert done.exit_code == 3
     assert done.stderr.count("out of paper") == 1
+
+
+PRINTS: Final = """
+import json, os, sys
+print("starting")
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "tools/call":
+        print("calling")
+        os._exit(5)
+    result = {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "prints", "version": "1"}}
+    if "id" in request:
+        sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\\n")
+        sys.stdout.buffer.flush()
+"""
+FIRST: Final = DEFAULT[0]
+
+
+def prints(*words: str) -> Result:
+    server = ("--", sys.executable, "-c", PRINTS, FIRST.version)
+    return invoke("call", "any", "--unchecked", "--as", FIRST.name, *words, *server)
+
+
+def test_what_a_server_prints_by_mistake_is_shown_even_if_it_does_not_end_by_itself() -> None:
+    done = prints()
+    assert done.exit_code == 3
+    assert done.stderr.startswith("Warning: the peer sends lines that are no messages:")
+    assert done.stderr.split("\n")[0].endswith("'starting'")
+
+
+def test_a_variable_of_the_user_keeps_its_value() -> None:
+    assert "starting" not in prints("-e", "PYTHONUNBUFFERED=").stderr
+
+
+def test_a_warning_is_printed_before_the_result() -> None:
+    done = invoke(
+        "call",
+        "fine",
+        "--",
+        sys.executable,
+        "-c",
+        "print('starting'); import reports; reports.app.run_stdio()",
+    )
+    assert done.output.endswith("'starting'\nfine\n")

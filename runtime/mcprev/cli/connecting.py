@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -12,12 +12,13 @@ import click
 from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure, failure_of
-from mcprev.cli.table import clean, echo, echo_lines
+from mcprev.cli.table import clean, echo, echo_lines, show_progress
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
     from mcprev.errors import Json
     from mcprev.hosts.named_server import NamedServer
+    from mcprev.protocol.negotiation.steps import Plan
 
 _NOT_FOUND: Final = frozenset({404, 405})
 _STRAY: Final = "a response to no pending request"
@@ -55,53 +56,71 @@ def _stray_responses() -> Iterator[_StrayResponses]:
 
 
 class _Warnings(logging.Handler):
-    """Keeps the first warnings of the runtime about a server."""
+    """Prints the first warnings of the runtime about a server, each once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.found: list[str] = []
+        self._told = set[str]()
         self.more = 0
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         text = clean(record.getMessage())
-        if len(self.found) < MAX_WARNINGS:
-            if text not in self.found:
-                self.found.append(text)
-        else:
+        if len(self._told) >= MAX_WARNINGS:
             self.more += 1
+        elif text not in self._told:
+            self._told.add(text)
+            warn(text)
+
+
+def warn(text: str) -> None:
+    """Print a warning about a server to stderr."""
+    show_progress("")
+    echo(f"Warning: {text}", err=True)
 
 
 @contextmanager
-def told_warnings() -> Iterator[list[str]]:
-    """Yield the warnings of the runtime about the server of the block, and print them to stderr after it."""
+def told_warnings() -> Iterator[None]:
+    """Print the warnings of the runtime about the server of the block at once: it may say nothing else before a timeout."""
     kept, logger = _Warnings(), logging.getLogger("mcprev")
     logger.addHandler(kept)
     try:
-        yield kept.found
+        yield
     finally:
         logger.removeHandler(kept)
-        for text in kept.found:
-            echo(f"Warning: {text}", err=True)
         if kept.more:
-            echo(f"Warning: and {kept.more} more", err=True)
+            warn(f"and {kept.more} more")
 
 
 class ServerOutput:
     """The end of what a server process writes to stderr."""
 
     def __init__(self) -> None:
-        self.tail: bytearray = bytearray()
+        self._tail = bytearray()
+        self._left_out = list[str]()
 
     def read(self, data: bytes) -> None:
         """Keep the end of what the process has written until now."""
-        self.tail.extend(data)
-        del self.tail[:-MAX_OUTPUT]
+        self._tail.extend(data)
+        del self._tail[:-MAX_OUTPUT]
 
-    def connected(self, evidence: Sequence[str]) -> None:
-        """Forget what a process has written that did not know the first message and ended; the evidence quotes it."""
-        if any("\n" in step for step in evidence):
-            self.tail.clear()
+    def connected(self, plan: Plan) -> None:
+        """Forget what an old server has written until now, much of it about `server/discover`, which it does not know."""
+        from mcprev.protocol.negotiation.steps import Discover, Method, Ready
+
+        step = plan.step
+        assert isinstance(step, Ready)
+        probed = any(isinstance(each, Discover) for each in plan.asked)
+        if self._tail and probed and step.method is Method.INITIALIZE:
+            self._tail.clear()
+            text = f"--as {step.revision.name} sends no server/discover, and shows all"
+            self._left_out = [f"[lines from before it was connected are left out; {text}]"]
+
+    def lines(self) -> list[str]:
+        """Return the lines to print."""
+        text = mask_text(self._tail.decode(errors="replace")).rstrip()
+        rows = text.replace("\r\n", "\n").replace("\t", "    ").split("\n") if text else ()
+        return [*self._left_out, *map(clean, rows)]
 
 
 @contextmanager
@@ -114,15 +133,9 @@ def told_output() -> Iterator[ServerOutput]:
     try:
         yield output
     except (click.ClickException, click.exceptions.Exit) as error:
-        text = (
-            mask_text(output.tail.decode(errors="replace"))
-            .replace("\r\n", "\n")
-            .replace("\t", "    ")
-            .rstrip()
-        )
-        lines = [clean(line) for line in text.split("\n")]
-        told = lines[-1] in error.message if isinstance(error, click.ClickException) else False
-        if text and error.exit_code not in {ExitCode.OK, ExitCode.USAGE} and not told:
+        lines = output.lines()
+        told = lines and isinstance(error, click.ClickException) and lines[-1] in error.message
+        if lines and error.exit_code not in {ExitCode.OK, ExitCode.USAGE} and not told:
             echo_lines("\n  ".join(["the server wrote to stderr:", *lines]), err=True)
         raise
 

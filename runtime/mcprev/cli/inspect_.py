@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from mcprev.cli.command_target import TargetCommand, read_target, target_of_server
-from mcprev.cli.connecting import MAX_WARNINGS, ServerOutput, told_failures, told_output, told_warnings
+from mcprev.cli.connecting import MAX_WARNINGS, ServerOutput, told_failures, told_output, told_warnings, warn
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -88,7 +88,7 @@ def inspect_command(
     server = read_target(argv, headers=headers, env=env)
     notes: deque[dict[str, Json]] = deque(maxlen=MAX_NOTES)
     with told_output() as output:
-        with told_failures(server, timeout), told_warnings() as warnings:
+        with told_failures(server, timeout), told_warnings():
             target = target_of_server(server, login=login, stderr=output.read)
             document = asyncio.run(
                 inspect_server(target, chosen, timeout, notes, record, output, pages=pages)
@@ -96,8 +96,8 @@ def inspect_command(
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
-            warnings.extend(_schema_warnings(document))
-            warnings.extend(_http_warnings(notes, document["revision"]))
+            for text in (*_schema_warnings(document), *_http_warnings(notes, document["revision"])):
+                warn(text)
         if as_json:
             echo_json(document)
         else:
@@ -148,7 +148,7 @@ async def inspect_server(
         tap=ResponseNotes(notes.append),
     )
     async with opening as client:
-        output.connected(client.plan.evidence)
+        output.connected(client.plan)
         document, errors = _describe(client), dict[str, str]()
         for name, capability, _, _ in _SECTIONS:
             declared = capability in document["capabilities"]

@@ -13,7 +13,7 @@ import click
 from mcprev.cli.answering import Answers, read_answers
 from mcprev.cli.arguments import read_arguments
 from mcprev.cli.command_target import read_target, target_of_server
-from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings
+from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings, warn
 from mcprev.cli.known_names import remember
 from mcprev.cli.options import (
     env_option,
@@ -133,7 +133,7 @@ class ServerUse:
             **options,
         )
         async with opening as client:
-            output.connected(client.plan.evidence)
+            output.connected(client.plan)
             if self.log_level is not None:
                 await self._set_log_level(client, self.log_level)
             yield client
@@ -145,8 +145,7 @@ class ServerUse:
         try:
             await client.set_log_level(cast("Any", level))
         except LocalProtocolError:
-            text = "the server declares no logging, so it is not asked for a level; what it logs is printed"
-            echo(f"Warning: {text}", err=True)
+            warn("the server declares no logging, so it is not asked for a level; what it logs is printed")
 
     def hidden(self, client: Client) -> str:
         """Return the next step if the server may hide pages and tools from this client; else nothing."""

@@ -58,13 +58,18 @@ class NamedServer:
     def target(
         self, *, auth: Authorization | None = None, stderr: Callable[[bytes], None] | None = None
     ) -> Target:
-        """Return what `mcprev.connect` takes. Raises `ValueError` for an invalid URL, and `MissingExtra` without HTTP."""
+        """Return what `mcprev.connect` takes. `stderr` reads that of a process, for people who want to see what it prints.
+
+        Raises `ValueError` for an invalid URL, and `MissingExtra` without HTTP.
+        """
         import mcprev
 
         entry = self.entry
         if entry.url is not None:
             return mcprev.http(entry.url, headers=entry.headers, auth=auth)
-        return mcprev.stdio(*entry.words, env=entry.env, cwd=entry.cwd, stderr=stderr)
+        # Python else keeps what a server prints to stdout by mistake in a buffer, until it ends.
+        env = entry.env if stderr is None else {"PYTHONUNBUFFERED": "1", **entry.env}
+        return mcprev.stdio(*entry.words, env=env, cwd=entry.cwd, stderr=stderr)
 
 
 def named_server(
