@@ -80,6 +80,52 @@ def test_calls_that_are_repeated_have_failed() -> None:
     assert (done.exit_code, json.loads(done.stdout)["repeat"]["failed"]) == (1, 3)
 
 
+SAME: Final = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "same", "version": "1"}},
+        "tools/call": json.loads(sys.argv[2]),
+    }
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results[request["method"]]}), flush=True)
+"""
+PRETTY: Final = '{\n  "result": '
+
+
+@pytest.mark.parametrize(
+    ("texts", "data", "shown"),
+    [
+        (["done"], {"result": "done"}, "done\n"),
+        (["5"], {"result": "5"}, "5\n"),
+        (["5"], {"result": 5}, "5\n"),
+        (["[1, 2]"], {"result": [1, 2]}, "[1, 2]\n"),
+        (["a", "2"], {"result": ["a", 2]}, "a\n2\n"),
+        (["a"], {"result": ["a"]}, "a\n"),
+        (['{"result": "done"}'], {"result": "done"}, PRETTY + '"done"\n}\n'),
+        (["done"], {"result": "done", "left": 1}, "done\n" + PRETTY + '"done",\n  "left": 1\n}\n'),
+        (["done"], {"result": "gone"}, "done\n" + PRETTY + '"gone"\n}\n'),
+        (["done"], {"other": "done"}, 'done\n{\n  "other": "done"\n}\n'),
+        (["1"], {"result": True}, "1\n" + PRETTY + "true\n}\n"),
+        (["a"], {"result": ["a", "b"]}, "a\n" + PRETTY + '[\n    "a",\n    "b"\n  ]\n}\n'),
+        ([], {"result": []}, PRETTY + "[]\n}\n"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_what_a_text_says_is_not_printed_again_as_structured_content(
+    texts: list[str], data: dict[str, object], shown: str
+) -> None:
+    row = next(each for each in DEFAULT if "structuredContent" in str(definitions_of(each)["CallToolResult"]))
+    result = {"content": [{"type": "text", "text": text} for text in texts], "structuredContent": data}
+    server = ("--", sys.executable, "-c", SAME, row.version, json.dumps(result))
+    words = ("call", "tool", "--unchecked", "--as", row.name)
+    done = CliRunner().invoke(main, (*words, *server), catch_exceptions=False)
+    assert (done.exit_code, done.stdout) == (0, shown)
+    whole = CliRunner().invoke(main, (*words, "--json", *server), catch_exceptions=False)
+    assert json.loads(whole.stdout)["result"]["structuredContent"] == data
+
+
 RAW: Final = """
 import json, sys
 for line in sys.stdin:

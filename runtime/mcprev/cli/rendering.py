@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo, echo_lines
 from mcprev.errors import Json
+from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev_types import Model
 from mcprev_types.latest import models
 
@@ -38,7 +39,8 @@ class Renderer:
     def tool(self, result: ToolResult) -> None:
         """Print the result of a tool: each block, and the structured content unless a text says the same."""
         same = _spelling(result.structured_content) if _has_data(result) else None
-        said = False
+        texts = [block.text for block in result.content if isinstance(block, models.TextContent)]
+        said = same is not None and _say(texts, result.structured_content)
         for block in result.content:
             if same is not None and isinstance(block, models.TextContent) and _same(block.text, same):
                 said = True
@@ -145,6 +147,17 @@ def _same(text: str, spelling: str) -> bool:
         return _spelling(json.loads(text)) == spelling
     except (ValueError, RecursionError):
         return False
+
+
+def _say(texts: Sequence[str], data: Json) -> bool:
+    """Return whether texts, one or one for each item, say all of a value, which many servers send as `{"result": VALUE}`."""
+    value = data["result"] if isinstance(data, OBJECT) and [*data] == ["result"] else data
+    items = value if isinstance(value, LIST) else [value]
+    return any(
+        len(texts) == len(each) > 0
+        and all(text == part or _same(text, _spelling(part)) for text, part in zip(texts, each, strict=True))
+        for each in ([value], items)
+    )
 
 
 def _pretty(value: Json) -> str:
