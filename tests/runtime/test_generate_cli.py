@@ -540,6 +540,30 @@ VALUE: Final = "s3cret-v4lue"
         ("--", "python", "server.py", f"--api-key=${{KEY:-{VALUE}}}"),
         ("server.py", "-e", f"TOKEN=${{TOKEN:-{VALUE}}}"),
         ("http://127.0.0.1:1/mcp", "--header", f"Authorization: Bearer ${{TOKEN:-{VALUE}}}"),
+        ("server.py", "-e", f"TOKEN={VALUE}${{TOKEN}}"),
+        ("server.py", "-e", f"TOKEN=${{TOKEN}}{VALUE}"),
+        ("server.py", "-e", f"TOKEN=${{A}}{VALUE}${{B}}"),
+        ("server.py", "-e", f"TOKEN={VALUE} ${{TOKEN}}"),
+        ("server.py", "-e", f"PLACE=${{PLACE}}${{OTHER:-{VALUE}}}"),
+        ("server.py", "-e", f"DATABASE=postgres://user:{VALUE}${{TOKEN}}@127.0.0.1/shop"),
+        ("server.py", "-e", f"OPTIONS=${{MORE}} password={VALUE}${{TOKEN}}"),
+        ("http://127.0.0.1:1/mcp", "--header", f"Authorization: Bearer {VALUE}${{TOKEN}}"),
+        ("http://127.0.0.1:1/mcp", "--header", f"Authorization: {VALUE} ${{TOKEN}}"),
+        ("http://127.0.0.1:1/mcp", "--header", f"X-Api-Key: {VALUE}${{TOKEN}}"),
+        ("http://127.0.0.1:1/mcp", "--header", f"X-Place: Bearer {VALUE}${{TOKEN}}"),
+        (f"http://user:{VALUE}${{TOKEN}}@127.0.0.1:1/mcp",),
+        (f"http://127.0.0.1:1/mcp?place=${{PLACE}}&api_key={VALUE}",),
+        (f"http://127.0.0.1:1/mcp?api_key={VALUE}${{TOKEN}}",),
+        ("--", "python", "server.py", "--token", f"{VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", "--token", f"{VALUE}:${{TOKEN}}"),
+        ("--", "python", "server.py", f"--api-key={VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", f"--api-key=${{TOKEN}}${{KEY:-{VALUE}}}"),
+        ("--", "python", "server.py", f"--place=${{PLACE}}&token={VALUE}"),
+        ("--", "python", "server.py", "-e", f"TOKEN={VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", "--header", f"Authorization: Bearer {VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", f"--header=X-Place: {VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", f"http://127.0.0.1:1/mcp?place={VALUE}${{TOKEN}}"),
+        ("--", "python", "server.py", f'{{"place": "${{PLACE}}", "token": "{VALUE}${{TOKEN}}"}}'),
     ],
 )
 def test_a_secret_is_refused_and_not_shown(words: tuple[str, ...]) -> None:
@@ -549,6 +573,28 @@ def test_a_secret_is_refused_and_not_shown(words: tuple[str, ...]) -> None:
     assert "write ${NAME} in its place" in done.stderr
     assert VALUE not in done.output
     assert not Path("weather").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-e", "TOKEN=${TOKEN}", "-e", "PAIR=${env:ONE}${TWO}", "-e", "PLACE=${HOME}/shop", "-e", "NONE="),
+        ("-e", "DATABASE=postgres://user:${TOKEN}@127.0.0.1/shop", "-e", "OPTIONS=password=${TOKEN}"),
+        ("--", "python", "server.py", "--token", "${TOKEN}", "--api-key=${ONE}${TWO}", "${PLACE:-here}"),
+        ("--", "python", "server.py", "-e", "TOKEN=${TOKEN}", "--header", "Authorization: Bearer ${TOKEN}"),
+        ("--", "python", "server.py", "--header=X-Key: ${TOKEN}", '{"token": "${TOKEN}"}'),
+        ("--", "python", "server.py", "http://user:${TOKEN}@127.0.0.1:1/mcp?key=${KEY}&place=${PLACE}"),
+        ("http://127.0.0.1:1/mcp", "--header", "Authorization: Bearer ${TOKEN}", "--header", "X-Key: ${KEY}"),
+        ("http://127.0.0.1:1/mcp?place=here&api_key=${KEY}", "--header", "Authorization: bearer ${TOKEN}"),
+    ],
+)
+def test_variables_alone_are_no_secret(words: tuple[str, ...]) -> None:
+    """The server is not there: the command goes on to look for a variable that is not set, or for the server."""
+    target = ("server.py",) if words[0] == "-e" else ()
+    done = mcprev_command("generate-cli", "--out", "weather", *target, *words)
+    assert done.exit_code in {2, 3}
+    assert "in clear" not in done.stderr
+    assert "is not set in the environment" in done.stderr
 
 
 RUN: Final = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,16 @@ from mcprev.cli.options import (
 from mcprev.cli.table import clean, echo
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_VARIABLE: Final = "\0"
+"""What stands for a variable of the environment where a text is looked at: no command line has it."""
+_HEADER: Final = r"[\w-]+: *"
+_PAIR: Final = rf"[\w.-]+={_VARIABLE}+"
+_HIDDEN: Final = (
+    ("[...]", rf"(?i:(?:Bearer|Basic|DPoP|Token|ApiKey|Bot) +)?{_VARIABLE}+"),
+    ("...@", rf"(?:[^:@/]*:)?{_VARIABLE}+@"),
+    ("?...", rf"\?{_PAIR}(?:&{_PAIR})*"),
+)
+"""What may be where a mask is: variables, after a scheme, a user name, or the names in the query of a URL."""
 
 
 @click.command("generate-cli", cls=TargetCommand)
@@ -84,27 +95,40 @@ def generate_cli_command(
 
 def _check_secrets(words: Sequence[str], values: Mapping[str, str]) -> None:
     """Raise `Failure` for a credential that the script would hold in clear."""
-    from mcprev.extras.host_config import names_variable
-    from mcprev.hosts.masking import masked_words
+    from mcprev.extras.host_config import with_variables
+    from mcprev.hosts.masking import HEADER_OPTIONS, masked_words
     from mcprev.hosts.named_server import is_url
-    from mcprev.wire.payloads import mask_text
+    from mcprev.wire.payloads import MASK, is_secret, mask_text
 
     how = (
-        "${NAME} in its place, in single quotes, for a variable of the environment in which the script runs, or "
-        "write the server into a file with `mcprev install FILE.json` and pass NAME@FILE.json"
+        "${NAME} in its place, alone or after a word such as Bearer, in single quotes, for a variable of the environment in which "
+        "the script runs, or write the server into a file with `mcprev install FILE.json` and pass NAME@FILE.json"
     )
     for name, value in values.items():
-        if value and not names_variable(value):
-            raise Failure(
-                f"the script would hold the value of '{clean(name)}' in clear; write {how}", ExitCode.USAGE
-            )
-    shown = [mask_text(words[0])] if is_url(words[0]) else masked_words(words)
-    for word, masked in zip(words, shown, strict=True):
-        if word != masked and not names_variable(word):
+        plain = with_variables(value, _VARIABLE)
+        shown = MASK if is_secret(name) else mask_text(plain)
+        if value and ("${" in plain or _VARIABLE not in plain or not _hides_variables(plain, shown)):
             text = (
-                f"the script would hold what looks like a secret in clear, in '{clean(masked)}'; write {how}"
+                f"the script would hold the value of '{clean(name)}', or a part of it, in clear; write {how}"
             )
             raise Failure(text, ExitCode.USAGE)
+    plains = [with_variables(word, _VARIABLE) for word in words]
+    masked = [mask_text(plains[0])] if is_url(words[0]) else masked_words(plains)
+    for before, plain, shown in zip(["", *words], plains, masked, strict=False):
+        named = before in HEADER_OPTIONS or plain.partition("=")[0] in HEADER_OPTIONS
+        if not _hides_variables(plain, shown, name=_HEADER if named else ""):
+            text = (
+                f"the script would hold what looks like a secret in clear, in '{clean(shown)}'; write {how}"
+            )
+            raise Failure(text, ExitCode.USAGE)
+
+
+def _hides_variables(plain: str, shown: str, *, name: str = "") -> bool:
+    """Return whether a text is what is shown of it, with nothing but variables where that has a mask."""
+    pattern = re.escape(shown)
+    for mask, hidden in _HIDDEN:
+        pattern = pattern.replace(re.escape(mask), name + hidden)
+    return plain == shown or re.fullmatch(pattern, plain) is not None
 
 
 def _check_free(file: Path) -> None:

@@ -234,10 +234,9 @@ def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
     return {key: filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
 
 
-def names_variable(text: str) -> bool:
-    """Return whether a text has a variable that `filled` replaces, and no value for one that is not set."""
-    found = [*_VARIABLE.finditer(text)]
-    return bool(found) and not any(variable[3] for variable in found)
+def with_variables(text: str, put: str) -> str:
+    """Return a text with `put` in the place of variables that `filled` replaces, unless one says a value to use if it is not set."""
+    return _VARIABLE.sub(lambda match: put if match[3] is None else match[0], text)
 
 
 def filled(text: Json) -> str:

@@ -14,7 +14,7 @@ from mcprev.wire.payloads import MASK, is_secret, mask_arguments, mask_text
 
 _SECRET: Final = frozenset({"env", "headers"})
 """The members of which every value is masked."""
-_HEADER: Final = frozenset({"-H", "--header"})
+HEADER_OPTIONS: Final = frozenset({"-H", "--header"})
 """Options of commands whose value is a header."""
 _VARIABLE: Final = frozenset({"-e", "--env"})
 """Options of commands whose value is a variable of the environment."""
@@ -27,9 +27,9 @@ def masked_words(words: Sequence[str]) -> list[str]:
     for before, word, plain in zip(["", *words], words, mask_arguments(words), strict=False):
         option, equals, _ = word.partition("=")
         variable = _ASSIGNMENT.fullmatch(word)
-        if before in _HEADER:
+        if before in HEADER_OPTIONS:
             shown.append(MASK)
-        elif equals and option in _HEADER:
+        elif equals and option in HEADER_OPTIONS:
             shown.append(f"{option}={MASK}")
         elif variable is not None and (before in _VARIABLE or word.startswith("-")):
             shown.append(f"{variable[1]}={MASK}")
