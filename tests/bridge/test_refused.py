@@ -108,6 +108,35 @@ def test_one_of_several_that_refuses_counts_as_one_that_responds(
     assert ADVICE in said
     assert "cannot be reached" not in caplog.text
     assert "the server 'bank' is down: it responds, but requires authorization: HTTP 401" in caplog.text
+    assert "of the server 'bank' failed: " in caplog.text
+
+
+@pytest.mark.parametrize("several", [True, False], ids=["of several", "the only one"])
+def test_the_log_names_the_server_that_requires_a_session(
+    several: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client without a session that is not authenticated calls it."""
+    old = mcprev.App("old", "1", revisions=[SESSION.name])
+    old.tool(hello)
+
+    async def main() -> str:
+        bridge = mcprev.Bridge({"old": old, "plain": plain} if several else old)
+        served = bridge.asgi()
+        newest = DEFAULT[-1].name
+        async with (
+            bridge.running(),
+            reached(served) as (here, own),
+            mcprev.connect(mcprev.http(own, session=here), mode=newest) as client,
+        ):
+            said = await client.call_tool("old__hello" if several else "hello", {})
+        await served.aclose()
+        return said.text
+
+    assert run(main()) == "hello"
+    name = " 'old'" if several else ""
+    assert (
+        f"the server{name} requires a session, and a client that is not authenticated has none" in caplog.text
+    )
 
 
 def test_what_is_no_refusal_is_none() -> None:

@@ -146,8 +146,9 @@ class Relay(BridgeState):
         if not self._said and self.upstreams.introduction is not None:
             self._said = True
             logger.warning(
-                "the server requires a session, and a client that is not authenticated has none: each of its calls gets a new "
-                "connection, and a server on stdio a new process. `shared` (--shared) lets such clients share them, and their state"
+                "the server%s requires a session, and a client that is not authenticated has none: each of its calls gets a new "
+                "connection, and a server on stdio a new process. `shared` (--shared) lets such clients share them, and their state",
+                f" '{one_line(self.name)}'" if self.name else "",
             )
         return object()
 
@@ -426,7 +427,8 @@ def wire_error(
         return InternalError(f"the message of the other side cannot be converted: {error}").to_wire()
     if isinstance(error, McpError) and not isinstance(error, StoreError):
         told, line = one_line(error), line_behind(error)
-        logger.warning("'%s' failed: %s", one_line(method), told if line in told else f"{told} ... {line}")
+        failed = one_line(f"'{method}' of {server} failed")
+        logger.warning("%s: %s", failed, told if line in told else f"{told} ... {line}")
         if (refused := refusal_of(error)) is not None:
             return InternalError(f"{server} behind the bridge requires authorization: {refused}").to_wire()
         first = mask_text(str(error).partition("\n")[0])[:300]
