@@ -37,6 +37,13 @@ def _line(text: str) -> int:
     return next(n for n, line in enumerate(Path("new.ts").read_text("utf-8").splitlines(), 1) if text in line)
 
 
+def test_the_text_says_in_words_where_a_change_stands(sides: tuple[str, str]) -> None:
+    told = " ".join(run(*sides).stdout.split())
+    line = _line("label: string")
+    assert f"line {line} of the old schema and {line} of the new schema]" in told
+    assert f"line {_line('50%')} of the new schema]" in told
+
+
 # -- annotations ---------------------------------------------------------------------------------------------------
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::(.*)")

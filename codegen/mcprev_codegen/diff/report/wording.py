@@ -120,6 +120,7 @@ def sent_by(change: Change) -> str:
 
 
 def source_lines(change: Change) -> str:
-    """Return the lines of both sides in their sources: `old:120 new:133`."""
+    """Return the lines of both sides in their sources: `line 120 of the old schema and 133 of the new schema`."""
     sides = (("old", change.old), ("new", change.new))
-    return " ".join(f"{label}:{p.span.line}" for label, p in sides if p and p.span and p.span.line)
+    found = [f"{p.span.line} of the {label} schema" for label, p in sides if p and p.span and p.span.line]
+    return f"line {' and '.join(found)}" if found else ""
