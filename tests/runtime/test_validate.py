@@ -632,6 +632,27 @@ def test_command(row: Revision, tmp_path: Path) -> None:
     assert (violation["line"], violation["path"]) == (4, "$.method")
 
 
+@each_session
+def test_command_says_what_to_do_with_messages_of_another_revision(row: Revision, tmp_path: Path) -> None:
+    """As a client writes them that asks for the newest revisions first."""
+    probe = message(id=0, method="server/discover", params=stated(MODERN[0]))
+    refused = message(id=0, error={"code": -32601, "message": "x"})
+    own = opening(row.version, row.version)
+    mixed = written(tmp_path, probe, refused, *own)
+    done = invoke(mixed, "--revision", row.name)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-1] == (
+        f"messages say another revision than {row.name}: without --revision each is held against its own; a recording of {row.name} "
+        f"alone is made by a command with --as {row.name}"
+    )
+    json.loads(invoke(mixed, "--revision", row.name, "--json").stdout)
+    assert invoke(mixed).exit_code == 0
+    other = next(each for each in SESSIONS if each is not row)
+    for lines, name in ((own, row.name), (own, "auto")):
+        assert "another revision" not in invoke(written(tmp_path, *lines), "--revision", name).stdout
+    assert "another revision" in invoke(written(tmp_path, *own), "--revision", other.name).stdout
+
+
 def test_command_that_cannot_do_it(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "blank").write_bytes(b"\n \n")

@@ -40,7 +40,8 @@ UNREADABLE: Final = 3
     shell_complete=completing.revisions,
     default="auto",
     show_default=True,
-    help="The revision to validate against; auto determines it from the transcript.",
+    help="The revision to validate all messages against, as of a recording that --as REV made; auto determines that of each from "
+    "the transcript.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 def validate_command(*, file: str, name: str, as_json: bool) -> None:
@@ -67,6 +68,11 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
         _print_json(checker, found)
     else:
         _print_table(checker, found)
+        if checker.mixed:
+            echo(
+                f"messages say another revision than {name}: without --revision each is held against its own; a recording "
+                f"of {name} alone is made by a command with --as {name}"
+            )
     sys.exit(1 if found else 0)
 
 

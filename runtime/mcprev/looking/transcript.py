@@ -125,6 +125,8 @@ class TranscriptValidator:
         """The last HTTP exchange of a saved session, with its line, until the event that it carries first."""
         self.messages: int = 0
         """The number of messages, including members of batches and invalid messages."""
+        self.mixed: bool = False
+        """Whether a message says another version than that of the fixed revision."""
 
     @property
     def without_response(self) -> list[PendingRequest]:
@@ -286,6 +288,7 @@ class TranscriptValidator:
     def _stating(self, version: str, path: str) -> tuple[Revision | None, list[Place]]:
         """Return the revision of a message that states its version."""
         if self._fixed is not None:
+            self.mixed = self.mixed or version != self._fixed.version
             return self._fixed, same_version(version, self._fixed, path)
         revision = by_version(version, ALL)
         if revision is None:
@@ -329,6 +332,7 @@ class TranscriptValidator:
             version = members_of(result).get("protocolVersion")
             path = "$.result.protocolVersion"
             if isinstance(version, str) and self._fixed is not None:
+                self.mixed = self.mixed or version != self._fixed.version
                 found = same_version(version, revision, path)
             elif isinstance(version, str):
                 answered = session_revision(result)
