@@ -100,6 +100,35 @@ def test_the_server_and_the_client_of_the_readme_run(tmp_path: Path, monkeypatch
     assert "day 3 in Rome: sunny" in printed[1]
 
 
+def _not_served(*_args: object, **_options: object) -> None:
+    """In place of a method that serves until it is stopped."""
+
+
+def test_the_parts_of_the_overview_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of the page goes on with the names of those before it; its client calls the first one as a command."""
+    parts = PYTHON.findall((ROOT / "docs" / "overview.md").read_text(encoding="utf-8"))
+    (tmp_path / "server.py").write_text(parts[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(mcprev.Bridge, "run_http", _not_served)
+    page = ModuleType("overview")
+    monkeypatch.setitem(sys.modules, "overview", page)  # where annotations are looked up
+
+    async def main() -> None:
+        for part in parts:
+            found: object = eval(  # noqa: S307 - our own page
+                compile(part, "overview.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), page.__dict__
+            )
+            if inspect.iscoroutine(found):
+                await found
+        assert page.result.text == "hi"
+        async with mcprev.connect(page.worker, elicitation=lambda _: {"value": "Ann"}) as client:
+            assert (await client.call_tool("greet")).text == "hi Ann"
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert len(parts) > 6
+
+
 def test_the_program_of_the_first_page_runs() -> None:
     (program,) = PYTHON.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     module = ModuleType("first")
