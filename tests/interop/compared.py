@@ -72,7 +72,7 @@ TITLES: Final = {
 }
 """The lines of the table, by the folders of their programs."""
 SOURCE: Final = "https://github.com/mcprev/mcprev/tree/main/examples/compared"
-HEAD: Final = f"""# Compared
+HEAD: Final = f"""# Programs side by side
 
 Each row is a small program, written with mcprev, with the official Python SDK (mcp 2.3.0) and with FastMCP 4.1.2. The
 numbers are lines of code, without blank lines, comments and docstrings. The programs are in
