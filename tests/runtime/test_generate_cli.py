@@ -119,7 +119,11 @@ def generate(*options: str, target: str = "server.py") -> None:
 
 def data_of(script: str) -> str:
     """The data of a script, which is nothing but a call with two arguments, one of them a literal."""
-    first, second = ast.parse(script).body
+    *path, first, second = ast.parse(script).body
+    assert [ast.unparse(each) for each in path] == [
+        "import sys",
+        "if not sys.flags.safe_path:\n    del sys.path[0]",
+    ]
     assert ast.unparse(first) == "from mcprev.cli.server_command import run_command"
     assert isinstance(second, ast.Expr)
     assert isinstance(second.value, ast.Call)
@@ -469,7 +473,11 @@ def test_no_file_is_written_over_without_force(monkeypatch: pytest.MonkeyPatch) 
         Path(name).rename(f"{name}.old")
     generate("--skill", "SKILL.md")
     generate("--skill", "SKILL.md", "--force")
-    monkeypatch.setattr("mcprev.cli.generate_cli._check_free", print)  # it appears meanwhile
+
+    def free(_: Path, *, replace: bool) -> None:
+        assert not replace
+
+    monkeypatch.setattr("mcprev.cli.generate_cli._check_writable", free)  # it appears meanwhile
     before = Path("weather").stat()
     done = mcprev_command("generate-cli", "server.py", "--out", "weather")
     assert done.exit_code == 2
@@ -494,6 +502,21 @@ def test_a_file_that_cannot_be_written_is_told(out: str) -> None:
     assert done.exit_code == 2
     assert "Error: " in done.stderr
     assert [*Path().glob(".mcprev*")] == []
+
+
+@pytest.mark.parametrize(
+    ("skill", "says"),
+    [("./weather", "--out and --skill name the same file"), ("none/SKILL.md", "there is no folder 'none'")],
+)
+@pytest.mark.parametrize("options", [(), ("--force",)], ids=["", "force"])
+def test_both_files_can_be_written_before_the_server_is_started(
+    options: tuple[str, ...], skill: str, says: str
+) -> None:
+    done = mcprev_command("generate-cli", "server.py", "--out", "weather", "--skill", skill, *options)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert not Path("weather").exists()
+    assert not Path("started").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
@@ -738,6 +761,17 @@ def test_a_script_runs_in_any_folder_over_stdio() -> None:
     assert "run `weather --refresh`" in executed("price", "--item", "tea")[2]
     assert executed("--refresh") == (0, "new: cost\ngone: price\n", "")
     assert executed("cost", "--item", "tea") == (0, "1 tea\n", "")
+
+
+@pytest.mark.parametrize("name", ["mcprev.py", "json.py", "-c.py"])
+def test_a_script_may_have_the_name_of_a_module_and_imports_none_beside_it(name: str) -> None:
+    generate()
+    Path("weather").rename(name)
+    Path("click.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    for words in ([f"./{name}"], [sys.executable, "-P", f"./{name}"]):
+        done = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert "Says the weather." in done.stdout
 
 
 @pytest.mark.parametrize(

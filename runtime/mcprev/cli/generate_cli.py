@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,9 +78,11 @@ def generate_cli_command(
     from mcprev.cli.snapshot import taken_snapshot
     from mcprev.hosts.installing import module_path, words_anywhere
 
-    for each in (file, skill):
-        if each is not None and not force:
-            _check_free(each)
+    files = [each for each in (file, skill) if each is not None]
+    if len({os.path.abspath(each) for each in files}) < len(files):  # noqa: PTH100 - links stay links
+        raise click.UsageError("--out and --skill name the same file; the script and the skill are two")
+    for each in files:
+        _check_writable(each, replace=force)
     variables, named = variables_and_headers(env, headers)
     words = words_anywhere(server)
     _check_secrets(words, {**variables, **named})
@@ -131,14 +134,16 @@ def _hides_variables(plain: str, shown: str, *, name: str = "") -> bool:
     return plain == shown or re.fullmatch(pattern, plain) is not None
 
 
-def _check_free(file: Path) -> None:
-    """Raise `Failure` for a file that is there, before anything is started."""
+def _check_writable(file: Path, *, replace: bool) -> None:
+    """Raise `Failure` for a file that is there or whose folder is not, before anything is started."""
     try:
-        there = file.is_symlink() or file.exists()
+        there, folder = file.is_symlink() or file.exists(), file.parent.is_dir()
     except (OSError, ValueError):
         return  # writing says why
-    if there:
+    if there and not replace:
         raise _taken(file)
+    if not folder:
+        raise Failure(f"there is no folder '{clean(str(file.parent))}'; make it first", ExitCode.USAGE)
 
 
 def _taken(file: Path) -> Failure:

@@ -32,6 +32,11 @@ _SCRIPT: Final = """\
 #!{python}
 # The command of one MCP server, written by `mcprev generate-cli`; --refresh writes it again.
 
+import sys
+
+if not sys.flags.safe_path:
+    del sys.path[0]  # the folder of this file, whose name may be that of a module
+
 from mcprev.cli.server_command import run_command
 
 run_command(__file__, r'''
