@@ -87,6 +87,35 @@ def test_an_option_of_another_kind_says_what_to_pass(kind: str, name: str, value
     assert str(caught.value).startswith(f"`{name}` must {says}")
 
 
+@pytest.mark.parametrize("kind", ["App", "Server"])
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        (("shop", 1.0), "`version` must not be a float; pass a text, such as '1.0'"),
+        (("shop", None), "`version` must not be None; pass a text, such as '1.0'"),
+        ((5, "1.0"), "`name` must not be an int; pass a text"),
+    ],
+)
+def test_a_name_or_version_that_is_no_text_says_what_to_pass(
+    kind: str, named: tuple[Any, Any], says: str
+) -> None:
+    first, make = () if kind == "App" else (None,), getattr(mcprev, kind)
+    words = dict(zip(("name", "version"), named, strict=True))
+    for given, options in ((named, {}), ((), words)):
+        with pytest.raises(TypeError) as caught:
+            make(*first, *given, **options)
+        assert str(caught.value) == says
+
+
+@pytest.mark.parametrize("kind", ["App", "Server"])
+@pytest.mark.parametrize("name", ["max_line", "max_handlers"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_limit_with_which_nobody_is_served_is_refused(kind: str, name: str, value: int) -> None:
+    first = () if kind == "App" else (mcprev.ServerHandler(),)
+    with pytest.raises(ValueError, match=f"`{name}` is {value}; use a number above 0"):
+        getattr(mcprev, kind)(*first, "shop", "1.0", **{name: value})
+
+
 def test_each_option_of_a_server_is_tried() -> None:
     """`auth` and `store` have tests of their own."""
     from mcprev.app.options import ServerOptions

@@ -97,11 +97,12 @@ class App(Routed, Pages, AppSources):
           `on_downgrade`, `show_errors`, `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes
           them.
 
-        Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a negative number.
+        Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a limit of 0 and a negative number.
         """
         super().__init__()
         own = {"visible": visible, "executor": executor, "lenient_arguments": lenient_arguments}
-        check_server_options({**own, "list_ttl_ms": list_ttl_ms, **options})
+        named = {"name": name, "version": version}
+        check_server_options({**named, **own, "list_ttl_ms": list_ttl_ms, **options})
         if list_ttl_ms < 0:
             raise ValueError(f"`list_ttl_ms` is {list_ttl_ms}; use 0 or a larger number")
         self._executor, self._lenient = executor, lenient_arguments

@@ -159,8 +159,11 @@ class ResourceOptions(EntryOptions, total=False):
 
 
 def check_server_options(options: Mapping[str, object]) -> None:
-    """Raise `TypeError` for an unknown option of `App`, and for one whose value is of another kind: what to pass."""
-    for name in options.keys() - {*_OF_APPS, *ServerOptions.__annotations__}:
+    """Raise `TypeError` for an unknown option of `App`, and for one whose value is of another kind: what to pass.
+
+    `options` has the name and the version too.
+    """
+    for name in options.keys() - {"name", "version", *_OF_APPS, *ServerOptions.__annotations__}:
         raise no_such_option("App", name, (*_OF_APPS, *ServerOptions.__annotations__))
     check_server_kinds(options)
 

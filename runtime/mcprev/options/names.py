@@ -28,7 +28,10 @@ def no_such_option(of: str, name: str, known: Iterable[str]) -> TypeError:
 
 
 def names_options(of: str, check: Callable[[Mapping[str, object]], None] | None = None) -> Callable[[F], F]:
-    """Decorate a function so that a call with an unknown option raises the error of `no_such_option`; `check` gets the others."""
+    """Decorate a function so that a call with an unknown option raises the error of `no_such_option`.
+
+    `check` gets the others, and the arguments before them by their names.
+    """
 
     def decorate(function: F) -> F:
         code: Any = cast("Any", function).__code__
@@ -39,7 +42,7 @@ def names_options(of: str, check: Callable[[Mapping[str, object]], None] | None 
             for name in options.keys() - frozenset(known):
                 raise no_such_option(of, name, known[code.co_argcount :])
             if check is not None:
-                check(options)
+                check({**dict(zip(known, given, strict=False)), **options})
             return function(*given, **options)
 
         return cast("F", checked)

@@ -16,6 +16,8 @@ def _is(*types: type) -> Callable[[object], bool]:
 
 _ICON: Final = "mcprev.models.Icon(src='https://...')"
 _SERVER_KINDS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "name": (_is(str), "a text"),
+    "version": (_is(str), "a text, such as '1.0'"),
     "visible": (callable, "a function of the context and the tags"),
     "executor": (_has("submit"), "an executor, such as concurrent.futures.ThreadPoolExecutor(64)"),
     "lenient_arguments": (_is(bool), "True or False"),
@@ -63,14 +65,16 @@ _SERVER_LISTS: Final[Mapping[str, tuple[type, Callable[[object], bool], str]]] =
 """The same for options that hold several values, with the kind of what holds them."""
 
 
-_FILLED: Final = frozenset({"icons", "extensions", "middleware", "lifespan"})
+_FILLED: Final = frozenset({"name", "version", "icons", "extensions", "middleware", "lifespan"})
 """Options without None: nothing is an empty list."""
+_ABOVE_ZERO: Final = frozenset({"max_line", "max_handlers"})
+"""Limits with which a server could serve nobody if they were 0."""
 
 
 def check_server_kinds(options: Mapping[str, object]) -> None:
     """Raise `TypeError` for an option of a server whose value is of another kind: what it takes and what to pass.
 
-    No value is shown: it may be a secret.
+    No value is shown: it may be a secret. Raises `ValueError` for a limit that is not above 0.
     """
     for name, given in options.items():
         if (given is None and name not in _FILLED) or (name == "lifespan" and callable(given)):
@@ -79,6 +83,8 @@ def check_server_kinds(options: Mapping[str, object]) -> None:
             fits, instead = _SERVER_KINDS[name]
             if not fits(given):
                 raise TypeError(f"`{name}` must not be {_kind(given)}; pass {instead}")
+            if name in _ABOVE_ZERO and cast("int", given) <= 0:
+                raise ValueError(f"`{name}` is {given}; use a number above 0")
         elif name in _SERVER_LISTS:
             holder, fits, instead = _SERVER_LISTS[name]
             if not isinstance(given, holder) or isinstance(given, str | bytes):

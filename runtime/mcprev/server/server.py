@@ -156,7 +156,7 @@ class Server:
 
         Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of `ServerHandler`, for
         an unknown option, also in `http`, and for one of another kind. Raises `ValueError` for an unknown revision,
-        invalid options of HTTP, and a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves itself.
+        invalid options of HTTP, a limit that is not above 0, and a handler that overrides `discover` or `subscriptions_listen`, which the runtime serves itself.
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
