@@ -191,8 +191,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: some tests wait, for processes and for time limits."""
-    return (os.cpu_count() or 1) + 1
+    """Two workers more than cores: a worker waits two fifths of its time, for processes and for time limits."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
