@@ -29,13 +29,10 @@ from shell import invoke
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 
 
-async def inspect(*arguments: str) -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from mcprev.cli import main; main()", "inspect", *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+async def inspect(*arguments: str) -> tuple[int, str, str]:
+    """Run the command in a thread of this process, while its loop serves."""
+    done = await asyncio.to_thread(invoke, None, "inspect", *arguments)
+    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)

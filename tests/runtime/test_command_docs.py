@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.cli.exit_codes import ExitCode
 from mcprev.hosts.table import HOSTS, Host
+from shell import serve_here
 from support import ROOT
 from terminal import AtTerminal
 
@@ -72,6 +73,8 @@ def test_what_the_guide_shows_happens(
     block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path, monkeypatch)
+    for name in re.findall(r"\b(?:shop|clock)\.py\b", block[0][0])[:1]:
+        serve_here(name, FILES[name], monkeypatch)
     for words, output in block:
         code, shown = ended(shlex.split(words))
         said = CODE.search(output)
