@@ -2,7 +2,7 @@
 
 Samples are upstream's examples of the latest revision, each in a payload that carries it, and a corpus of every
 payload of every revision, made from the schemas alone. The few that have no form at a revision raise
-`ConversionError`; which examples do is a table.
+`ConversionError`; which examples do is a table. `make fuzz` draws more of the corpus.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, levelled, objections, up
 from corpus import Corpus
+from fuzz.fuzzing import sampled
 from mcprev.convert import PayloadKind
 from mcprev.errors import ConversionError
 from mcprev.revisions import revision_named
@@ -241,7 +242,7 @@ PICKY: Final = (HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.d
 @req("SEAM-4", "SEAM-10", everywhere=True)
 @needs_upstream
 @pytest.mark.parametrize(("method", "kind", "type_"), DOWNWARDS)
-@settings(max_examples=40, suppress_health_check=PICKY)
+@settings(max_examples=sampled(20), suppress_health_check=PICKY)
 @given(data=st.data())
 def test_corpus_down_and_up(method: str, kind: str, type_: str, data: st.DataObject) -> None:
     value = data.draw(corpus_of(E).values(type_).map(levelled))
@@ -269,7 +270,7 @@ UPWARDS: Final = [
 @req("SEAM-5", "SEAM-10")
 @needs_upstream
 @pytest.mark.parametrize(("here", "there", "method", "kind", "type_"), UPWARDS)
-@settings(max_examples=15, suppress_health_check=PICKY)
+@settings(max_examples=sampled(8), suppress_health_check=PICKY)
 @given(data=st.data())
 def test_corpus_up_and_down(
     here: str, there: str, method: str, kind: str, type_: str, data: st.DataObject

@@ -202,7 +202,7 @@ def test_plain_examples_are_valid_by_upstreams_schema(revision: str, name: str) 
 
 @each_type
 def test_every_valid_value_round_trips_exactly(revision: str, name: str) -> None:
-    @settings(max_examples=sampled(3))
+    @settings(max_examples=sampled(2))
     @given(corpus_of(revision, open_=True).values(name))
     def check(value: Json) -> None:
         round_trips(revision, name, value)
