@@ -83,7 +83,7 @@ def configured(folder: Path, *names: str) -> tuple[str, ...]:
 @req("SEAM-10", "HTTP-9", "MRTR-4", at=E)
 @pytest.mark.parametrize(
     ("row", "there", "store"),
-    ([*product((OLD, MODERN), (OLD, MODERN), STORES)] if ALL else [(MODERN, OLD, "redis")]),
+    ([*product((OLD, MODERN), (OLD, MODERN), STORES)] if ALL else [(OLD, MODERN, "redis")]),
     indirect=["store"],
 )
 def test_no_two_requests_in_a_row_need_to_reach_the_same_process(
@@ -91,8 +91,8 @@ def test_no_two_requests_in_a_row_need_to_reach_the_same_process(
 ) -> None:
     """Calls, questions and progress, at several servers; a session has one connection to each.
 
-    One pair of revisions, and each with each store if MCPREV_WORKERS is all; `test_several_workers` has each pair at several
-    processes in one.
+    One pair of revisions, whose client has a session: without one, each request starts the servers again. Each pair with
+    each store if MCPREV_WORKERS is all; `test_several_workers` has each pair at several processes in one.
     """
     names = "one", "two"
     options = "--server-revision", there.name, *configured(tmp_path, *names)
