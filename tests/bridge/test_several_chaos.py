@@ -24,7 +24,7 @@ from running import run, until
 NAMES: Final = ("files", "bank")
 CLIENTS: Final = 8
 ROUNDS: Final = 6
-USER: Final = 20.0
+USER: Final = 8.0
 """Seconds that a user has."""
 PROCESSES: Final = 4
 LOST: Final = "the connection was lost"

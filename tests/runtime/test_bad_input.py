@@ -26,7 +26,8 @@ KINDS: Final = (
     "huge names", "control characters", "no permission", "wrong arguments",
 )  # fmt: skip
 DEAD: Final = "http://127.0.0.1:1/mcp"
-HANGS: Final = ("--", sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)")
+HANGS: Final = ("--", sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()")
+"""A server that says nothing; it ends with its input."""
 HUGE: Final = "x" * 100_000
 EVIL: Final = "\x1b[2Jx\n\u202e\x07"
 REVISION: Final = DEFAULT[-1].name
