@@ -205,11 +205,17 @@ def test_nothing_is_left_to_do(name: str) -> None:
     assert not any(re.search(rf"\b{word}\b", text) for word in words)
 
 
+@cache
+def passed_over() -> list[str]:
+    """The patterns of folders in which pytest looks for no tests."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
+    patterns: list[str] = options["ini_options"]["norecursedirs"]
+    return patterns
+
+
 @of_each(TESTS)
 def test_every_test_is_collected(name: str) -> None:
-    passed_over = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
-    patterns: list[str] = passed_over["ini_options"]["norecursedirs"]
-    assert not [part for part in Path(name).parts[:-1] if any(fnmatch(part, each) for each in patterns)]
+    assert not [part for part in Path(name).parts[:-1] if any(fnmatch(part, each) for each in passed_over())]
 
 
 MAX_LINES: Final = 450

@@ -7,12 +7,6 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from prefab_ui.actions import SetState
-from prefab_ui.actions.mcp import CallTool
-from prefab_ui.app import PrefabApp
-from prefab_ui.components import Button, Column, Form, Input, Text
-from prefab_ui.renderer import get_renderer_html
-from prefab_ui.rx import RESULT, STATE
 
 import mcprev
 from browser.page_host import HOST, SANDBOX, PageHost, alone, hosted
@@ -49,6 +43,14 @@ def test_components_show_data_and_call_tools_of_their_server(browser: Browser) -
 
 
 def test_a_form_of_components_calls_a_tool_where_the_host_allows_forms(browser: Browser) -> None:
+    # Imported here: with pydantic models of each component, as slowly as all of our tests of a folder.
+    from prefab_ui.actions import SetState
+    from prefab_ui.actions.mcp import CallTool
+    from prefab_ui.app import PrefabApp
+    from prefab_ui.components import Button, Column, Form, Input, Text
+    from prefab_ui.renderer import get_renderer_html
+    from prefab_ui.rx import RESULT, STATE
+
     app = mcprev.App("a", "1")
     page = app.ui("ui://components", get_renderer_html("bundled"))
 

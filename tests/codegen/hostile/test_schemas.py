@@ -425,10 +425,11 @@ NOTHING: Final = "\nset()\n"
 def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [(pinned(tmp_path / "hostile", MIXED), pinned(tmp_path / "harmless", harmless(MIXED)))]
+    mixed = pinned(tmp_path / "hostile", MIXED)
     monkeypatch.setattr(
         rendering, "format_python", str
     )  # the tests of the writers have it format all strings
+    made = [(mixed, pinned(tmp_path / "harmless", harmless(MIXED)))]
     plain = free(tmp_path / "plain", harmless(HOSTILE[0]))
     made += [(free(tmp_path / f"hostile_{n}", texts), plain) for n, texts in enumerate(HOSTILE)]
     for hostile, other in made:
