@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -303,3 +304,10 @@ def test_a_command_whose_extra_is_missing_says_which() -> None:
         [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True
     )
     assert "(requires mcprev[codegen])" in listed.stdout
+
+
+def test_the_process_looks_for_no_garbage_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_end: list[object] = []
+    monkeypatch.setattr("atexit.register", at_end.append)
+    assert invoke("list").exit_code == 0
+    assert at_end == [gc.freeze]

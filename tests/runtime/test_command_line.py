@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import logging
 import os
@@ -40,13 +39,6 @@ def invoke(*arguments: str, **options: Any) -> Result:
         for name in set(sys.modules) - before:
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(Path.cwd())):
                 del sys.modules[name]
-
-
-def test_the_process_looks_for_no_garbage_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_end: list[object] = []
-    monkeypatch.setattr("atexit.register", at_end.append)
-    assert invoke("list").exit_code == 0
-    assert at_end == [gc.freeze]
 
 
 # -- pipes, colours, help --------------------------------------------------------------------------------

@@ -33,16 +33,16 @@ from mcprev.wire.bounds import (
 from requirements import req
 from support import same
 
-SIZE: Final = 1024 * 1024
+SIZE: Final = 512 * 1024
 
 
 def many(item: str) -> str:
-    """An array of about a mebibyte that holds one item again and again."""
+    """An array of about half a mebibyte that holds one item again and again."""
     return "[" + ",".join([item] * (SIZE // (len(item.encode()) + 1))) + "]"
 
 
 def members(value: str, width: int) -> str:
-    """An object of about a mebibyte whose keys are all different."""
+    """An object of about half a mebibyte whose keys are all different."""
     keys = SIZE // (width + len(value) + 4)
     return "{" + ",".join(f'"{number:0{width}x}":{value}' for number in range(keys)) + "}"
 

@@ -77,6 +77,8 @@ class ToldGroup(click.Group):
 
     @override
     def invoke(self, ctx: click.Context) -> object:
+        # What is alive at the end goes with the process. To look through it for garbage takes a sixth of a short command.
+        atexit.register(gc.freeze)
         with _printed_errors():
             return super().invoke(ctx)
 
@@ -156,8 +158,6 @@ def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> clic
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
     """Speak every revision of the Model Context Protocol: inspect, call, serve, bridge and install servers, compare revisions, generate types."""
-    # What is alive at the end goes with the process. To look through all of it for garbage takes a sixth of a short command.
-    atexit.register(gc.freeze)
 
 
 if COMPLETING in os.environ:
