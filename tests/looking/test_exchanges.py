@@ -24,6 +24,7 @@ from named import C
 from raw_server import Exchange, Mcp, serve
 from requirements import req
 from running import run
+from served import listening
 from support import ROOT
 
 HTTP: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
@@ -134,6 +135,39 @@ def test_validate_finds_the_same_in_a_session_that_dev_saved(
     for each in found:
         assert any(each["path"] == place and each["message"].endswith(said) for place, said in expected)
         assert "http" in json.loads(lines[int(each["line"]) - 1])
+
+
+@pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
+def test_responses_of_the_older_transport_are_not_held_against_the_newer(
+    row: Revision, tmp_path: Path
+) -> None:
+    """HTTP+SSE, which a server may offer at each revision with sessions, accepts requests with status 202."""
+    path, saved = tmp_path / "recorded.jsonl", tmp_path / "saved.jsonl"
+    app = mcprev.App("old", "1", revisions=[row.name])
+    app.tool(lambda: "", name="nothing")
+
+    async def main() -> Any:
+        async with listening(app.server, sse=True) as url:
+            async with mcprev.connect(f"{url}/sse", record=path) as client:
+                assert [tool async for tool in client.tools()]
+            launcher = DirectLauncher(
+                "it", (url,), lambda: mcprev.http(f"{url}/sse"), kind="url", transport="http"
+            )
+            async with opened(launcher) as page:
+                await page.post("list", kind="tools")
+                await page.until("lists", lambda one: one["state"] in ("ready", "failed"))
+                async with page.session.get(f"{page.url}/api/save", headers=page.headers) as response:
+                    saved.write_text(await response.text(), encoding="utf-8")
+            return await asyncio.to_thread(
+                CliRunner().invoke, command, ["inspect", f"{url}/sse", "--no-login"]
+            )
+
+    inspected = run(main(), limit=60)
+    assert (inspected.exit_code, inspected.stderr) == (0, "")
+    assert f"revision\t{row.name}\n" in inspected.stdout
+    for file in (path, saved):
+        validated = CliRunner().invoke(command, ["validate", str(file)])
+        assert validated.exit_code == 0, validated.output
 
 
 @req("BASE-10", everywhere=True)

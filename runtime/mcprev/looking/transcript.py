@@ -45,6 +45,7 @@ from mcprev.looking.payloads import Place, quote
 from mcprev.looking.tool_outputs import CALL, LIST_TOOLS, ToolOutputs
 from mcprev.protocol.endpoint import describe_malformed
 from mcprev.revisions import ALL, DEFAULT, Revision, by_version
+from mcprev.wire import media
 from mcprev.wire.jsonrpc import (
     MAX_LINE,
     Batch,
@@ -101,6 +102,8 @@ class _Session:
         self.pending: dict[Key, PendingRequest] = {}
         self.outputs = ToolOutputs()
         self.seen: set[Key] = set()
+        self.stream: Json = None
+        """The URL of the last event stream that a GET has opened, in a saved session."""
         self.lost = False
         """Whether it was reported that the revision is unknown."""
 
@@ -182,11 +185,14 @@ class TranscriptValidator:
         if not exchange or event.get("exchange") != exchange["http"]:
             return []
         self._exchange, self._name = None, _session_name(event)
-        revision = self._current
-        if revision is None or event.get("direction") != Direction.CLIENT_TO_SERVER:
-            return []
+        revision, session = self._current, self._session
         method = message.method if isinstance(message, Request | Notification) else None
         note = note_of_saved(exchange, _SENT.get(type(message), "other"), method)
+        if note["verb"] == "GET" and note["content_type"] == media.SSE:
+            session.stream = exchange.get("url")
+        older = session.stream not in (None, exchange.get("url"))  # HTTP+SSE, where no rule covers responses
+        if older or revision is None or event.get("direction") != Direction.CLIENT_TO_SERVER:
+            return []
         return [replace(one, line=line) for one in judge_response(note, revision)]
 
     def _check_response(self, note: dict[str, Json], number: int) -> list[Violation]:

@@ -31,6 +31,8 @@ class ResponseNotes:
         """`report` is called with each note."""
         self._report = report
         self._open: dict[int, Sent] = {}
+        self._stream = ""
+        """The URL of the last event stream that a GET has opened."""
 
     def __call__(self, event: WireEvent) -> None:
         """Take an event of the wire."""
@@ -45,7 +47,12 @@ class ResponseNotes:
                 del self._open[next(iter(self._open))]
             self._open[exchange.number] = _sent(event.data)
         elif event.kind is WireKind.RESPONSE and (sent := self._open.pop(exchange.number, None)) is not None:
-            self._report(_note(exchange, sent))
+            note = _note(exchange, sent)
+            if exchange.verb == "GET" and note["content_type"] == media.SSE:
+                self._stream = exchange.url
+            # HTTP+SSE posts to another URL, where no rule covers responses.
+            if self._stream in ("", exchange.url):
+                self._report(note)
 
 
 def _sent(body: bytes) -> Sent:
