@@ -163,6 +163,10 @@ def test_a_failing_tool_is_an_exception_that_the_code_can_catch(row: Revision) -
 # -- what can be called ------------------------------------------------------------------------------------
 
 
+def for_model(name: str) -> str:
+    return f"the tool '{name}' is for the model, not for code; call what a search has found"
+
+
 def test_code_calls_what_its_client_sees_and_no_tool_that_calls_others() -> None:
     app = tools_by_code(office(), search_name="find", run_name="run")
     transform_tool(app, "run", name="do", keep=True)
@@ -177,7 +181,10 @@ def test_code_calls_what_its_client_sees_and_no_tool_that_calls_others() -> None
 
     async def main() -> None:
         async with mcprev.connect(app) as client:
-            for name in ("wipe", "missing", "find", "run", "do", "paged", "x" * 5_000):
+            for name in ("find", "run", "do"):
+                told = await ran(client, f"await call_tool({name!r}, {{}})", "run")
+                assert told == f"error: the code failed in line 1: RuntimeError: {for_model(name)}"
+            for name in ("wipe", "missing", "paged", "x" * 5_000):
                 told = await ran(client, f"await call_tool({name!r}, {{}})", "run")
                 assert told.startswith(
                     f"error: the code failed in line 1: RuntimeError: Unknown tool: {name[:100]}"
@@ -199,7 +206,9 @@ def test_code_of_a_mounted_app_calls_what_is_of_its_own_app_under_the_names_ther
     async def main() -> None:
         async with mcprev.connect(outer) as client:
             assert await ran(client, "await call_tool('in_text')", "in_run_code") == "just text"
-            for name in ("own", "text", "in_run_code", "in_search_tools", "in_wipe"):
+            for name in ("in_run_code", "in_search_tools"):
+                assert for_model(name) in await ran(client, f"await call_tool({name!r})", "in_run_code")
+            for name in ("own", "text", "run_code", "other_call_tool", "in_wipe"):
                 assert "Unknown tool" in await ran(client, f"await call_tool({name!r})", "in_run_code")
             outer.disable("in_text")
             assert "Unknown tool" in await ran(client, "await call_tool('in_text')", "in_run_code")
@@ -207,7 +216,7 @@ def test_code_of_a_mounted_app_calls_what_is_of_its_own_app_under_the_names_ther
         async with mcprev.connect(outer) as client:
             assert await ran(client, "await call_tool('own')", "go") == "of the house"
             for name in ("in_run_code", "go", "other_call_tool"):
-                assert "Unknown tool" in await ran(client, f"await call_tool({name!r})", "go")
+                assert for_model(name) in await ran(client, f"await call_tool({name!r})", "go")
 
     run(main())
 
@@ -519,6 +528,12 @@ UNAWAITED: Final = "the value of the code is a call that was not awaited; write 
 CALLED: Final = (
     "TypeError: call_tool takes the name of a tool and a dict with its arguments: `await call_tool(name, {...})`"
 )
+UNAWAITED_ARGUMENT: Final = (
+    "RuntimeError: an argument of call_tool is a call that was not awaited; write `await call_tool(...)`"
+)
+NO_JSON_ARGUMENT: Final = (
+    "RuntimeError: the arguments has {}, which is not JSON; convert it to a str, list or dict"
+)
 VALUES: Final[dict[str, str]] = {
     "call_tool('text', {})": f"error: {UNAWAITED}",
     "[call_tool('text'), call_tool('text')]": f"error: {UNAWAITED}",
@@ -533,6 +548,15 @@ VALUES: Final[dict[str, str]] = {
     "await call_tool('text', customer='Ann')": f"error: the code failed in line 1: {CALLED}",
     "await call_tool()": f"error: the code failed in line 1: {CALLED}",
     "await call_tool(name='text', arguments={})": "just text",
+    "await call_tool('echo', {'value': call_tool('text')})": f"error: the code failed in line 1: {UNAWAITED_ARGUMENT}",
+    "x = 1\nawait call_tool('echo', {'value': [{'a': (1, call_tool('text'))}]})": f"error: the code failed in line 2: {UNAWAITED_ARGUMENT}",
+    "await call_tool(call_tool('text'))": f"error: the code failed in line 1: {UNAWAITED_ARGUMENT}",
+    "import asyncio\nawait call_tool('echo', {'value': asyncio.sleep(0)})": f"error: the code failed in line 2: {UNAWAITED_ARGUMENT}",
+    "await call_tool('echo', {'value': len})": f"error: the code failed in line 1: {NO_JSON_ARGUMENT.format('builtin_function_or_method')}",
+    "await call_tool('echo', {'value': lambda: 1})": f"error: the code failed in line 1: {NO_JSON_ARGUMENT.format('function')}",
+    "await call_tool('echo', {'value': range(3)})": f"error: the code failed in line 1: {NO_JSON_ARGUMENT.format('range')}",
+    "await call_tool('echo', {'value': '<coroutine external_future(0)>'})": '{"value":"<coroutine external_future(0)>"}',
+    "await call_tool('echo', {'value': [None, True, 1, 2.5, (3,), {'a': 'b'}]})": '{"value":[null,true,1,2.5,[3],{"a":"b"}]}',
     "'<coroutine external_future(0)>'": "<coroutine external_future(0)>",
     "call = call_tool('text')\nawait call\nstr(call)": "<coroutine external_future(0)>",
     "[str(range(3)), '<coroutine x>']": '["range(0, 3)","<coroutine x>"]',

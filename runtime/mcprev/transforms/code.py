@@ -32,6 +32,7 @@ from mcprev.transforms.search import (
     callable_tool,
     find_tools,
     found_result,
+    is_finder,
     list_only,
     searched,
 )
@@ -263,6 +264,10 @@ class _Run:
             params = {"name": name, "arguments": _Copy("the arguments", self.limits.max_bytes).of(arguments)}
             ctx = inner_context(self.registry, self.ctx)
             tool = await callable_tool(self.registry, ctx, name)
+            if tool is None and await is_finder(self.registry, ctx, name):
+                raise ToolError(
+                    f"the tool '{name}' is for the model, not for code; call what a search has found"
+                )
             if tool is None:
                 raise ToolError(f"Unknown tool: {name:.100}; find one with a search")
             if served(self.registry, ctx).task_support(name) is Support.REQUIRED:

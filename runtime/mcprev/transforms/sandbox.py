@@ -19,17 +19,38 @@ if TYPE_CHECKING:
 
 MAX_SUSPENSIONS: Final = 10_000
 """The maximum number of calls, waits and lookups of unknown names by which the code of a run leaves its interpreter."""
-_INNER: Final = "<string>"
-"""The name of code in a string that the code runs, whose lines are not its own."""
+MAX_CHECKED: Final = 100_000
+"""The maximum number of values in the value of the code that are checked inside the sandbox."""
+MAX_ARGUMENTS: Final = 10_000
+"""The maximum number of values in the arguments of a call that are checked inside the sandbox."""
+_INNER: Final = {"<string>", "<python-input-0>"}
+"""The names of code in a string that the code runs and of `_CHECKED_CALL`, whose lines are not its own."""
 _VALUE: Final = "__value"
 """The variable that keeps the value of the code, so that the sandbox itself can check it."""
 _CHECK: Final = f"import json\njson.dumps({_VALUE})"
+_CHECKED_CALL: Final = f"""
+def call_tool(*args, **named):
+    left, count = [args, named], 0
+    while left and count < {MAX_ARGUMENTS}:
+        count += 1
+        item = left.pop()
+        if isinstance(item, (list, tuple)):
+            left += list(item[:{MAX_ARGUMENTS}])
+        elif isinstance(item, dict):
+            left += [*item, *item.values()][:{MAX_ARGUMENTS}]
+        elif type(item).__name__ == 'coroutine':
+            raise RuntimeError('an argument of call_tool is a call that was not awaited; write `await call_tool(...)`')
+        elif item is not None and not isinstance(item, (str, int, float)):
+            raise RuntimeError(
+                'the arguments has ' + type(item).__name__ + ', which is not JSON; convert it to a str, list or dict'
+            )
+    return _call_tool(*args, **named)
+"""
+"""Checks the arguments of each call inside the sandbox, because outside of it a call or a function is a text."""
 _NO_JSON: Final = re.compile(r"TypeError: Object of type (\w+) is not JSON serializable")
 _CALL: Final = (
     "call_tool takes the name of a tool and a dict with its arguments: `await call_tool(name, {...})`"
 )
-MAX_CHECKED: Final = 100_000
-"""The maximum number of values in the value of the code that are checked inside the sandbox."""
 
 
 class MontySandbox:
@@ -85,7 +106,7 @@ class MontySandbox:
 
         async def fed(text: str) -> object:
             return await session.feed_run(
-                text, external_lookup={"call_tool": called}, print_callback=lambda _, text: write(text)
+                text, external_lookup={"_call_tool": called}, print_callback=lambda _, text: write(text)
             )
 
         code = code.encode(errors="replace").decode()
@@ -95,6 +116,7 @@ class MontySandbox:
                 monty.AsyncMonty(min_processes=0, max_processes=1) as pool,
                 pool.checkout(limits=self._limits, os_policy={"sleep_system_max": math.inf}) as session,
             ):
+                await session.feed_run(_CHECKED_CALL)
                 try:
                     # In a thread, since the tokens of much code take a fraction of a second.
                     value = await fed(await asyncio.to_thread(keeping_value, code, _VALUE))
@@ -109,7 +131,7 @@ class MontySandbox:
                 raise ToolError(
                     f"the code itself ran longer than {self._max_seconds:g} s, without its waits; let it compute less"
                 ) from None
-            lines = [frame.line for frame in error.traceback() if frame.filename != _INNER]
+            lines = [frame.line for frame in error.traceback() if frame.filename not in _INNER]
             at = f" in line {lines[-1]}" if lines else ""
             raise ToolError(f"the code failed{at}: {said}") from None
         except monty.MontyError as error:

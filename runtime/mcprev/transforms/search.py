@@ -150,13 +150,23 @@ async def callable_tool(registry: Registry, ctx: Context, name: str) -> Register
     return tool if seen else None
 
 
+async def is_finder(registry: Registry, ctx: Context, name: str) -> bool:
+    """Return whether the client sees a tool of the app of this name, and it is one that finds or calls others."""
+    there = name in _finders(registry, ctx) & own(registry, ctx, "tools")
+    return there and await served(registry, ctx).tool(name, ctx) is not None
+
+
 def _found(registry: Registry, ctx: Context) -> set[str]:
-    """Return the names of the tools of an app but those that find and call others, here or in a mounted app, by any name."""
+    """Return the names of the tools of an app but those that find and call others."""
+    return own(registry, ctx, "tools") - _finders(registry, ctx)
+
+
+def _finders(registry: Registry, ctx: Context) -> set[str]:
+    """Return the names of the tools that find and call others, here or in a mounted app, by any name."""
     root, finders = served(registry, ctx), set[str]()
     for each in registry.each():
         finders |= each.names_in(root, "tools", each.finders)
-    made = {name for name, tool in root.tools.items() if not finders.isdisjoint(tool.originals)}
-    return own(registry, ctx, "tools") - finders - made
+    return finders.union(name for name, tool in root.tools.items() if not finders.isdisjoint(tool.originals))
 
 
 def _is_for_model(tool: Mapping[str, Json]) -> bool:
