@@ -15,6 +15,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
 
 import mcprev
 from mcprev.transports.http.server.options import HttpSettings
@@ -115,6 +116,18 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert [line for line in done.stderr.splitlines() if "shop.service" in line] == []
+
+
+def test_what_is_done_first_puts_the_program_where_the_unit_starts_it() -> None:
+    (first,) = re.findall(r"^```sh\n(mkdir .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    service = unit()["Service"]
+    assert f"cp shop.py {service['WorkingDirectory']}/" in first
+    environment = service["ExecStart"].partition("/bin/")[0]
+    assert f"python3 -m venv {environment} && {environment}/bin/pip install" in first
+    (needed,) = re.findall(r"pip install '(.+)'", first)
+    assert mcprev.__version__ in Requirement(needed).specifier
+    (address,) = re.findall(r"--http (\S+)", service["ExecStart"])
+    assert f"curl -i http://{address}/ready" in first
 
 
 def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
