@@ -706,9 +706,31 @@ def test_a_result_that_is_too_large_for_the_code_is_an_exception_in_it() -> None
     assert told.endswith("RuntimeError: the result of 'large' has more than 1,000 bytes; use less of it")
 
 
+def loose(value: Any) -> Any:
+    """A value where types would find the mistake."""
+    return value
+
+
 WRONG: Final[dict[str, tuple[Callable[[], object], type[Exception], str]]] = {
     "a limit": (lambda: tools_by_code(office(), max_calls=0), ValueError, "`max_calls` is 0"),
+    "a limit that is no number": (
+        lambda: tools_by_code(office(), timeout=math.nan),
+        ValueError,
+        "`timeout` is nan",
+    ),
     "a limit of the sandbox": (lambda: MontySandbox(max_seconds=0), ValueError, "not above 0"),
+    "no limit of the sandbox": (lambda: MontySandbox(max_seconds=math.inf), ValueError, "or infinite"),
+    "no number of the sandbox": (lambda: MontySandbox(max_seconds=math.nan), ValueError, "not above 0"),
+    "the class of a sandbox": (
+        lambda: tools_by_code(office(), sandbox=loose(MontySandbox)),
+        TypeError,
+        r"`sandbox` is the class MontySandbox, not an object; pass MontySandbox\(\)",
+    ),
+    "a name of a sandbox": (
+        lambda: tools_by_code(office(), sandbox=loose("monty")),
+        TypeError,
+        r"`sandbox` must not be a str; pass MontySandbox\(\)",
+    ),
     "a search": (lambda: tools_by_code(office(), limit=99), ValueError, "use 1 to 50"),
     "always": (lambda: tools_by_code(office(), always=["bil"]), ValueError, "did you mean 'bill'"),
     "a name": (lambda: tools_by_code(office(), run_name="a b"), ValueError, "not a valid tool name"),

@@ -21,6 +21,7 @@ from mcprev.app.registry import Registry
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RpcError, ToolError, one_line
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.options.objects import check_option
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
@@ -81,7 +82,7 @@ class _Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:  # as NaN is not
                 raise ValueError(f"`{name}` is {getattr(self, name)}; use a number above 0")
 
 
@@ -124,13 +125,14 @@ def tools_by_code(
 
     The code calls what the client of the request finds, and no more: visibility, scopes and middleware of the app hold
     for each call. Tools that find or call others are not among it. A value has the size of its texts, and 16 bytes for
-    each of its values, 64 for a list or dict. Raises `ValueError` for an unknown name in `always`,
-    a number outside its range, a name that exists already and a second search, and `mcprev.errors.MissingExtra` if the
+    each of its values, 64 for a list or dict. Raises `TypeError` for a sandbox that is none, `ValueError` for an unknown
+    name in `always`, a number outside its range, a name that exists already and a second search, and `mcprev.errors.MissingExtra` if the
     library of the default sandbox is not installed.
     """
     limits = _Limits(
         timeout, max_code, max_calls, max_concurrent, max_bytes, max_result, max_printed, max_running
     )
+    check_option("sandbox", sandbox, "run", "MontySandbox(), or a sandbox of yours")
     box: Sandbox = MontySandbox() if sandbox is None else sandbox
     registry = searched(app, limit, always)
     running = set[object]()

@@ -68,15 +68,17 @@ class MontySandbox:
         - `max_memory` is the maximum memory of the code in bytes.
         - `max_recursion` is the maximum depth of calls of functions.
 
-        Raises `ValueError` for a number that is not above 0, and `mcprev.errors.MissingExtra` if `pydantic-monty` is not
+        Raises `ValueError` for a number that is not above 0, or is infinite, and `mcprev.errors.MissingExtra` if `pydantic-monty` is not
         installed.
         """
         try:
             import pydantic_monty as monty
         except ImportError as error:
             raise MissingExtra("running the code of a model", "pydantic-monty", "sandbox") from error
-        if min(max_seconds, max_memory, max_recursion) <= 0:
-            raise ValueError("a limit of a MontySandbox is not above 0; use a larger number, or leave it out")
+        if not all(0 < each < math.inf for each in (max_seconds, max_memory, max_recursion)):
+            raise ValueError(
+                "a limit of a MontySandbox is not above 0, or infinite; use another number, or leave it out"
+            )
         self._max_seconds: Final = max_seconds
         self._limits: Final[monty.ResourceLimits] = {
             "max_feed_duration_secs": max_seconds,
