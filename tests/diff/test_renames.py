@@ -65,7 +65,7 @@ def _some(name: str) -> list[str]:
     """Types that are used and are no messages, which would need a method."""
     side = without_prose(name)
     used = [t for t in load(name).declared.types if is_used(side, t) and side.transport(t) is None]
-    return used[:: len(used) // min(sampled(4), 8)]
+    return used[:: len(used) // min(sampled(2), 8)]
 
 
 @pytest.mark.parametrize(("name", "type_"), [(name, type_) for name in DATED for type_ in _some(name)])
