@@ -96,6 +96,24 @@ class Served(Everything):
             self.notes.append(number)
         return text("flood")
 
+    async def do_more(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Say something, wait for the gate, then say more than a client may leave unread."""
+        await ctx.log("error", "first")
+        await self.gate.wait()
+        for number in range(8_000):
+            await ctx.log("error", f"{number} " + "x" * 1000)
+            self.notes.append(number)
+        return text("more")
+
+    async def do_endless(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Say something again and again, until cancelled."""
+        self.running += 1
+        try:
+            while True:
+                await ctx.log("error", "again")
+        finally:
+            self.running -= 1
+
     async def do_whose(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
         return text(ctx.principal)
 

@@ -14,10 +14,10 @@ from hypothesis import given, strategies as st
 from core.fake_handler import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result
 from mcprev.core.connection import Connection
+from mcprev.core.limits import HIGH
 from mcprev.errors import ConnectionLost, RequestTimeout, RpcError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import LATEST
-from mcprev.transports.memory import HIGH
 from requirements import D, E, req
 from running import run, until
 

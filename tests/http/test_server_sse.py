@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_what_is_posted_is_answered_on_the_stream() -> None:
         methods = [message.get("method") or message["id"] for message in pair.stream.messages]
         assert sorted(map(str, methods)) == ["3", "init", "notifications/message", "x"]
         assert all(event.event in ("endpoint", "message") for event in pair.stream.events)
+        await pair.close()
+
+    work(test)
+
+
+@req("STDIO-9", "SEC-6", at=A)
+def test_a_handler_waits_for_a_client_that_does_not_read_its_stream() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        pair = await (await Pair.connect(make(sse=True))).open()
+        pair.stream.reading.clear()
+        await pair.tell(request("tools/call", {"name": "flood"}, "x"))
+        await until(lambda: len(handler.notes) > 0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert 0 < len(handler.notes) < 200
+        pair.stream.reading.set()
+        assert len(await pair.stream.heard(2002)) == 2002
         await pair.close()
 
     work(test)

@@ -661,6 +661,50 @@ def test_a_handler_waits_for_a_slow_reader() -> None:
     work(test)
 
 
+@req("SEC-6", "STDIO-9", "HTTP-12", "HTTP-15")
+@later
+@pytest.mark.parametrize("json", [False, True])
+def test_a_handler_waits_for_whoever_reads_its_messages_now(json: bool, row: Revision) -> None:
+    """The client has taken the stream of the request up elsewhere, or gets the answer as JSON and listens with GET."""
+
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(defer=QUICK, json_response=json or None)).open(row)
+        reader = await client.send("GET").begun() if json else None
+        call = client.call("more")
+        if reader is None:
+            await call.heard(1)
+            reader = await back(client, call.events[-1].id).begun()
+        reader.reading.clear()
+        handler.gate.set()
+        await until(lambda: len(handler.notes) > 0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert 0 < len(handler.notes) < 200
+        reader.reading.set()
+        await until(lambda: sum(event.is_message for event in reader.events) == 8_001)
+        said = [message["params"]["data"] for message in reader.messages if "method" in message]
+        assert said[-8_000:] == [f"{number} " + "x" * 1000 for number in range(8_000)]
+        for stream in (reader, call):
+            stream.disconnect()
+            await stream.done()
+
+    work(test)
+
+
+@req("CANC-2", "HTTPM-6", "SEC-6", at=E)
+def test_a_handler_that_only_sends_ends_with_its_client() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(events=None)).open(revision_named(E))
+        call = client.call("endless", logLevel="debug")
+        await call.heard(1)
+        call.disconnect()
+        await call.done()
+        assert handler.running == 0
+        assert (await client.call("echo").done()).status == 200
+
+    work(test)
+
+
 @req("SEC-6", "HTTP-15")
 @later
 def test_a_get_stream_that_is_not_read_is_let_go_and_can_be_taken_up(row: Revision) -> None:

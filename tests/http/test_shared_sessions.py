@@ -748,6 +748,31 @@ def test_without_a_store_a_session_is_notified_in_its_process() -> None:
 # -- bounds ------------------------------------------------------------------------------------------------
 
 
+@req("STDIO-9", "SEC-6", "HTTP-12")
+@later
+def test_a_handler_waits_until_what_it_sends_on_the_own_stream_is_stored(row: Revision) -> None:
+    """Its call gets JSON, and the client listens at another worker: nothing is dropped, however fast the handler is."""
+    count = 1_000
+
+    async def test(handler: Served, make: Make) -> None:
+        async def produces(ctx: mcprev.Context, params: Any) -> Any:
+            for number in range(count):
+                await ctx.log("error", {"number": number})
+            return text("the answer")
+
+        vars(handler)["do_produces"] = produces
+        front = make(json_response=True)
+        client = await Client(front).open(row)
+        stream = await at(front, client, 1).send("GET").begun()
+        assert (await at(front, client, 0).call("produces").done()).text == "the answer"
+        messages = await stream.heard(count)
+        assert [message["params"]["data"]["number"] for message in messages] == list(range(count))
+        stream.disconnect()
+        await stream.done()
+
+    work(test, memory)
+
+
 @req("STDIO-9", "SEC-6", "HTTP-15")
 @later
 def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
-from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
+from mcprev.core.limits import BURST, CLOSE, HIGH, LINGER, MAX_HANDLERS, QUEUED
 from mcprev.error_text import shutting_down
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
 from mcprev.protocol.connection_state import (
@@ -89,6 +89,8 @@ class Connection:
         self.peer_context: object = None
         """What the request handler keeps of the peer for as long as the connection lasts."""
         self._flush_due = False
+        self._drained = 0
+        """How often messages were followed by a `drain`."""
         self._paused = False
         """Whether reading is paused."""
         self._holds = 0
@@ -132,8 +134,15 @@ class Connection:
         """Send messages, each on its channel."""
         raise NotImplementedError
 
-    async def drain(self, channel: Channel = None) -> None:
-        """Wait while the peer reads a channel too slowly."""
+    async def drain(self, channel: Channel = None) -> None:  # noqa: ARG002 - for subclasses
+        """Let the loop run after `BURST` messages and after a large one, then wait while a channel is read too slowly.
+
+        Without the former, what a handler sends in a loop would not be written, and the handler could not be cancelled.
+        """
+        self._drained += 1
+        sends = self._connection_state.sends
+        if not self._drained % BURST or (sends and len(sends[-1][1]) > HIGH // BURST):
+            await asyncio.sleep(0)
 
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
         """Return why no request can be sent to the peer on behalf of `incoming`, or None."""  # HTTP-32

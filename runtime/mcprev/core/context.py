@@ -51,14 +51,13 @@ class BaseContext(Generic[Incoming]):
         https://modelcontextprotocol.io/specification/latest/basic/utilities/progress.
         """
         incoming = self.request
-        if incoming is None or incoming.token is None:
-            return
-        params: dict[str, Json] = {"progress": progress, "progressToken": incoming.token}
-        if total is not None:
-            params["total"] = total
-        if message is not None:
-            params["message"] = message
-        params = convert(params, PROGRESS, PayloadKind.PARAMS, from_=LATEST, to=incoming.revision)
-        if incoming.engine.progress(incoming, params):
-            self._connection.process_events()
-            await self._connection.drain(incoming)
+        if incoming is not None and incoming.token is not None:
+            params: dict[str, Json] = {"progress": progress, "progressToken": incoming.token}
+            if total is not None:
+                params["total"] = total
+            if message is not None:
+                params["message"] = message
+            params = convert(params, PROGRESS, PayloadKind.PARAMS, from_=LATEST, to=incoming.revision)
+            if incoming.engine.progress(incoming, params):
+                self._connection.process_events()
+        await self._connection.drain(incoming)

@@ -12,5 +12,7 @@ LINGER: Final = 1.0
 """The time in seconds that running handlers get after the peer closed its sending side."""  # STDIO-6
 BURST: Final = 32
 """The maximum number of messages collected before a write, so that the peer starts early on them."""
+HIGH: Final = 64 * 1024
+"""The number of unwritten bytes above which whoever writes more waits."""
 CLOSE: Final = 1.0
 """The time in seconds that a transport gets to flush its buffers before it is aborted."""

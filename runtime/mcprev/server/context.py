@@ -157,6 +157,7 @@ class Context(SendingContext):
         check_level(level)
         incoming = self.request
         if not incoming.engine.allows_log(incoming, level):
+            await self._connection.drain(incoming)
             return
         params: dict[str, Json] = {"level": level, "data": data}
         if logger is not None:

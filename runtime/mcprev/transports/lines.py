@@ -166,8 +166,8 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        while not self._writable.is_set():
-            await self._writable.wait()
+        await super().drain(channel)
+        await self._writable.wait()
 
     @override
     def _throttle(self) -> None:
@@ -183,10 +183,9 @@ class LineConnection(Connection, asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()
-        if exc is None or isinstance(exc, ConnectionLost):
-            self.ended(exc)
-        else:
-            self.ended(ConnectionLost(f"the connection ended: {exc}", in_flight=True, retry_safe=False))
+        if not (exc is None or isinstance(exc, ConnectionLost)):
+            exc = ConnectionLost(f"the connection ended: {exc}", in_flight=True, retry_safe=False)
+        self.ended(exc)
 
     @override
     async def _shut(self) -> None:

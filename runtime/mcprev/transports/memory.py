@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Final, Protocol
+from typing import Protocol
 
 from typing_extensions import override
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import LifespanHold, RequestHandler
+from mcprev.core.limits import HIGH
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.transports.lines import LineConnection
-
-HIGH: Final = 64 * 1024
-"""The number of buffered bytes above which the writer pauses."""
 
 
 class MemoryTransport(asyncio.Transport):

@@ -15,16 +15,18 @@ from typing_extensions import override
 
 from mcprev.core.store import LogBounds, LogItem
 from mcprev.errors import Json, StoreError
+from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.handshake import State
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.stores.changes import Change
+from mcprev.transports.http.server.connection import carrier
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import MAX_GETS
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.sse import Event, encode_event, encode_message
 from mcprev.workers.copied import SessionOwner, SharedCopy
 from mcprev.workers.record import SharedRecord, log_ttl, without_workers
-from mcprev.workers.streams import is_droppable
+from mcprev.workers.streams import QUEUED, is_droppable
 from mcprev.workers.worker import LOOK
 
 STORE_BACK: Final = 0.5
@@ -92,6 +94,12 @@ class OwnStream(SharedCopy):
         elif len(self._waiting) < MAX_WAITING:
             self._unmarked = True
             self._append_soon(LogItem(message, related and is_droppable(message)))
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        await super().drain(channel)
+        if len(self._waiting) > QUEUED and self._appending is not None and carrier(channel) is None:
+            await asyncio.wait({self._appending}, timeout=LOOK)
 
     def _append_soon(self, item: LogItem) -> None:
         self._waiting.append(item)
@@ -353,6 +361,8 @@ class OwnStream(SharedCopy):
 
 class GetStream:
     """The part of the own stream that one response carries."""
+
+    reader: ResponseStream | None = None
 
     def __init__(self, session: OwnStream) -> None:
         self._session = session

@@ -241,6 +241,8 @@ class Report(Protocol):
 class StreamReader:
     """Sends what is in the log of a stream on a response, from any worker."""
 
+    reader: ResponseStream | None = None
+
     def __init__(
         self,
         store: Store,

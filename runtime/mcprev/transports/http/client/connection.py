@@ -377,6 +377,7 @@ class HttpConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
+        await super().drain(channel)
         self._flush()  # messages of this turn of the loop
         if isinstance(channel, IncomingRequest) and (messages := self._orders.get(channel)):
             await asyncio.wait({messages[-1].done})

@@ -181,9 +181,14 @@ class AsgiConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        response_stream = channel.origin if isinstance(channel, IncomingRequest) else None
-        if isinstance(response_stream, ResponseStream):
+        await super().drain(channel)
+        response_stream = carrier(channel) or self._own_reader()
+        if response_stream is not None:
             await response_stream.drain()
+
+    def _own_reader(self) -> ResponseStream | None:
+        """Return the response that carries messages outside of requests, if any."""
+        return None
 
     @override
     async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
@@ -228,6 +233,12 @@ class AsgiConnection(Connection):
         await self.finish_requests(linger)
         self.ended(error or ConnectionLost("the server is shutting down", in_flight=True, retry_safe=False))
         await asyncio.shield(self.closed)
+
+
+def carrier(channel: Channel) -> ResponseStream | None:
+    """Return the response that carries the messages of a channel before its own, if it can."""
+    found = channel.origin if isinstance(channel, IncomingRequest) else None
+    return found if isinstance(found, ResponseStream) and found.carries else None
 
 
 async def _undo_cancellation(task: asyncio.Task[object]) -> None:

@@ -104,6 +104,7 @@ class LegacySseServerConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
+        await super().drain(channel)
         if self._exchange is not None:
             await self._exchange.drain()
 

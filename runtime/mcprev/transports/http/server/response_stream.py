@@ -14,6 +14,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
+from mcprev.core.limits import HIGH
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import BodyShare
@@ -24,8 +25,6 @@ from mcprev.wire.jsonrpc import RequestId, encode_batch, encode_error
 from mcprev.wire.media import Accept
 from mcprev.wire.sse import Event, encode_event, encode_message
 
-HIGH: Final = 64 * 1024
-"""The number of unwritten bytes above which a handler that writes more waits."""
 MAX_WAITING: Final = 4 * 1024 * 1024
 """The number of unwritten bytes above which the client is disconnected; one message may be larger."""
 REQUEST_CANCELLED: Final = -32800
@@ -57,6 +56,9 @@ class StreamOwner(Protocol):
 
 class ReplayStream(Protocol):
     """An event stream that outlives the response that it began on."""
+
+    reader: ResponseStream | None
+    """The response that carries it now."""
 
     def push(self, message: bytes, /) -> None:
         """Send a message to the current reader, and store it for a client that resumes the stream."""
@@ -128,14 +130,17 @@ class ResponseStream:
 
     # -- messages ------------------------------------------------------------------------------------------
 
+    @property
+    def carries(self) -> bool:
+        """Whether messages can be sent before the response."""
+        return self.replay is not None or (self.streams and not self.ended and not self.checking)
+
     def send(self, message: bytes) -> bool:
         """Send a message before the response; return False if the response cannot be a stream."""
-        if self.replay is None:
-            if self.ended or not self.streams or self.checking:
-                return False
+        if carries := self.carries:
             self.start()
-        self._send(message)
-        return True
+            self._send(message)
+        return carries
 
     def answer(self, message: bytes, status: int = 200) -> None:
         """Send a JSON-RPC response; the last one ends the HTTP response."""
@@ -237,7 +242,7 @@ class ResponseStream:
             await self._send_queued()
             if self._close:
                 await self._http_request.end()
-                self._hung_up()
+                self.disconnect()
         except OSError:
             self.disconnect()
         except Exception:
@@ -263,7 +268,9 @@ class ResponseStream:
                 _release(self._drained)
 
     async def drain(self) -> None:
-        """Wait while too many bytes are unwritten, as on pipes."""  # STDIO-9
+        """Wait while too many bytes are unwritten, as on pipes, on the response that carries the stream now."""  # STDIO-9
+        if (reader := self if self.replay is None else self.replay.reader or self) is not self:
+            await reader.drain()
         while self._size > HIGH and not self.ended:
             if self._drained is None or self._drained.done():
                 self._drained = self._loop.create_future()
@@ -368,10 +375,6 @@ class ResponseStream:
         self._stop()
         if self._writer is not None and self._writer is not asyncio.current_task():
             self._writer.cancel()
-        self.owner.response_ended(self)
-
-    def _hung_up(self) -> None:
-        self._stop()
         self.owner.response_ended(self)
 
     def _stop(self) -> None:

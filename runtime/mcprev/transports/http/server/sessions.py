@@ -115,9 +115,7 @@ class Session(AsgiConnection):
     @override
     def response_ended(self, response_stream: ResponseStream) -> None:
         self.response_streams.discard(response_stream)
-        self.seen = self._clock()
-        for place in self.places:
-            place.move_to_end(self.id)
+        self.touch()
 
     # -- streams of requests -------------------------------------------------------------------------------
 
@@ -178,53 +176,42 @@ class Session(AsgiConnection):
 
     @override
     def can_reach(self) -> bool:
-        return any(stream.reader is not None for stream in self._gets)
+        return self._own_reader() is not None
+
+    @override
+    def _own_reader(self) -> ResponseStream | None:
+        return next((stream.reader for stream in reversed(self._gets) if stream.reader is not None), None)
 
     # -- GET streams ---------------------------------------------------------------------------------------
 
     @override
     def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
-        if not self._get_stream:
-            super()._send_without_stream(message, related=related)
-            return
-        for stream in reversed(self._gets):
-            if stream.reader is not None:
-                stream.push(message)
-                return
-        if related and not message.startswith(_REQUEST):
+        if (response_stream := self._own_reader()) is not None and response_stream.replay is not None:
+            response_stream.replay.push(message)
+        elif not self._get_stream or (related and not message.startswith(_REQUEST)):
             # A message that precedes a response has no use after it.
             super()._send_without_stream(message, related=related)
-            return
-        # A repeated `list_changed` carries no more information than one.
-        if message not in self._pending:
+        elif message not in self._pending:
+            # A repeated `list_changed` carries no more information than one.
             self._pending.append(message)
 
     async def listen(self, respond: Callable[[], ResponseStream]) -> ResponseStream | None:
         """Open a GET stream on the response that `respond` begins; return None if there are too many."""  # HTTP-10
-        if not self.resumable:
-            for stream in [stream for stream in self._gets if stream.reader is None]:
-                self._gets.remove(stream)
-                stream.close()
-        if sum(stream.reader is not None for stream in self._gets) >= MAX_GETS:
+        unread = [stream for stream in self._gets if stream.reader is None]
+        if len(self._gets) - len(unread) >= MAX_GETS:
             return None
+        # Streams without a reader go: all that cannot be resumed, or the oldest if there are too many.
+        for stream in unread[: len(self._gets) // MAX_GETS if self.resumable else None]:
+            self._gets.remove(stream)
+            stream.close()
         stream, response_stream = self._new_stream(whole=True), respond()
         stream.read_by(response_stream)
         self._gets.append(stream)
-        if len(self._gets) > MAX_GETS:
-            self._drop_get()
         first = self.resumable and self.revision.sse_priming
         response_stream.started = True
         response_stream.write(encode_event(Event(id=stream.event_id(0))) if first else b"")
         self._send_pending(stream)
         return response_stream
-
-    def _drop_get(self) -> None:
-        """Remove the oldest GET stream without a reader if there are too many; it cannot be resumed."""
-        for stream in self._gets:
-            if stream.reader is None:
-                self._gets.remove(stream)
-                stream.close()
-                return
 
     def _send_pending(self, stream: SessionStream) -> None:
         while self._pending:
