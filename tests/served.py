@@ -1,5 +1,7 @@
 """The server that the HTTP tests talk to: tools that are slow, talk, ask, let their clients hang up, or never end."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +13,7 @@ import mcprev
 from api.authors import Everything, text
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
-from running import run
+from running import run, until
 
 QUICK = 0.02
 """Seconds after which an answer becomes a stream, for tests that wait for that."""
@@ -177,3 +179,17 @@ def server_of(app: AsgiApp) -> mcprev.Server:
     """The server of an app, which the app knows by its interface alone."""
     assert isinstance(app.server, mcprev.Server)
     return app.server
+
+
+async def announced(app: Any) -> None:
+    """Wait until every worker knows of all changes; the only process of a server knows of them at once.
+
+    Until then a worker may tell its client of a change with those that it knows, and again when it learns of a later one.
+    """
+    every = [server.changes for server in getattr(app, "servers", ()) if server.changes is not None]
+
+    def known() -> bool:
+        numbers = {each.log and each.log.number for each in every}
+        return not any(each._own for each in every) and len(numbers) <= 1
+
+    await until(known)

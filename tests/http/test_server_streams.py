@@ -21,7 +21,7 @@ from mcprev.transports.http.server.session_stream import MAX_NEEDED, SessionStre
 from mcprev.transports.http.server.sessions import Sessions
 from requirements import B, C, D, E, req
 from running import run, timers_of, until
-from served import QUICK, Served, server_of, work
+from served import QUICK, Served, announced, server_of, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]
@@ -95,6 +95,7 @@ def test_changes_wait_for_a_get_stream_and_say_nothing_twice(row: Revision) -> N
         client = await Client(make()).open(row)
         for _ in range(300):
             await client.call("changed").done()
+        await announced(client.app)
         stream = await client.send("GET").begun()
         assert [m["method"] for m in await stream.heard(1)] == ["notifications/tools/list_changed"]
         stream.disconnect()
