@@ -100,6 +100,12 @@ def test_the_server_and_the_client_of_the_readme_run(tmp_path: Path, monkeypatch
     assert "day 3 in Rome: sunny" in printed[1]
 
 
+def test_the_program_of_the_questions_runs_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = PYTHON.findall((ROOT / "docs" / "questions.md").read_text(encoding="utf-8"))
+    exec(compile(program, "docs/questions.md", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == "hat bought\n"
+
+
 def _not_served(*_args: object, **_options: object) -> None:
     """In place of a method that serves until it is stopped."""
 
