@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
+import mcprev_types
 from mcprev.cli import main as command
+from mcprev_types import latest
 from named import E
 from running import run
 
@@ -192,3 +194,25 @@ def test_inspect_names_a_file_that_is_missing(
     result = CliRunner().invoke(command, ["inspect", target])
     assert result.exit_code == 2
     assert "there is no file 'missing.py'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"),
+    [
+        (E, "str"),
+        (None, "NoneType"),
+        (mcprev_types, "mcprev_types"),
+        (latest.models, latest.models.__name__),
+        (latest.ClientCalls, "ClientCalls"),
+    ],
+)
+def test_what_is_no_package_of_types_is_told_with_one_that_is(wrong: Any, shown: str) -> None:
+    async def main() -> None:
+        async with mcprev.connect(mcprev.App("shop", "1.0")) as client:
+            client.exact(wrong)
+
+    extended = () if wrong is None else (lambda: mcprev.Extension("com.acme/units", types=wrong),)
+    for make in (lambda: run(main()), *extended):
+        with pytest.raises(TypeError) as caught:
+            make()
+        assert str(caught.value) == f"{shown} is no generated package; pass one, such as mcprev_types.latest"

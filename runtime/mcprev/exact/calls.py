@@ -86,7 +86,10 @@ class LatestSender:
 
 
 def row_of(package: Package[object, object], spoken: str | None = None) -> Revision:
-    """Return the row of a package. Raises `LocalProtocolError` if another revision is spoken."""
+    """Return the row of a package. Raises `TypeError` for anything else, and `LocalProtocolError` if another revision is spoken."""
+    if not hasattr(package, "REVISION"):
+        shown = getattr(package, "__name__", type(package).__name__)
+        raise TypeError(f"{shown} is no generated package; pass one, such as mcprev_types.latest")
     if spoken not in (None, package.REVISION):
         raise LocalProtocolError(f"{spoken} is spoken with the peer, not {package.REVISION}")
     module = cast("Any", package.ClientCalls).__module__
