@@ -53,7 +53,7 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 6, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 52_160, 15_500),
+    Limit("code lines of the runtime", 52_190, 15_500),
     Limit("code lines of the runtime proper", 14_900, 14_000),
     Limit("generator: layers", 8, 8),
     Limit("generator: modules side by side", 8, 8),

@@ -22,6 +22,7 @@ import mcprev
 from api.transports import listening
 from fuzz.fuzzing import sampled_of
 from mcprev.cli import completing_variable, main
+from mcprev.cli.options import TIMEOUT
 from mcprev.cli.server_command import OWN, ServerCommand
 from mcprev.cli.snapshot import MAX_SCRIPT, Snapshot, read_snapshot
 from mcprev.cli.tool_options import tool_options, words_for
@@ -425,6 +426,37 @@ def test_refresh_brings_the_script_up_to_date() -> None:
     assert stat.S_IMODE(Path("weather").stat().st_mode) == 0o700
     offer()
     assert weather("--refresh").stdout == "gone: other\ngone: forecast\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--refresh",), {"timeout": TIMEOUT, "login": None}),
+        (("--refresh", "--timeout", "90"), {"timeout": 90, "login": None}),
+        (("--no-login", "--timeout", "90", "--refresh"), {"timeout": 90, "login": False}),
+    ],
+)
+def test_a_refresh_takes_the_options_that_its_errors_name(
+    words: tuple[str, ...], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate()
+    seen: list[dict[str, Any]] = []
+
+    def taken(*_: object, revisions: object, **options: Any) -> Snapshot:
+        seen.append(options)
+        return command().snapshot
+
+    monkeypatch.setattr("mcprev.cli.server_command.taken_snapshot", taken)
+    assert weather(*words).stdout == "no tool has changed\n"
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize("option", [("--timeout", "9"), ("--login",), ("--no-login",)])
+def test_an_option_of_a_refresh_is_not_lost_before_a_command(option: tuple[str, ...]) -> None:
+    generate()
+    done = weather(*option, "forecast", "--city", "Oslo")
+    assert done.exit_code == 2
+    assert "before a command is for --refresh; write it after the name of the command" in done.stderr
 
 
 def test_a_refresh_that_fails_changes_nothing() -> None:

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import click
+from click.core import ParameterSource
 from typing_extensions import override
 
 from mcprev.cli import ToldGroup, completing_variable, main
 from mcprev.cli.command_target import OneServer
 from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
+from mcprev.cli.options import login_option, timeout_option
 from mcprev.cli.snapshot import Snapshot, changes, read_snapshot, taken_snapshot
 from mcprev.cli.table import clean, echo, echo_lines, encodable
 from mcprev.error_text import did_you_mean
@@ -79,14 +81,17 @@ class ServerCommand(ToldGroup):
                     ["--refresh"],
                     is_flag=True,
                     expose_value=False,
-                    is_eager=True,
                     callback=self._refresh,
-                    help="Read the tools of the server again, write this command again, and exit.",
+                    help="Read the tools of the server again, write this command again, and exit. The options below "
+                    "are for this; those of a command come after its name.",
                 )
             ],
             help=f"Use the MCP server '{clean(snapshot.name[:100])}'. Each tool is a command.",
             context_settings=_SETTINGS,
         )
+        login_option(timeout_option(self))
+        for param in self.params[1:]:
+            param.is_eager = True  # so that `_refresh` has them
         self._file = file
         self.snapshot = snapshot
 
@@ -145,13 +150,22 @@ class ServerCommand(ToldGroup):
         return encodable(super().get_help(ctx))
 
     def _refresh(self, ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
-        if not value or ctx.resilient_parsing:
+        if ctx.resilient_parsing:
             return
-        from mcprev.cli.options import TIMEOUT
+        options = dict(ctx.params)
+        if not value:
+            given = [
+                name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            ]
+            if given:
+                raise click.UsageError(
+                    f"--{given[0]} before a command is for --refresh; write it after the name of the command"
+                )
+            return
         from mcprev.hosts.writing import write_file
 
         old = self.snapshot
-        new = taken_snapshot(old.words, old.env, old.headers, revisions=None, timeout=TIMEOUT, login=None)
+        new = taken_snapshot(old.words, old.env, old.headers, revisions=None, **options)
         file = self._file.resolve()
         try:
             write_file(file, new.script(), replace=True, mode=0o777)
