@@ -475,6 +475,14 @@ HARMFUL: Final[dict[str, tuple[str, str]]] = {
     "a class": ("class A: pass\nA()", "which is not JSON"),
     "bytes": ("b'x'", "bytes, which is not JSON"),
     "no number": ("float('nan')", "nan, which is not JSON"),
+    "a list in itself": (
+        "a = []\na.append(a)\na",
+        "the value of the code contains itself; return a part of it",
+    ),
+    "a dict in itself": (
+        "a = {}\na['a'] = [a]\na",
+        "the value of the code contains itself; return a part of it",
+    ),
     "keys": ("{1: 2}", "keys that are no strings"),
     "a value that is too large": ("'x' * 100_000", "the value of the code has more than 65,536 bytes"),
     "a value that shares": ("a = ['x']\nfor _ in range(60): a = [a, a]\na", "more than 65,536 bytes"),

@@ -171,7 +171,10 @@ async def _check(session: AsyncMontySession) -> None:
     try:
         await session.feed_run(_CHECK)
     except monty.MontyRuntimeError as error:
-        if (found := _NO_JSON.match(error.display("type-msg"))) is None:
+        said = error.display("type-msg")
+        if said.startswith("ValueError: Circular reference"):
+            raise ToolError("the value of the code contains itself; return a part of it") from None
+        if (found := _NO_JSON.match(said)) is None:
             return
         if found[1] == "coroutine":
             raise ToolError(
