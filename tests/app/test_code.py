@@ -21,6 +21,7 @@ from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import (
     CallTool,
     MontySandbox,
+    Sandbox,
     prompts_as_tools,
     tools_by_code,
     tools_by_search,
@@ -97,9 +98,7 @@ async def ran(client: mcprev.Client, code: str, tool: str = "run_code") -> str:
     return f"error: {result.text}" if result.is_error else result.text
 
 
-def outcome(
-    code: str, app: mcprev.App | None = None, sandbox: MontySandbox | None = None, **options: Any
-) -> str:
+def outcome(code: str, app: mcprev.App | None = None, sandbox: Sandbox | None = None, **options: Any) -> str:
     """What the model gets for code that calls tools of an app."""
     app = tools_by_code(app or office(), sandbox=sandbox, **options)
 
@@ -705,6 +704,27 @@ def test_a_run_calls_so_many_tools_at_once_and_a_server_runs_so_much_code() -> N
             assert await ran(client, "1") == "1"
 
     run(main())
+
+
+def test_the_arguments_of_calls_that_wait_have_a_limit_together() -> None:
+    app, free = mcprev.App("office", "1"), asyncio.Event()
+
+    @app.tool
+    async def size(text: str) -> int:
+        await free.wait()
+        return len(text)
+
+    class Ten:
+        async def run(self, code: str, call_tool: CallTool, write: Callable[[str], None]) -> object:
+            tasks = [asyncio.ensure_future(call_tool("size", {"text": "x" * 900})) for _ in range(10)]
+            await until(lambda: sum(task.done() for task in tasks) == 7)
+            free.set()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+            return [str(value) for value in [*found, await call_tool("size", {"text": "x" * 900})]]
+
+    refused = "the arguments of calls that have not ended are too large together; await some first"
+    told = outcome("", app, Ten(), max_bytes=1_000, max_concurrent=3)
+    assert json.loads(told) == [*["900"] * 3, *[refused] * 7, "900"]
 
 
 def test_a_result_that_is_too_large_for_the_code_is_an_exception_in_it() -> None:

@@ -117,7 +117,8 @@ def tools_by_code(
     - `timeout` is the maximum duration of a run in seconds, with the calls of tools.
     - `max_code` is the maximum size of the code in bytes.
     - `max_calls` is the maximum number of calls of tools in a run.
-    - `max_concurrent` is the number of tools that a run calls at once; further calls wait.
+    - `max_concurrent` is the number of tools that a run calls at once; further calls wait, if the arguments of all of them
+      have at most `max_concurrent` times `max_bytes`.
     - `max_bytes` is the maximum size of the arguments of a call, and of its result, in bytes.
     - `max_result` is the maximum size of the value that the code returns, in bytes.
     - `max_printed` is the maximum number of characters of what the code prints; the rest is dropped.
@@ -199,6 +200,8 @@ class _Run:
     tasks: set[asyncio.Task[Json]] = field(default_factory=set[asyncio.Task[Json]])
     """The calls of tools that have not ended."""
     printed: str = ""
+    held: int = 0
+    """The size of the arguments of these calls."""
 
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.limits.max_concurrent)
@@ -262,8 +265,20 @@ class _Run:
     async def _result(self, name: object, arguments: object) -> Json:
         if not isinstance(name, str) or not isinstance(arguments, OBJECT):
             raise ToolError("call_tool takes the name of a tool and a dict with its arguments")
+        copy = _Copy("the arguments", self.limits.max_bytes)
+        params = {"name": name, "arguments": copy.of(arguments)}
+        if self.held + copy.size > self.limits.max_concurrent * self.limits.max_bytes:
+            raise ToolError(
+                "the arguments of calls that have not ended are too large together; await some first"
+            )
+        self.held += copy.size
+        try:
+            return await self._answer(name, params)
+        finally:
+            self.held -= copy.size
+
+    async def _answer(self, name: str, params: Mapping[str, Json]) -> Json:
         async with self._free:
-            params = {"name": name, "arguments": _Copy("the arguments", self.limits.max_bytes).of(arguments)}
             ctx = inner_context(self.registry, self.ctx)
             tool = await callable_tool(self.registry, ctx, name)
             if tool is None and await is_finder(self.registry, ctx, name):
@@ -318,6 +333,11 @@ class _Copy:
 
     def __init__(self, what: str, most: int) -> None:
         self._what, self._most, self._left = what, most, most
+
+    @property
+    def size(self) -> int:
+        """The size of what was copied."""
+        return self._most - self._left
 
     def of(self, value: Any, depth: int = 0) -> Json:  # noqa: ANN401 - whatever code makes
         """Return a copy. Raises `ToolError` for what is no JSON, too large or too deep."""
