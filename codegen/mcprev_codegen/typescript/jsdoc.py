@@ -17,6 +17,7 @@ from mcprev_codegen.ir import CONSTRAINTS, NO_DOC, NO_TAGS, Doc, Tags
 
 _PROSE_TAGS: Final = frozenset({"see", "example", "deprecated", "since", "remarks"})
 _TAG: Final = re.compile(r"^@([A-Za-z-]+)\s*(.*)$")
+_INNER_TAG: Final = re.compile(r"(?<=\s)@([A-Za-z-]+)")
 _LINK: Final = re.compile(r"\{@link\s([^{}]*)\}")
 
 
@@ -62,19 +63,20 @@ def read_comments(leading: Sequence[str]) -> tuple[Tags, Doc, list[tuple[str, in
     """Return the tags and the prose of the comments above a declaration or member; the nearest comment is the last
     one.
 
-    Also returns the unknown tags, each with its line below the start of the comment; they are kept as prose. Raises
-    `BadTag` for a known tag with an invalid value.
+    Also returns what is kept as prose though it looks like a tag, each text with its line below the start of the comment.
+    Raises `BadTag` for a known tag with an invalid value.
     """
     docs = [c for c in leading if is_jsdoc(c)]
     notes = [comment_body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
-    tags, doc, unknown = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC, [])
-    return tags, replace(doc, notes=notes[-1] if notes else None), unknown
+    tags, doc, doubts = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC, [])
+    return tags, replace(doc, notes=notes[-1] if notes else None), doubts
 
 
 def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     offset = 1 if comment.split("\n", maxsplit=1)[0].strip() == "/**" else 0
     text: list[str] = []
     blocks: list[tuple[str, list[str], int]] = []
+    doubts: list[tuple[str, int]] = []
     for number, line in enumerate(comment_body(comment).split("\n")):
         if match := _TAG.match(line):
             blocks.append((match[1], [match[2]], number + offset))
@@ -82,9 +84,12 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
             blocks[-1][1].append(line)
         else:
             text.append(line)
+        for name in _INNER_TAG.findall(line) if not blocks or blocks[-1][0] != "example" else ():
+            if name in _TAGS:
+                inner = f"the JSDoc tag '@{name}' in the middle of a line is kept as prose; put it on a line of its own"
+                doubts.append((inner, number + offset))
     values: dict[str, Any] = {}
     prose: list[tuple[str, str]] = []
-    unknown: list[tuple[str, int]] = []
     for name, lines, at in blocks:
         value = "\n".join(lines).strip()
         if name in _TAGS:
@@ -95,10 +100,10 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
                 next_step = "; put each tag on a line of its own" if " @" in value else ""
                 raise BadTag(f"'@{name}' requires {error}, not {value!r}{next_step}", at) from None
         elif name not in _PROSE_TAGS:
-            unknown.append((name, at))
+            doubts.append((f"the JSDoc tag '@{name}' is unknown; it is kept as prose", at))
         if value and (name not in _TAGS or name in _PROSE_TAGS):
             prose.append((name, value))
-    return replace(NO_TAGS, **values), Doc(text="\n".join(text).strip() or None, tags=tuple(prose)), unknown
+    return replace(NO_TAGS, **values), Doc(text="\n".join(text).strip() or None, tags=tuple(prose)), doubts
 
 
 def _number(value: str) -> int | float:

@@ -418,6 +418,27 @@ def test_jsdoc_behind_a_line_comment_still_counts() -> None:
     assert tagged.tags.category == "C"
 
 
+INNER: dict[str, tuple[tuple[int, str], ...]] = {
+    "/** The size. @minimum 0 */": ((1, "minimum"),),
+    "/**\n * The size,\n * never negative (see @minimum 0).\n */": ((3, "minimum"),),
+    "/** @format email @minLength 3 */": ((1, "minLength"),),
+    "/**\n * @see others\n * of @maximum 5 @pattern x\n */": ((3, "maximum"), (3, "pattern")),
+    "/** The `@minimum` of a@default.example, {@link Size}, somebody@minimum and @nobody. */": (),
+    "/**\n * @example a @minimum 0\n * b @minimum 0\n */": (),
+    "/**\n * The size.\n * @minimum 0\n */": (),
+}
+"""Comments, and the tags in the middle of their lines, each with its line."""
+
+
+@pytest.mark.parametrize("comment", INNER)
+def test_a_tag_in_the_middle_of_a_line_is_text_and_a_warning(comment: str) -> None:
+    found = typescript.parse(f"export interface A {{\n{comment}\na: number }}", "schema.ts")
+    assert found.warnings == tuple(
+        f"schema.ts:{line + 1}: the JSDoc tag '@{name}' in the middle of a line is kept as prose; put it on a line of its own"
+        for line, name in INNER[comment]
+    )
+
+
 def test_the_last_jsdoc_comment_counts() -> None:
     assert doc_of("/** First. */\n/** Second. */\nexport type A = string;").text == "Second."
 

@@ -144,11 +144,11 @@ class SourceFile:
         """Return the tags and the prose of the comments above a declaration or member."""
         found = [c for c in above if is_jsdoc(node_text(c))]
         try:
-            tags, doc, unknown = read_comments([node_text(c) for c in above])
+            tags, doc, doubts = read_comments([node_text(c) for c in above])
         except BadTag as error:
             self.fail(found[-1], str(error), below=error.line)
-        for name, below in unknown:
-            self.warn(found[-1], f"the JSDoc tag '@{name}' is unknown; it is kept as prose", below=below)
+        for doubt, below in doubts:
+            self.warn(found[-1], doubt, below=below)
         return tags, doc
 
     def member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:
