@@ -172,7 +172,7 @@ def test_workers_of_the_command_serve_a_configuration_and_read_it_again(tmp_path
                 await until(lambda: served.said.count("was read again") == 2)
                 assert (await client.call_tool("two__ask", {})).text == "Ada"
             for row in (DEFAULT[0], MODERN):
-                for _ in range(3):
+                for _ in range(2):
                     async with mcprev.connect(served.url, mode=row.name) as client:
                         assert (await client.call_tool("two__steps", {})).text == "done"
 
