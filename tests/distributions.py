@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from support import ROOT
 
 MOST: Final = 1_970_000
 """Bytes of the wheel: its contents of today, and room for a revision more."""
+LINK: Final = re.compile(r"\]\((?!#)([^)\s]+)")
 SERVER: Final = """
 import mcprev
 app = mcprev.App("greeter", "1")
@@ -165,7 +167,8 @@ def main() -> None:
 
 def look_at(wheel: Path) -> list[str]:
     """What is wrong with the wheel itself."""
-    names = zipfile.ZipFile(wheel).namelist()
+    archive = zipfile.ZipFile(wheel)
+    names = archive.namelist()
     size = wheel.stat().st_size
     print(f"{wheel.name}: {size:,} bytes, {len(names)} files")
     problems = [f"the wheel has {size:,} bytes, more than {MOST:,}"] if size > MOST else []
@@ -176,7 +179,9 @@ def look_at(wheel: Path) -> list[str]:
         "mcprev_explore/py.typed",
     ):
         problems += [] if needed in names else [f"the wheel lacks {needed}"]
-    return problems
+    (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    dead = [target for target in LINK.findall(metadata) if not target.startswith("https://")]
+    return problems + [f"an index of packages shows README.md with a dead link to {target}" for target in dead]
 
 
 def tried(file: Path, extra: str) -> list[str]:
