@@ -181,7 +181,9 @@ def look_at(wheel: Path) -> list[str]:
         problems += [] if needed in names else [f"the wheel lacks {needed}"]
     (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     dead = [target for target in LINK.findall(metadata) if not target.startswith("https://")]
-    return problems + [f"an index of packages shows README.md with a dead link to {target}" for target in dead]
+    return problems + [
+        f"an index of packages shows README.md with a dead link to {target}" for target in dead
+    ]
 
 
 def tried(file: Path, extra: str) -> list[str]:

@@ -59,7 +59,7 @@ LIMITS: Final = (
     Limit("generator: modules side by side", 8, 8),
     Limit("generator: names in more than one module", 0, 0),
     Limit(f"generator: functions of over {LONG} lines", 0, 0),
-    Limit("generator: code lines", 9_533, 8_134),
+    Limit("generator: code lines", 9_534, 8_134),
     Limit("site: code lines", 1_274, 1_274),
     Limit("stdio session: files", 10, 12),
     Limit("stdio session: changes of file", 14, 16),
