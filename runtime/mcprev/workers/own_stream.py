@@ -363,6 +363,7 @@ class GetStream:
     """The part of the own stream that one response carries."""
 
     reader: ResponseStream | None = None
+    """None: the response is its own reader."""
 
     def __init__(self, session: OwnStream) -> None:
         self._session = session

@@ -242,6 +242,7 @@ class StreamReader:
     """Sends what is in the log of a stream on a response, from any worker."""
 
     reader: ResponseStream | None = None
+    """None: the response is its own reader."""
 
     def __init__(
         self,
