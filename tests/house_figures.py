@@ -2,7 +2,7 @@
 
 `python tests/house_figures.py` prints each figure with its limit and its goal, and fails where one is above its limit;
 `make check` runs it. A limit is the figure of the day it was last changed: whoever lowers a figure lowers its limit.
-A change that needs more lines raises the limit in the same commit, whose message says what they are for. `--root DIR` measures another checkout, `--details` adds the members of the circles,
+Code lines are counted and have no limit: a module is as long as its subject. `--root DIR` measures another checkout, `--details` adds the members of the circles,
 the places of names, the long functions and the files on the way of a call.
 """
 
@@ -53,14 +53,10 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 6, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 52_190, 15_500),
-    Limit("code lines of the runtime proper", 14_900, 14_000),
     Limit("generator: layers", 8, 8),
     Limit("generator: modules side by side", 8, 8),
     Limit("generator: names in more than one module", 0, 0),
     Limit(f"generator: functions of over {LONG} lines", 0, 0),
-    Limit("generator: code lines", 9_534, 8_134),
-    Limit("site: code lines", 1_274, 1_274),
     Limit("stdio session: files", 10, 12),
     Limit("stdio session: changes of file", 14, 16),
     Limit("HTTP session: files", 18, 18),
@@ -430,6 +426,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{'figure':48}{'now':>8}{'limit':>8}{'goal':>8}")
     for limit in LIMITS:
         print(f"{limit.figure:48}{figures[limit.figure]:8}{limit.most:8}{limit.goal:8}")
+    for figure in sorted(figures.keys() - {limit.figure for limit in LIMITS}):
+        print(f"{figure:48}{figures[figure]:8}")  # told, not limited
     print("code lines: " + ", ".join(f"{area} {count}" for area, count in details.areas.most_common()))
     if options.details:
         for circle in details.circles:

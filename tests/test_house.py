@@ -218,16 +218,6 @@ def test_every_test_is_collected(name: str) -> None:
     assert not [part for part in Path(name).parts[:-1] if any(fnmatch(part, each) for each in passed_over())]
 
 
-MAX_LINES: Final = 450
-"""The number of lines up to which a module is read in one go."""
-
-
-@of_each(HANDWRITTEN)
-def test_a_module_is_short_enough_to_read(name: str) -> None:
-    lines = (ROOT / name).read_text(encoding="utf-8").count("\n")
-    assert lines <= MAX_LINES, f"{name} has {lines} lines: move a part of it to a module of its own"
-
-
 ROOT_PAGES: Final = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 PROSE: Final = [
     *HANDWRITTEN,
