@@ -19,6 +19,7 @@ from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.extras import telemetry as telemetry_module
 from mcprev.forms.questions import form_of
 from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev.transforms import resources_as_tools, tools_by_search
 from mcprev.transports.http.client.connection import network_at
 from mcprev_types.latest import models
 from named import C, rows_since
@@ -677,3 +678,28 @@ def test_without_the_library_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingExtra" in done.stderr
     assert "mcprev[otel]" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["resources/read", "tools/call"])
+@every_revision
+def test_a_request_that_a_tool_makes_has_a_span_of_its_own_inside_that_of_the_tool(
+    method: str, row: Revision
+) -> None:
+    recorded = Recorded()
+    app = tools_by_search(resources_as_tools(server_with(recorded.telemetry)))
+    reads = method == "resources/read"
+    tool = "read_resource" if reads else "call_tool"
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name, telemetry=recorded.telemetry) as client:
+            await client.call_tool(tool, {"uri": "notes://all"} if reads else {"name": "ping"})
+
+    asyncio.run(main())
+    inner, outer = recorded.spans(SpanKind.SERVER)
+    assert (inner.name, outer.name) == (
+        "resources/read" if reads else "tools/call ping",
+        f"tools/call {tool}",
+    )
+    assert inner.parent is not None
+    assert inner.parent.span_id == outer.context.span_id
+    assert (inner.attributes or {}).get("mcp.resource.uri") == ("notes://all" if reads else None)

@@ -32,9 +32,10 @@ from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
 from mcprev.server.context import Context
-from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, current_inner_request, is_own
 from mcprev.server.sending import SendingContext, SendRequest
 from mcprev.wire.payloads import mask_text
+from mcprev_types import Model
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext
@@ -95,17 +96,20 @@ class Telemetry:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
         ctx, request = call.ctx, call.ctx.request
         recording = _RECORDING.setdefault(ctx, [])
-        # The server itself lists its tools, to check the headers of a call; an app that mounts this one records it too.
-        if request.method != call.method or self._providers in recording:
+        inner = current_inner_request()
+        key = self._providers, inner  # an app that mounts this one records the same request
+        if is_own(call) or key in recording:
             return await call_next(call)
-        recording.append(self._providers)
+        recording.append(key)
         params, run = request.params or {}, partial(call_next, call)
+        if inner is not None and isinstance(call.params, Model):
+            params = call.params.to_wire()
         try:
             return await self.record(
-                "server", ctx.connection, request.revision, call.method, params, run, ctx
+                "server", ctx.connection, request.revision, call.method, params, run, ctx, inner=inner
             )
         finally:
-            recording.remove(self._providers)
+            recording.remove(key)
 
     def wrap(self, method: str, stub: Stub) -> Stub:
         """Return a method of a client's handler that records the requests of the server; `connect` calls this."""
@@ -166,8 +170,12 @@ class Telemetry:
         params: Mapping[str, Json],
         run: Callable[[], Awaitable[T]],
         ctx: BaseContext[Any] | None = None,
+        inner: object = None,
     ) -> T:
-        """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls."""
+        """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls.
+
+        The span of an `inner` request, which a tool makes for its client, is part of the tool's span.
+        """
         uri = params.get("uri")
         common = {
             "mcp.method.name": method,
@@ -183,7 +191,7 @@ class Telemetry:
         target = {TARGETS[method]: _text(params.get("name"))} if method in TARGETS else {}
         if method == CALL:
             common["gen_ai.operation.name"] = "execute_tool"
-        parent = None if ctx is None else self._parent(ctx.meta)
+        parent = None if ctx is None or inner is not None else self._parent(ctx.meta)
         ambient = self._trace.get_current_span().get_span_context()
         outcome: dict[str, str] = {}
         started = time.perf_counter()

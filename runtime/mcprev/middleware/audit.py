@@ -17,7 +17,7 @@ from mcprev.callbacks import at_once, title_of
 from mcprev.errors import InternalError, Json, ToolError
 from mcprev.middleware.logs import MAX_PAYLOAD, described, shown_payload
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
-from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 
 AUDITED: Final = ("tools/call", "resources/read", "prompts/get")
 _REFUSED: Final = "the call cannot be recorded, so it is refused"
@@ -67,7 +67,7 @@ class Audit:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Record a call and pass it on. Raises `ToolError` or `InternalError` if it cannot be recorded."""
         ctx, of = call.ctx, uuid4().hex
-        if ctx.request.method != call.method:  # the server itself lists its tools
+        if is_own(call):
             return await call_next(call)
         about: dict[str, Json] = {
             "id": of,

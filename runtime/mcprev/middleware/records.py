@@ -11,7 +11,7 @@ from weakref import WeakSet
 from mcprev.errors import Json, RpcError, ToolError
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.server.context import Context
-from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 from mcprev.wire.meta_keys import CLIENT_INFO
 from mcprev.wire.payloads import mask_text
 from mcprev_types import Model
@@ -103,9 +103,7 @@ async def recorded(
     call: HandlerCall, call_next: CallNext, report: Callable[[CallRecord], object]
 ) -> HandlerResult:
     """Pass a call on, and report it when it has ended, with a result or an error; return or raise that."""
-    if (
-        call.ctx.request.method != call.method
-    ):  # the server itself lists its tools, to check the headers of a call
+    if is_own(call):
         return await call_next(call)
     started = time.perf_counter()
     error: BaseException | None = None

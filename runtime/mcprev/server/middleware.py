@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -15,6 +17,8 @@ from mcprev.errors import Json
 from mcprev.server.context import Context
 from mcprev_types import Model
 
+_INNER: Final[ContextVar[object | None]] = ContextVar("mcprev_inner_request", default=None)
+"""Identifies the innermost request that a tool makes at present for its client; None outside of one."""
 P_co = TypeVar("P_co", bound=Model | None, default=Model | None, covariant=True)
 
 
@@ -69,3 +73,23 @@ def wrap(middleware: Sequence[Middleware], method: str, stub: Stub) -> Stub:
 
 async def _link(middleware: Middleware, call_next: CallNext, call: HandlerCall) -> HandlerResult:
     return await finished(middleware(call, call_next))
+
+
+@contextmanager
+def inner_request() -> Iterator[None]:
+    """Let what runs inside be seen by middleware as a request of its own, which a tool makes for its client."""
+    token = _INNER.set(object())
+    try:
+        yield
+    finally:
+        _INNER.reset(token)
+
+
+def current_inner_request() -> object | None:
+    """Return what identifies the request that a tool makes at present for its client; None outside of one."""
+    return _INNER.get()
+
+
+def is_own(call: HandlerCall) -> bool:
+    """Return whether the server itself makes a call, as when it lists its tools to check the headers of another."""
+    return call.ctx.request.method != call.method and _INNER.get() is None

@@ -19,7 +19,7 @@ from mcprev.middleware.records import INDIRECT
 from mcprev.protocol.mrtr import InputResponses, is_input_required
 from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.server.context import Context
-from mcprev.server.middleware import HandlerResult, wrap
+from mcprev.server.middleware import HandlerResult, inner_request, wrap
 from mcprev_types.latest import models
 
 R = TypeVar("R")
@@ -69,7 +69,9 @@ async def ask(
     handler, name, given, kind = _SERVED[method]
     serve = wrap(registry.middleware, method, getattr(handler(registry), name))
     try:
-        return result_of(await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}})), kind)
+        with inner_request():
+            found = await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}}))
+        return result_of(found, kind)
     finally:
         INDIRECT.add(ctx)
 
