@@ -201,7 +201,7 @@ def test_names_and_descriptions() -> None:
 
     for function, name, description in (
         (Adder(), "Adder", "Does it."),
-        (Adder().method, "method", "Does it in two lines."),
+        (Adder().method, "method", "Does it\nin two lines.\n\nAnd more that is for people."),
         (bare, "bare", None),
         (wrapped, "bare", None),
         (functools.partial(bare), "bare", None),

@@ -110,7 +110,7 @@ class EntryOptions(TypedDict, total=False):
     title: str
     """The name that clients display. Default: none."""
     description: str
-    """The description, for the model or the user. Default: the first paragraph of the function's docstring."""
+    """The description, for the model or the user. Default: the docstring of the function, without its section about arguments, which describes each of them in the schema."""
     icons: list[models.Icon]
     """Icons that clients display."""
     meta: dict[str, Json]

@@ -34,6 +34,7 @@ from mcprev.app.dependencies import (
     read_hints,
     values,
 )
+from mcprev.app.docstrings import description_of
 from mcprev.callbacks import finished
 from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT
@@ -87,7 +88,6 @@ class Function:
         self.name: Final = getattr(named, "__name__", type(named).__name__)
         self.title: Final = getattr(inner, "__qualname__", repr(function))
         """The name of the function in error messages."""
-        self.description: Final = _paragraph(inspect.getdoc(inner))
         if inspect.isclass(inner):
             self.refuse("it is a class; register a function, or an object that can be called")
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
@@ -101,7 +101,9 @@ class Function:
         self._context: str | None = None
         self._needs: dict[str, Need] = {}
         self._arguments = self._read_signature(hints)
-        self.schema: Final = self._make_schema()
+        self.description, described = description_of(named, inner, self._parameters())
+        """The docstring, without what it says of arguments."""
+        self.schema: Final = self._make_schema(described)
         """JSON Schema of the arguments."""
         schema: Any = self._adapter.core_schema
         self._plain = "fields" in schema and all(_is_plain(it["schema"]) for it in schema["fields"].values())
@@ -276,7 +278,7 @@ class Function:
         except ValueError:
             self.refuse("its signature cannot be read; wrap it in a function with annotations")
 
-    def _make_schema(self) -> Schema:
+    def _make_schema(self, described: Mapping[str, str]) -> Schema:
         try:
             self._adapter = _arguments_of(self._arguments)
             schema = schema_from(self._adapter, "validation")
@@ -286,6 +288,8 @@ class Function:
             raise
         if not schema["properties"]:
             del schema["properties"]
+        for name in self._arguments.keys() & described.keys():
+            schema["properties"][name].setdefault("description", described[name])
         return schema
 
     def _try(self, name: str, hint: object) -> None:
@@ -385,8 +389,3 @@ def _whole(value: Json) -> Json:
     if isinstance(value, OBJECT):
         return {name: _whole(item) for name, item in value.items()}
     return [_whole(item) for item in value] if isinstance(value, LIST) else value
-
-
-def _paragraph(doc: str | None) -> str | None:
-    """Return the first paragraph of a docstring in one line."""
-    return " ".join((doc or "").partition("\n\n")[0].split()) or None
