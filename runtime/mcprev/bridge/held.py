@@ -30,7 +30,16 @@ from mcprev.bridge.upstreams import Busy
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject
 from mcprev.core.interfaces import principal_of
-from mcprev.errors import ConversionError, InvalidParams, Json, McpError, RequestTimeout
+from mcprev.errors import (
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    RequestTimeout,
+    RpcError,
+    SessionExpired,
+)
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.mrtr import input_required
@@ -95,6 +104,8 @@ class HeldCall:
         self._changed = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None
         self._suspended_since: float | None = None
+        self._gives_back = True
+        """Whether the connection to the server has still to be given back."""
         self.task: asyncio.Task[dict[str, Json]] | None = None
         """The call to the server."""
 
@@ -137,6 +148,7 @@ class HeldCall:
             finally:
                 self._questions.pop(key, None)
                 self._asked.pop(key, None)
+                self._give_back_if_over()
             asked.respond(answer)
         except ConversionError as error:
             asked.fail(InvalidParams(f"Invalid params: {error}"))
@@ -166,17 +178,36 @@ class HeldCall:
         return await follow_to_end(self.upstream, result, None, None, total, self._relay.start, caller=self)
 
     def _over(self, task: asyncio.Task[dict[str, Json]]) -> None:
-        stray = task.cancelled() or isinstance(task.exception(), RequestTimeout)
+        """Take note that the call has ended; what the server answered while the client was asked is kept for the client."""
+        if self._suspended_since is not None and _answered(task):
+            self._give_back_if_over()
+        else:
+            self._end()
+        self._changed.set()
+
+    def _give_back_if_over(self) -> None:
+        """Give back the connection when the call has ended, and the client is asked for nothing any more."""
+        task = self.task
+        if self._gives_back and not self._questions and task is not None and task.done():
+            self._gives_back = False
+            stray = task.cancelled() or isinstance(task.exception(), RequestTimeout)
+            self._clients.release(self.upstream, self, stray=stray)
+
+    def _end(self) -> None:
+        """Keep nothing any more of a call that has ended; the server is told that nobody answers its open questions."""
         if self._deadline is not None:
             self._deadline.cancel()
-        for _, future in self._questions.values():
-            future.cancel()
-        self._changed.set()
         self._clients.held.pop(self.id, None)
-        self._clients.release(self.upstream, self, stray=stray)
+        for _, future in self._questions.values():
+            if not future.done():
+                future.set_exception(InternalError("the call has ended, and its client was not asked"))
+        self._give_back_if_over()
 
     async def serve(self, exchange: Exchange, answers: JsonObject) -> None:
-        """Answer a request of the client with the result of the call, or with what the server asks."""
+        """Answer a request of the client with the result of the call, or with what the server asks.
+
+        Raises `SessionExpired` if the server has not executed the call.
+        """
         found = self._converted(answers)
         exchange.reads(self.upstream)
         before, self._exchange, self._suspended_since = self._exchange, exchange, None
@@ -201,6 +232,11 @@ class HeldCall:
             return
         if task.done():
             self._exchange = None
+            self._end()
+            if not (self._count or task.cancelled()) and isinstance(
+                error := task.exception(), SessionExpired
+            ):
+                raise error
             self._clients.finish(exchange, self.pair, self.upstream, task)
         else:
             self._suspend(exchange)
@@ -251,14 +287,20 @@ class HeldCall:
         )
 
     def _expire(self) -> None:
-        logger.warning(
-            "a call was cancelled: its client did not send the request again with the input in time"
-        )
+        ended = self.task is not None and self.task.done()
+        what = "the result of a call was dropped" if ended else "a call was cancelled"
+        logger.warning("%s: its client did not send the request again with the input in time", what)
         self._relay.start(self.cancel())
 
     async def cancel(self) -> None:
-        """Cancel the call at the server."""
+        """Cancel the call at the server; of one that has ended, forget the result."""
         task = self.task
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task})
+        self._end()
+
+
+def _answered(task: asyncio.Task[dict[str, Json]]) -> bool:
+    """Return whether the server has answered a call, with a result or an error."""
+    return not task.cancelled() and (task.exception() is None or isinstance(task.exception(), RpcError))

@@ -170,13 +170,12 @@ class StatelessClients:
         elif upstreams.introduction.revision.handshake:
             if await self._continues(exchange):
                 return
-            if self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction):
-                await self._serve_asking(exchange, client)
-            else:
-                try:
-                    await self._serve_session(exchange, client)
-                except SessionExpired:
-                    await self._serve_session(exchange, client)  # the server has not executed it
+            asks = self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction)
+            serve = self._serve_asking if asks else self._serve_session
+            try:
+                await serve(exchange, client)
+            except SessionExpired:
+                await serve(exchange, client)  # the server has not executed it
         else:
             await self._serve_stateless(exchange, client)
 
@@ -297,7 +296,7 @@ class StatelessClients:
             support = await self._support(exchange, upstream, params)
         except BaseException as error:
             self.relay.upstreams.give(upstream, holder=held, keep=self.keeps(upstream))
-            if isinstance(error, (McpError, ConversionError)):
+            if isinstance(error, (McpError, ConversionError)) and not isinstance(error, SessionExpired):
                 self._fail(exchange, pair, upstream, error)
                 return
             raise
@@ -340,6 +339,8 @@ class StatelessClients:
             result = await self._tasks.run(exchange, self._context(exchange), pair, work)
             if result is not None:
                 exchange.answer(self._converted(exchange, pair, upstream, result))
+        except SessionExpired:
+            raise
         except (McpError, ConversionError) as error:
             self._fail(exchange, pair, upstream, error)
 
