@@ -203,7 +203,7 @@ class App(Routed, Pages, AppSources):
         self.server.run_stdio()
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP, and block until SIGINT or SIGTERM; the options are those of `Server.asgi`.
+        """Serve over HTTP, and block until SIGINT, SIGTERM or SIGHUP; the options are those of `Server.asgi`.
 
         See `Server.run_http`. The endpoint is `http://127.0.0.1:8000/mcp` by default.
         """

@@ -28,6 +28,7 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.pages import hidden_pages, page_extensions, page_rows, pages_option
+from mcprev.cli.stopping import run
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 from mcprev.cli.valid_entries import told_entries, valid_entries
 from mcprev.error_text import last_line
@@ -90,9 +91,7 @@ def inspect_command(
     with told_output() as output:
         with told_failures(server, timeout), told_warnings():
             target = target_of_server(server, login=login, stderr=output.read)
-            document = asyncio.run(
-                inspect_server(target, chosen, timeout, notes, record, output, pages=pages)
-            )
+            document = run(inspect_server(target, chosen, timeout, notes, record, output, pages=pages))
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Coroutine
@@ -22,6 +21,8 @@ from typing_extensions import override
 from mcprev.cli.table import clean, echo
 from mcprev.reloading.kept_session import KeptSession
 from mcprev.reloading.source_files import SourceFiles
+from mcprev.transports import process_groups
+from mcprev.transports.exiting import stop_signals
 from mcprev.transports.lines import LineBuffer
 from mcprev.transports.stdio.pipes import PipeTransport
 from mcprev.transports.stdio.server import redirected_stdio
@@ -74,7 +75,7 @@ def _free_port(host: str) -> int:
 async def _until_signal(runs: Coroutine[Any, Any, int]) -> int:
     """Return the exit code of a run; a signal to stop ends it with 0, after its child."""
     serving = asyncio.ensure_future(runs)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stop_signals():
         with suppress(NotImplementedError, RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
     try:
@@ -98,13 +99,20 @@ class Children:
         self.process = await asyncio.create_subprocess_exec(
             *self._command, stdin=pipe, stdout=pipe, env=self._environment, start_new_session=True
         )
+        process_groups.started(self.process.pid)
         return self.process
 
     async def end(self) -> int:
-        """End the process, within bounded time, and return its exit code."""
-        process = self.process
-        if process is None:
+        """End the process and those that it started, within bounded time, and return its exit code."""
+        if self.process is None:
             return 0
+        try:
+            return await self._end(self.process)
+        finally:
+            process_groups.kill(self.process.pid)
+
+    @staticmethod
+    async def _end(process: asyncio.subprocess.Process) -> int:
         if process.stdin is not None:
             process.stdin.close()
         for signalled in (None, process.terminate, process.kill):

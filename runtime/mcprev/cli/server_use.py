@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.pages import hidden_pages, page_extensions, pages_option
+from mcprev.cli.stopping import run
 from mcprev.cli.table import echo, show_progress
 from mcprev.cli.valid_entries import ListedEntries, listed_entries
 
@@ -102,7 +102,7 @@ class ServerUse:
         with told_output() as output:
             with told_failures(self.server, self.timeout), told_warnings():
                 try:
-                    code = asyncio.run(self._run(use, output))
+                    code = run(self._run(use, output))
                 finally:
                     show_progress("")
             raise click.exceptions.Exit(code)

@@ -154,16 +154,16 @@ def taken_snapshot(
 def _inspected(
     snapshot: Snapshot, revisions: list[str] | None, timeout: float, login: bool | None  # noqa: FBT001
 ) -> dict[str, Any]:
-    import asyncio
     from collections import deque
 
     from mcprev.cli.connecting import told_failures, told_output, told_warnings
     from mcprev.cli.inspect_ import inspect_server
+    from mcprev.cli.stopping import run
 
     server = told_server(snapshot.server)
     with told_output() as output, told_failures(server, timeout), told_warnings():
         target = target_of_server(server, login=login, stderr=output.read)
-        return asyncio.run(inspect_server(target, revisions, timeout, deque(maxlen=0), None, output))
+        return run(inspect_server(target, revisions, timeout, deque(maxlen=0), None, output))
 
 
 def changes(before: Snapshot, after: Snapshot) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from mcprev.client.targets import Target
 from mcprev.dev.authorization import LoginSteps
 from mcprev.errors import ProcessExited
 from mcprev.reloading.source_files import SourceFiles
+from mcprev.transports import process_groups
 from mcprev.transports.http.client.target import http
 from mcprev.transports.stdio.client import stdio
 
@@ -131,6 +131,7 @@ class ChildLauncher:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        process_groups.started(process.pid)
         tail = bytearray()
 
         def keep(data: bytes) -> None:
@@ -178,8 +179,7 @@ class ChildLauncher:
                     async with asyncio.timeout(STOPPING):
                         await process.wait()
             finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                process_groups.kill(process.pid)
             await process.wait()
         if self._reading is not None:
             self._reading.cancel()

@@ -298,7 +298,7 @@ class Server:
             self.changes.stop()
 
     def run_stdio(self) -> None:
-        """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
+        """Serve one client on stdin and stdout until it closes them or the process receives SIGINT, SIGTERM or SIGHUP.
 
         Blocks; in a running event loop, await `serve_stdio` instead. At the end, requests in progress have one second to finish. If a
         handler still runs one second later, the process ends without it, with exit code 0. Raises what the lifespan raises at its start.
@@ -351,7 +351,7 @@ class Server:
         return http_app(self, self.routes(), http_settings({**self.http, **options}))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.
+        """Serve over HTTP until the process receives SIGINT, SIGTERM or SIGHUP; the options are those of `asgi`.
 
         Calls in progress and tasks then have `drain` seconds to finish. `host` is the address to listen on; the default, 127.0.0.1, is
         reachable from this machine only. Blocks; in a running event loop, await `serve_http` instead. Raises `ValueError` for invalid options,
@@ -369,7 +369,7 @@ class Server:
         ready: Callable[[int], object] | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:
-        """Serve over HTTP within a running event loop, until cancelled or until the process receives SIGINT or SIGTERM.
+        """Serve over HTTP within a running event loop, until cancelled or the process receives SIGINT, SIGTERM or SIGHUP.
 
         The options are those of `asgi`. `port` 0 picks a free port; `ready` is called with the port when the server
         listens. Raises the errors of `run_http`.

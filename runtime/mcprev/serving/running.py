@@ -20,7 +20,7 @@ from mcprev.callbacks import at_once
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.serving.access_log import access, log_access
-from mcprev.transports.exiting import exit_guard
+from mcprev.transports.exiting import cancelled_by_signals, exit_guard
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.http.security import is_loopback
 
@@ -54,7 +54,7 @@ def _run(server: HttpServer, listen: Callable[[], socket.socket], ready: Callabl
         exit_guard() as guard,
         listen() as listening,
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
-        contextlib.suppress(KeyboardInterrupt),
+        contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError),  # a signal while the server starts
     ):
         runner.run(_serve_alone(server, listening, guard, ready))
 
@@ -66,7 +66,7 @@ async def _serve_alone(
     ready: Callable[[], object] | None,
 ) -> None:
     try:
-        with reduced_collection():
+        with cancelled_by_signals(), reduced_collection():
             await _serve(server, listening, None if ready is None else lambda _: ready(), alone=True)
     finally:
         if threading.current_thread() is threading.main_thread():

@@ -22,6 +22,7 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from mcprev.serving.accepting import BATCH, SHARED_BATCH, Acceptor, connection_limit
 from mcprev.serving.finishing import POLL, finishing_tasks
+from mcprev.transports.exiting import stop_signals
 
 if TYPE_CHECKING:
     from mcprev.serving.worker import SupervisedWorker
@@ -126,11 +127,13 @@ class HttpServer(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Stop at SIGINT and SIGTERM, without raising the signal again: the caller sets the exit code."""
+        """Stop at SIGINT, SIGTERM and SIGHUP, without raising the signal again: the caller sets the exit code."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in {*HANDLED_SIGNALS, *stop_signals()}
+        }
         try:
             yield
         finally:

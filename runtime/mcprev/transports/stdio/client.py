@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
@@ -20,6 +19,7 @@ from mcprev.callbacks import at_once
 from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.transports import process_groups
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.payloads import mask_arguments, mask_text
 
@@ -180,6 +180,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = process = cast("asyncio.SubprocessTransport", transport)
+        process_groups.started(self.pid)
         self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
         self._stdout = cast("asyncio.ReadTransport", process.get_pipe_transport(1))
         self.connection.connection_made(self)
@@ -300,15 +301,11 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
         try:
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
-                    self._kill(number)
+                    process_groups.send(self.pid, number)
                 await asyncio.wait({self._exited}, timeout=grace)
                 if self._exited.done():
                     break
         finally:
-            self._kill(signal.SIGKILL)
+            process_groups.kill(self.pid)
             self._process.close()
         self.report_lost()
-
-    def _kill(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mcprev.core.connection import PIPES
 from mcprev.core.limits import LINGER
-from mcprev.transports.exiting import exit_guard
+from mcprev.transports.exiting import exit_guard, stop_signals
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.stdio.pipes import PipeTransport
 
@@ -76,7 +75,7 @@ def run_stdio(running: Running, new_loop: Callable[[], asyncio.AbstractEventLoop
 
     async def main() -> None:
         serving = asyncio.create_task(serve_stdio(running, freeze=True))
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             # Signal handlers need the main thread, and do not exist on Windows.
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 runner.get_loop().add_signal_handler(number, serving.cancel)
