@@ -10,6 +10,7 @@ import mcprev
 from api.scripted import giving, server
 from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
 from fuzz.fuzzing import each_once
+from mcprev.core.lists import ListBounds
 from mcprev.errors import InvalidParams, RemoteProtocolError
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import LATEST, Revision
@@ -164,7 +165,7 @@ def test_cursors_go_back_as_they_came(row: Revision) -> None:
 @req("PAGE-3")
 @pytest.mark.parametrize("kind", ["same", "circle", "endless"])
 def test_iterating_ends(row: Revision, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.client.methods.MAX_PAGES", 20)
+    monkeypatch.setattr("mcprev.core.lists.BOUNDS", ListBounds(pages=20))
     modulus = {"same": 1, "circle": 3, "endless": 10**9}[kind]
 
     async def main() -> None:

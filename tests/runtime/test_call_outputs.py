@@ -189,7 +189,7 @@ def test_what_is_in_the_list_and_not_valid_is_no_wrong_name(row: Revision, comma
     ("more", "code", "end"),
     [
         ("{}", 2, "; did you mean 'good'?\n"),
-        ('{"nextCursor": "2"}', 4, "; the pages after the one that is not valid are not read, and may have the tool\n"),
+        ('{"nextCursor": "2"}', 4, "; not all pages of the list are read, and the others may have the tool\n"),
     ],
     ids=["the only page", "one of several"],
 )  # fmt: skip

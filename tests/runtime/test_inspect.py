@@ -16,6 +16,7 @@ from fuzz.fuzzing import diagonal
 from mcprev.cli import main
 from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
 from mcprev.client.client import Client
+from mcprev.core.lists import ListBounds
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from named import SOME_ROWS
@@ -157,7 +158,7 @@ def test_list_that_does_not_end_costs_itself_only(
     row: Revision, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PAGE-3."""
-    monkeypatch.setattr("mcprev.client.methods.MAX_PAGES", 5)
+    monkeypatch.setattr("mcprev.core.lists.BOUNDS", ListBounds(pages=5))
     done = invoke("--json", "--revision", row.name, *server(mode))
     assert done.exit_code == 1
     document = json.loads(done.stdout)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import message_origin
+from mcprev.core.lists import ListBudget, ListTooLong, read_pages
 from mcprev.core.tool_schemas import ToolSchemas
-from mcprev.errors import HeaderMismatch, McpError, one_line
+from mcprev.errors import HeaderMismatch, Json, McpError, one_line
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.tasks import Support
 from mcprev.revisions import TaskSupport
 
 TOOL_LIST: Final = "tools/list"
-PAGES: Final = 1_000
-"""The pages of a list that are read."""
 AGAIN: Final = 1.0
 """Seconds before a list is read again for a call whose headers differ from it."""
 
@@ -101,18 +101,29 @@ class ServerTools:
 
 async def _listed(upstream: Upstream, meta: JsonObject | None, total: float) -> dict[str, ServerTool]:
     found: dict[str, ServerTool] = {}
-    params: JsonObject = {} if meta is None else {"_meta": meta}
-    for _ in range(PAGES):
-        result = await upstream.call(TOOL_LIST, params or None, total=total)
-        for item in as_list(result.get("tools")) or ():
-            tool = as_object(item)
-            name, support = tool.get("name"), as_object(tool.get("execution")).get("taskSupport")
-            if isinstance(name, str):
-                known = Support(support) if support in set(Support) else Support.FORBIDDEN
-                found[name] = ServerTool(known, ToolSchemas(name, tool.get("inputSchema"), None))
-        cursor = result.get("nextCursor")
-        if not isinstance(cursor, str):
-            return found
-        params = {**params, "cursor": cursor}
-    logger.warning("the list of tools has more than %d pages; the rest is ignored", PAGES)
+
+    def fetch(cursor: str | None) -> Awaitable[JsonObject]:
+        params: JsonObject = {} if meta is None else {"_meta": meta}
+        if cursor is not None:
+            params["cursor"] = cursor
+        return upstream.call(TOOL_LIST, params or None, total=total)
+
+    try:
+        async with aclosing(read_pages(TOOL_LIST, fetch, ListBudget.take, seconds=total)) as pages:
+            async for page in pages:
+                found |= {
+                    tool.schemas.name: tool for tool in map(_tool, as_list(page.get("tools")) or ()) if tool
+                }
+    except ListTooLong as error:
+        logger.warning("%s; the rest is ignored", one_line(error))
     return found
+
+
+def _tool(item: Json) -> ServerTool | None:
+    """Return what is known of a tool from its entry; None for one without a name."""
+    tool = as_object(item)
+    name, support = tool.get("name"), as_object(tool.get("execution")).get("taskSupport")
+    if not isinstance(name, str):
+        return None
+    known = Support(support) if support in list(Support) else Support.FORBIDDEN
+    return ServerTool(known, ToolSchemas(name, tool.get("inputSchema"), None))

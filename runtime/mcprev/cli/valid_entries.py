@@ -12,6 +12,7 @@ from typing_extensions import override
 from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
 from mcprev.cli.issues import issues_of
 from mcprev.cli.table import clean, echo_lines
+from mcprev.core.lists import ListTooLong
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, RemoteProtocolError
 from mcprev.json_schema.bounds import LIST, OBJECT
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED: Final = 5
 """The maximum number of invalid entries of a list that are named, and of mistakes in one."""
-
-
-MAX_READ: Final = 10_000
-"""The maximum number of entries of a list that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class ListedEntries:
                 raise Failure(clean(text), ExitCode.PROTOCOL)
         hint = self._meant(name)
         if self.unread:
-            hint += f"; the pages after the one that is not valid are not read, and may have the {what}"
+            hint += f"; not all pages of the list are read, and the others may have the {what}"
         code = ExitCode.PROTOCOL if self.unread else ExitCode.USAGE
         raise MismatchError(clean(f"the server has no {what} '{name[:200]}'{hint}"), code, self.hidden)
 
@@ -85,9 +82,10 @@ async def listed_entries(client: Client, name: str, seconds: float) -> ListedEnt
     try:
         async with asyncio.timeout(seconds):
             async for entry in pages:
-                found.append(entry)
-                if len(found) >= MAX_READ:
-                    break
+                found.append(entry)  # noqa: PERF401 - what came before an error is kept
+    except ListTooLong as error:
+        echo_lines(clean(f"Warning: {error}; what comes after it is not read"), err=True)
+        return ListedEntries(found, unread=True)
     except RemoteProtocolError as error:
         valid, wrong = valid_entries(name, error.raw)
         if not wrong:

@@ -7,19 +7,21 @@ NEG-1..12, LIFE-4..6, MOD-1, MOD-10, MRTR-5..12, PAGE-1, PAGE-3, COMP-2, LOG-5, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from typing_extensions import Unpack, override
 
 from mcprev.client.calls import result_reader, until
-from mcprev.client.methods import Methods, by_name
+from mcprev.client.methods import Methods, by_name, page_params
 from mcprev.client.options import Options
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.core.capabilities import extension_settings
+from mcprev.core.lists import ListBudget, model_text, read_pages
 from mcprev.core.method_binding import read_result
 from mcprev.errors import Json, MethodNotFound, RemoteProtocolError
 from mcprev.protocol import mrtr
@@ -205,6 +207,22 @@ class Client(Methods):
         if method == CALL:
             self._server_cache.check(str(sent.get("name")), typed)
         return typed
+
+    @override
+    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+        """Iterate over the entries of a list, page after page, within the bounds of `mcprev.core.lists`."""  # PAGE-3
+
+        def take(budget: ListBudget, page: Any) -> str | None:  # noqa: ANN401 - the model of a page
+            return budget.count(model_text(page), len(getattr(page, member)), page.next_cursor)
+
+        def fetch(cursor: str | None) -> Awaitable[Any]:
+            return self.call(method, page_params(cursor), **options)
+
+        seconds = self.session.total_timeout(options)
+        async with aclosing(read_pages(method, fetch, take, seconds=seconds)) as pages:
+            async for page in pages:
+                for entry in getattr(page, member):
+                    yield entry
 
     async def start_tool(
         self,

@@ -6,20 +6,18 @@ PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
 from mcprev.client.options import Options
-from mcprev.errors import Json, RemoteProtocolError
+from mcprev.errors import Json
 
 if TYPE_CHECKING:
     from mcprev.client.tool_result import ToolResult
     from mcprev_types.latest import models
 
 T = TypeVar("T")
-MAX_PAGES: Final = 10_000
-"""The maximum number of pages of a list; a server with more returns the same ones again."""
 
 
 class Methods:
@@ -27,6 +25,10 @@ class Methods:
 
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision."""
+        raise NotImplementedError
+
+    def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+        """Iterate over the entries of a list, which are a member of the model of each page."""
         raise NotImplementedError
 
     @overload
@@ -85,17 +87,23 @@ class Methods:
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListToolsResult:
         """Return one page of the server's tools, the first without a `cursor`; `tools` iterates over all of them."""
-        return cast("models.ListToolsResult", await self.call("tools/list", _page(cursor), **options))
+        return cast("models.ListToolsResult", await self.call("tools/list", page_params(cursor), **options))
 
     def tools(self, **options: Unpack[Options]) -> AsyncIterator[models.Tool]:
-        """Iterate over all tools of the server, page after page."""
+        """Iterate over all tools of the server, page after page.
+
+        `total_timeout` holds for all pages together. Raises `RemoteProtocolError` after 1,000 pages, 20,000 entries, 8 MiB
+        or 300,000 JSON values, or if a cursor is repeated; so do the other lists. `list_tools` has no such bounds.
+        """
         return self._pages("tools/list", "tools", options)
 
     async def list_resources(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourcesResult:
         """Return one page of the server's resources, the first without a `cursor`; `resources` iterates over all."""
-        return cast("models.ListResourcesResult", await self.call("resources/list", _page(cursor), **options))
+        return cast(
+            "models.ListResourcesResult", await self.call("resources/list", page_params(cursor), **options)
+        )
 
     def resources(self, **options: Unpack[Options]) -> AsyncIterator[models.Resource]:
         """Iterate over all resources of the server, page after page."""
@@ -105,7 +113,7 @@ class Methods:
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourceTemplatesResult:
         """Return one page of the resource templates, the first without a `cursor`; `resource_templates` iterates over all."""
-        found = await self.call("resources/templates/list", _page(cursor), **options)
+        found = await self.call("resources/templates/list", page_params(cursor), **options)
         return cast("models.ListResourceTemplatesResult", found)
 
     def resource_templates(self, **options: Unpack[Options]) -> AsyncIterator[models.ResourceTemplate]:
@@ -120,7 +128,9 @@ class Methods:
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListPromptsResult:
         """Return one page of the server's prompts, the first without a `cursor`; `prompts` iterates over all of them."""
-        return cast("models.ListPromptsResult", await self.call("prompts/list", _page(cursor), **options))
+        return cast(
+            "models.ListPromptsResult", await self.call("prompts/list", page_params(cursor), **options)
+        )
 
     def prompts(self, **options: Unpack[Options]) -> AsyncIterator[models.Prompt]:
         """Iterate over all prompts of the server, page after page."""
@@ -153,21 +163,6 @@ class Methods:
             params["context"] = {"arguments": dict(context)}
         return cast("models.CompleteResult", await self.call("completion/complete", params, **options))
 
-    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
-        cursor: str | None = None
-        seen: set[str] = set()
-        for _ in range(MAX_PAGES):
-            page: Any = await self.call(method, _page(cursor), **options)
-            for item in getattr(page, member):
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-            if cursor in seen:
-                break
-            seen.add(cursor)
-        raise RemoteProtocolError(f"the pages of '{method}' do not end")
-
 
 def by_name(arguments: Mapping[str, Json]) -> dict[str, Json]:
     """Return the arguments of a tool or prompt. Raises `TypeError` if they are no mapping."""
@@ -189,5 +184,6 @@ def _reference(ref: models.PromptReference | models.ResourceTemplateReference | 
     )
 
 
-def _page(cursor: str | None) -> dict[str, Json]:
+def page_params(cursor: str | None) -> dict[str, Json]:
+    """Return the params of a request for the page of a cursor."""
     return {} if cursor is None else {"cursor": cursor}

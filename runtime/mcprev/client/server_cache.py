@@ -7,12 +7,14 @@ and when the connection is opened again. The results of tools are validated agai
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from mcprev.client.options import Options
+from mcprev.core.lists import text_of
 from mcprev.core.tool_schemas import LIST, MAX_TOOLS
 from mcprev.errors import Json, RemoteProtocolError, SchemaError, one_line
 from mcprev.json_schema.bounds import Validator
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 DISCOVER: Final = "server/discover"
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""The maximum length of the output schemas that are kept of one server, as JSON text."""
+MAX_NAME: Final = 1_024
+"""The maximum length of the name of a tool of which anything is kept."""
 Policy: TypeAlias = Literal["warn", "strict", "off"]
 """The reaction to a result that does not match its tool's output schema: log it, raise an error, or do not check."""
 _logger: Final = logging.getLogger("mcprev.client")
@@ -34,7 +40,8 @@ _logger: Final = logging.getLogger("mcprev.client")
 class _OutputSchema:
     """The output schema of a tool, compiled on first use."""
 
-    schema: Json
+    text: bytes
+    """Its JSON text, which takes less memory."""
     check: Validator | None = None
     unusable: str = ""
     """Why the schema cannot be used."""
@@ -52,6 +59,8 @@ class ServerCache:
         self._scope = scope
         self._policy = policy
         self._outputs: dict[str, _OutputSchema] = {}
+        self._size = 0
+        """The length of the texts of all of them."""
         self.task_tools: set[str] = set()
         """The tools that the server runs only as a task that the client asks for."""
 
@@ -109,15 +118,20 @@ class ServerCache:
         """Keep what one page of `tools/list` says."""
         for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
             name, schema, execution = str(tool.get("name")), tool.get("outputSchema"), tool.get("execution")
+            if len(name) > MAX_NAME:
+                continue
             if isinstance(execution, dict):
                 self.set_task(
                     name, required=cast("dict[str, Json]", execution).get("taskSupport") == Support.REQUIRED
                 )
             known = self._outputs.get(name)
-            if schema is None or self._policy == "off":
-                self._outputs.pop(name, None)
-            elif (known is None and len(self._outputs) < MAX_TOOLS) or (known and known.schema != schema):
-                self._outputs[name] = _OutputSchema(schema)
+            text = b"" if schema is None or self._policy == "off" else text_of(schema)
+            if known is not None and known.text != text:
+                self._size -= len(self._outputs.pop(name).text)
+                known = None
+            if text and not known and len(self._outputs) < MAX_TOOLS and self._size + len(text) <= MAX_BYTES:
+                self._outputs[name] = _OutputSchema(text)
+                self._size += len(text)
 
     def set_task(self, name: str, *, required: bool) -> None:
         """Keep whether a tool requires a task."""
@@ -129,6 +143,7 @@ class ServerCache:
     def _forget_tools(self) -> None:
         self.task_tools.clear()
         self._outputs.clear()
+        self._size = 0
 
     def check(self, name: str, result: models.CallToolResult) -> None:
         """Validate a result. Raises `RemoteProtocolError` under the policy `strict`; errors of a tool are not checked."""
@@ -144,7 +159,7 @@ class ServerCache:
             wrong = "it has an outputSchema, but returned no structured content"
         elif not wrong:
             try:
-                output.check = output.check or compile_schema(output.schema, trusted=False)
+                output.check = output.check or compile_schema(json.loads(output.text), trusted=False)
                 wrong = describe(output.check(structured), "structuredContent")
             except SchemaError as error:
                 wrong = output.unusable = f"its outputSchema cannot be used: {error}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.dev.channels import Channels, to_json
+from mcprev.core.lists import ListBudget, ListTooLong, read_pages
+from mcprev.dev.channels import Channels
 from mcprev.errors import Json, McpError, MethodNotFound
 from mcprev.json_schema.bounds import LIST
 
@@ -20,12 +22,6 @@ KINDS: Final = {
     "prompts": ("prompts/list", "prompts", "prompts", "name"),
 }
 """For each list: the method, the member with its items, the capability, and the member that names an item."""
-PAGES: Final = 1000
-ITEMS: Final = 20_000
-BYTES: Final = 64 * 1024 * 1024
-"""The maximum length of a list, in characters of JSON."""
-TIMEOUT: Final = 60.0
-"""Seconds that all pages of a list may take."""
 
 
 class Lists:
@@ -95,13 +91,10 @@ class Lists:
             self._set(kind, "unsupported", items)
             return
         try:
-            async with asyncio.timeout(TIMEOUT):
-                error = await _read(client, method, member, items)
+            error = await _read(client, method, member, items)
         except MethodNotFound as missing:
             # Templates have no capability of their own.
             self._set(kind, "unsupported" if kind == "templates" else "failed", items, str(missing))
-        except TimeoutError:
-            self._set(kind, "failed", items, f"the list was not complete within {TIMEOUT:g} s")
         except (McpError, OSError) as failure:
             self._set(kind, "failed", items, str(failure) or type(failure).__name__)
         else:
@@ -126,25 +119,17 @@ def _named(kind: str, items: Sequence[Json]) -> list[Json]:
 
 async def _read(client: Client, method: str, member: str, items: list[Json]) -> str | None:
     """Read all pages; return why they are not complete, or None."""
-    cursor: Json = None
-    seen: set[str] = set()
-    size = 0
-    for _ in range(PAGES):
-        page = await client.raw(method, None if cursor is None else {"cursor": cursor})
-        found: object = page.get(member)
-        if not isinstance(found, list):
-            return f"the result has no list `{member}`"
-        size += len(to_json(found))
-        if size > BYTES:
-            return f"the list has more than {BYTES} characters"
-        items += cast("list[object]", found)
-        if len(items) > ITEMS:
-            del items[ITEMS:]
-            return f"the list has more than {ITEMS} items"
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return None
-        if not isinstance(cursor, str) or cursor in seen:
-            return "its pages do not end: a cursor is repeated, or is no string"
-        seen.add(cursor)
-    return f"the list has more than {PAGES} pages"
+
+    def fetch(cursor: str | None) -> Awaitable[dict[str, Json]]:
+        return client.raw(method, None if cursor is None else {"cursor": cursor})
+
+    try:
+        async with aclosing(read_pages(method, fetch, ListBudget.take)) as pages:
+            async for page in pages:
+                found: object = page.get(member)
+                if not isinstance(found, list):
+                    return f"the result has no list `{member}`"
+                items += cast("list[object]", found)
+    except ListTooLong as error:
+        return str(error)
+    return None

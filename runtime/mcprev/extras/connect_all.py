@@ -11,7 +11,6 @@ import inspect
 import logging
 import os
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -30,7 +29,7 @@ from typing_extensions import Unpack, override
 
 from mcprev.callbacks import at_once
 from mcprev.client.callbacks import Roots
-from mcprev.client.calls import result_reader, until
+from mcprev.client.calls import result_reader
 from mcprev.client.client import Client
 from mcprev.client.connect import connect
 from mcprev.client.methods import Methods
@@ -218,12 +217,9 @@ class Clients(Methods):
         All servers are asked at once, and each has a time for its whole list, so that one that does not answer holds
         up the others for this time at most. The errors of servers are raised after the entries of the others.
         """
-        seconds, text = (
-            options.get("total_timeout", LIST_TIMEOUT),
-            f"total timeout: '{method}' was not complete",
-        )
-        lists = {
-            name: _within(seconds, getattr(client, member)(**options), text)
+        timed: Options = {"total_timeout": LIST_TIMEOUT, **options}
+        lists: dict[str, AsyncIterator[Any]] = {
+            name: getattr(client, member)(**timed)
             for name, client in self.clients.items()
             if _offers(client, method)
         }
@@ -277,20 +273,6 @@ def _offers(client: Client, method: str) -> bool:
 
 async def _next(entries: AsyncIterator[Any]) -> Model | None:
     return await anext(entries, None)
-
-
-async def _within(seconds: float | None, entries: AsyncIterator[Any], text: str) -> AsyncGenerator[Any, None]:
-    """Yield entries; raise `RequestTimeout` when all waits for them together took as many seconds."""
-    now = asyncio.get_running_loop().time
-    while True:
-        began = now()
-        async with until(None if seconds is None else began + seconds, text):
-            entry = await _next(entries)
-        if entry is None:
-            return
-        if seconds is not None:
-            seconds -= now() - began
-        yield entry
 
 
 def prefixed_links(value: T, prefix: str) -> T:

@@ -23,6 +23,7 @@ from mcprev.bridge.several.translation import Translation
 from mcprev.bridge.upstream import logger
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
+from mcprev.core.lists import ListBudget, ListTooLong
 from mcprev.errors import Json, one_line
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO
@@ -31,10 +32,6 @@ WAIT: Final = 10.0
 """Seconds that a server has for a page."""
 WHOLE: Final = 30.0
 """Seconds for which whole lists are read to decide about names."""
-PAGES: Final = 1_000
-"""The pages of one server that are read to decide about names."""
-ENTRIES: Final = 20_000
-"""The entries of one server that are read for that."""
 FRESH: Final = 10.0
 """Seconds for which what was read holds for clients that are not told of changes."""
 SOON: Final = 1.0
@@ -247,25 +244,24 @@ class MergedLists:
         assert entries is not None
         found: dict[str, JsonObject] = {}
         members, cursors = list(client.hub.members.values()), JsonObject()
+        budgets = {each.name: ListBudget(method) for each in members}
         until = asyncio.get_running_loop().time() + WHOLE
-        for _ in range(PAGES):
+        while members:
             pages = await self._pages(exchange, method, kind, members, cursors)
             cursors = {}
             for name, page in pages.items():
-                items = as_list(page.get(entries.member)) or []
                 whole = found.setdefault(name, {**without(page, "nextCursor"), entries.member: []})
-                whole[entries.member] += items
-                if page.get("nextCursor") is not None and len(whole[entries.member]) < ENTRIES:
-                    cursors[name] = page["nextCursor"]
-            members = [each for each in members if each.name in cursors]
-            if not members or asyncio.get_running_loop().time() > until:
+                try:
+                    following = budgets[name].take(page)
+                    whole[entries.member] += as_list(page.get(entries.member)) or []
+                    cursors[name] = budgets[name].follow(following)
+                except ListTooLong as error:
+                    logger.warning("'%s': %s; the rest is left out", one_line(name), one_line(error))
+            members = [each for each in members if cursors.get(each.name) is not None]
+            if members and asyncio.get_running_loop().time() > until:
+                late = ", ".join(one_line(each.name) for each in members)
+                logger.warning("the list of '%s' is not complete within %g s: %s", method, WHOLE, late)
                 break
-        if members:
-            logger.warning(
-                "the pages of '%s' from %s do not end; the rest is left out",
-                method,
-                ", ".join(map(one_line, cursors)),
-            )
         shown = {
             name: self._keys(client.hub.members[name], entries, page)
             for name, page in found.items()

@@ -9,12 +9,13 @@ task closes the stream, which cancels a stateless call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from typing_extensions import override
 
+from mcprev.core.lists import ListBudget, ListTooLong, read_pages
 from mcprev.errors import (
     HEADER_MISMATCH,
     AuthError,
@@ -44,8 +45,7 @@ from mcprev.wire.param_headers import ParamHeader
 
 INITIALIZE: Final = "initialize"
 LIST_TIMEOUT: Final = 30.0
-"""Seconds for each page of `tools/list` when a call needs the headers of its tool."""  # HDR-11
-MAX_PAGES: Final = 1000
+"""Seconds for all pages of `tools/list` when a call needs the headers of its tool."""  # HDR-11
 DELETE_TIMEOUT: Final = 2.0
 """The timeout of the DELETE that ends a session, in seconds."""  # HTTP-24
 TAIL: Final = 0.5
@@ -61,6 +61,31 @@ BAD_GATEWAY: Final = 502
 _CUT: Final = "the stream ended without a response"
 
 
+class _Listing:
+    """A listing of the tools, which calls share; it ends with the last call that waits for it."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+        self._waiting = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether a call can still join it."""
+        return not self._task.done() and not self._task.cancelling()
+
+    async def wait(self) -> None:
+        """Wait for its end. Raises what it raises; nothing if it was cancelled."""
+        self._waiting += 1
+        try:
+            await asyncio.wait({self._task})
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._task.cancel()  # no effect if it has ended
+        if not self._task.cancelled():
+            self._task.result()
+
+
 class StreamableHttp(HttpTransport):
     """Sends messages to one endpoint, in a session or as stateless requests."""
 
@@ -70,7 +95,7 @@ class StreamableHttp(HttpTransport):
         self._logger = connection.logger
         self._expired = False
         self._tools = ParamHeaderCache(connection.logger)
-        self._listing: asyncio.Task[None] | None = None
+        self._listing: _Listing | None = None
         self._stream_known = asyncio.Event()
 
     @property
@@ -331,27 +356,29 @@ class StreamableHttp(HttpTransport):
 
     async def _list_tools(self) -> None:
         """List the tools; concurrent calls share one listing."""  # HDR-11
-        if self._listing is None or self._listing.done():
-            self._listing = self._connection.start(self._list_all())
-        await asyncio.wait({self._listing})
-        if not self._listing.cancelled():
-            self._listing.result()
+        if self._listing is None or not self._listing.running:
+            self._listing = _Listing(self._connection.start(self._list_all()))
+        await self._listing.wait()
 
     async def _list_all(self) -> None:
-        params: dict[str, Any] = {}
         engine, now = self._protocol.engine, self._connection.now
+
+        def fetch(cursor: str | None) -> Awaitable[dict[str, Json]]:
+            params: dict[str, Json] = {} if cursor is None else {"cursor": cursor}
+            call = engine.call(LIST_TOOLS, params, now(), idle=None, total=LIST_TIMEOUT, unchecked=True)
+            return self._connection.wait(call)
+
         try:
-            for _ in range(MAX_PAGES):
-                call = engine.call(
-                    LIST_TOOLS, params, now(), idle=LIST_TIMEOUT, total=LIST_TIMEOUT, unchecked=True
-                )
-                cursor = (await self._connection.wait(call)).get("nextCursor")
-                if not isinstance(cursor, str):
-                    return
-                params = {"cursor": cursor}
+            # The connection learns from each page, see `answered`.
+            async for _ in read_pages(LIST_TOOLS, fetch, ListBudget.take, seconds=LIST_TIMEOUT):
+                pass
         except RpcError as error:
             self._tools.complete = True
             self._logger.debug("the tools are not listed: %s", one_line(error))
+        except ListTooLong as error:
+            # What is beyond its bounds is not known, and calls of it are not held up again.
+            self._tools.complete = True
+            self._logger.warning("%s; no headers are sent for tools that are not among them", one_line(error))
         except AuthError:
             raise
         except McpError as error:

@@ -7,6 +7,7 @@ incorrectly is removed from the list, and a warning says why.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
@@ -18,6 +19,12 @@ from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 LIST_TOOLS: Final = "tools/list"
 CALL_TOOL: Final = "tools/call"
+MAX_KEPT: Final = 4 * 1024 * 1024
+"""The maximum length of what is kept of all tools, in characters; those listed longest ago are forgotten first."""
+MAX_REASON: Final = 1_000
+"""The maximum length of the reason why a tool is left out, in characters."""
+_EACH: Final = 256
+"""Characters that each tool counts for in addition to its texts: its objects take as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,8 @@ class _Tool:
     refused: str
     """Why it cannot be called; empty if it can."""
     repeatable: bool
+    size: int
+    """What it counts for in `MAX_KEPT`."""
 
 
 class ParamHeaderCache:
@@ -34,7 +43,8 @@ class ParamHeaderCache:
     def __init__(self, logger: logging.Logger) -> None:
         self.complete: bool = False
         """Whether a list was read to its end, so that a tool not in the cache does not exist."""
-        self._tools: dict[str, _Tool] = {}
+        self._tools: OrderedDict[str, _Tool] = OrderedDict()
+        self._size = 0
         self._logger = logger
 
     def filter_page(self, result: dict[str, Json]) -> None:
@@ -52,14 +62,22 @@ class ParamHeaderCache:
         if not isinstance(name, str):
             return True  # an invalid entry is reported elsewhere
         found, known = find_annotations(members.get("inputSchema")), self._tools.get(name)
-        refused = "; ".join(found.problems)
+        refused = "; ".join(found.problems)[:MAX_REASON]
         if refused and (known is None or known.refused != refused):
             self._logger.warning("the tool %.100r is left out: %s", name, one_line(refused))
         hints: object = members.get("annotations")
         said: Mapping[str, Json] = cast("dict[str, Json]", hints) if isinstance(hints, dict) else {}
         repeatable = said.get("readOnlyHint") is True or said.get("idempotentHint") is True
-        self._tools[name] = _Tool(found.headers, refused, repeatable)
+        texts = len(name) + len(refused) + (len(repr(found.headers)) if found.headers else 0)
+        self._keep(name, _Tool(found.headers, refused, repeatable, _EACH + texts))
         return not refused
+
+    def _keep(self, name: str, tool: _Tool) -> None:
+        before = self._tools.pop(name, None)
+        self._size += tool.size - (0 if before is None else before.size)
+        self._tools[name] = tool
+        while self._size > MAX_KEPT:
+            self._size -= self._tools.popitem(last=False)[1].size
 
     def repeatable(self, call: Call) -> bool:
         """Return whether a call can safely be sent twice, by its method or by the tool's annotations.
