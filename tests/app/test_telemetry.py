@@ -512,7 +512,9 @@ def test_what_a_peer_chooses_has_a_bound_in_metrics(
         points = recorded.durations(f"mcp.{role}.operation.duration")
         for key in keys:
             values = {str((point.attributes or {})[key]) for point in points}
-            assert len(values) == 4
+            # Names that a server does not list may be made up by its client.
+            made_up = role == "server" and first.startswith("tool")
+            assert len(values) == (1 if made_up else 4)
             assert "_OTHER" in values
         assert sum(point.count for point in points) == 10
 

@@ -44,6 +44,11 @@ class Handler(ServerHandler):
         """Serves a call inside the middleware of mounted apps; None for that handler itself."""
         self._inside = copy(self)
 
+    def has_entry(self, method: str, name: str) -> bool:
+        """Return whether the app has the tool or prompt that a call names."""
+        there = self._there.tools if method == "tools/call" else self._there.prompts
+        return name in there
+
     @property
     def with_task(self) -> list[str]:
         """The names of the tools that can or must run as tasks."""

@@ -47,6 +47,7 @@ class ForwardedOrigin:
 
     principal: object
     access: ForwardedAccess
+    client: str | None
     share: None = None
     headers: Headers = field(default_factory=lambda: Headers({}))
     checking: bool = False
@@ -61,7 +62,7 @@ class ForwardedRequest(IncomingRequest):
             told["id"],
             str(told["method"]),
             None if params is None else as_object(params),
-            ForwardedOrigin(told.get("principal"), ForwardedAccess(told.get("client"))),
+            ForwardedOrigin(told.get("principal"), ForwardedAccess(told.get("client")), told.get("from")),
         )
         responder = Responder(ConnectionState())
         revision = revision_named(str(told["revision"]))

@@ -21,6 +21,7 @@ from mcprev.bridge.progress import Listener
 from mcprev.bridge.questions import ask_client
 from mcprev.bridge.relay import BridgeState, Exchange, logger, wire_error
 from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.core.interfaces import client_of
 from mcprev.error_text import internal_error
 from mcprev.errors import (
     InternalError,
@@ -153,6 +154,7 @@ class Peers:
             "level": incoming.level,
             "principal": principal,
             "client": client,
+            "from": client_of(incoming),
         }
         message: JsonObject = {**target, "key": key, "request": request}
         self._forwarded[key] = exchange

@@ -63,6 +63,11 @@ class MessageOrigin(Protocol):
         ...
 
     @property
+    def client(self) -> str | None:
+        """Whose share of a bound it counts for: the principal, else the network address; None if neither is known."""
+        ...
+
+    @property
     def access(self) -> object:
         """The content of the sender's token, if the transport requires one."""
         ...
@@ -77,6 +82,7 @@ class CallOrigin:
     headers: Headers = field(default_factory=lambda: Headers({}))
     checking: bool = False
     principal: None = None
+    client: None = None
     access: None = None
 
 
@@ -95,6 +101,19 @@ def principal_of(incoming: IncomingRequest) -> str | None:
     """Return the sender as authenticated by the transport; None without authentication, as on a pipe."""
     origin: Any = incoming.origin
     return origin.principal if origin is not None and isinstance(origin.principal, str) else None
+
+
+def client_of(message: IncomingRequest | NotificationReceived) -> str | None:
+    """Return whose share of a bound a message counts for; None on a pipe, which has one client."""
+    return client_at(message.origin)
+
+
+def client_at(origin: object) -> str | None:
+    """Return whose share of a bound the messages of a source count for."""
+    client, principal = getattr(origin, "client", None), getattr(origin, "principal", None)
+    if isinstance(client, str):
+        return client
+    return f"principal {principal}" if isinstance(principal, str) else None
 
 
 class LifespanHold(Protocol):

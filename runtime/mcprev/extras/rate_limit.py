@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final, cast
 
 from mcprev.callbacks import finished
+from mcprev.core.interfaces import client_of
 from mcprev.core.store import Records
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
@@ -23,9 +24,9 @@ from mcprev.transports.http.urls import mask_url
 TOOLS: Final = ("tools/call",)
 
 
-def principal(ctx: Context) -> str:
-    """Return the key of a caller: its principal, or one key for all clients that are not authenticated."""
-    return ctx.principal or ""
+def caller(ctx: Context) -> str:
+    """Return the key of a caller: its principal, else its network address; one key for all if neither is known."""
+    return client_of(ctx.request) or ""
 
 
 class _Memory:
@@ -57,7 +58,7 @@ class RateLimit:
         rate: str,
         *,
         methods: Collection[str] = TOOLS,
-        key: Callable[[Context], str | Awaitable[str]] = principal,
+        key: Callable[[Context], str | Awaitable[str]] = caller,
         storage: str | None = None,
     ) -> None:
         """Set the rate, such as `10/second` or `100 per 5 minutes`: the most calls in any time window of that length.
@@ -65,8 +66,8 @@ class RateLimit:
         - `methods` are the methods to limit; they are counted together. Default: `tools/call` alone. At stateless
           revisions, a call that asks for user input counts again when the client repeats it with the answer.
         - `key(context)`, async or not, returns a string; calls with the same key are counted together, and fail if it
-          returns anything else. Default: the principal, or one
-          key for all clients that are not authenticated.
+          returns anything else. Default: the principal, or the network address of a client that is not
+          authenticated.
         - `storage` is a URI of the library `limits`, such as `async+redis://host:6379` to count over several processes.
           Default: the `store` of the server, where its processes are counted together, or the memory of this process.
 

@@ -32,6 +32,7 @@ from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
 from mcprev.server.context import Context
+from mcprev.server.known_names import KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, current_inner_request, is_own
 from mcprev.server.sending import SendingContext, SendRequest
 from mcprev.wire.payloads import mask_text
@@ -52,6 +53,8 @@ RECORDED: Final = 256
 """Characters of a name, URI, id or message that are recorded."""
 DIFFERENT: Final = 1000
 """How many values of an attribute that peers can choose, such as names of tools, are told apart in metrics."""
+OTHER: Final = "_OTHER"
+"""The value of all others."""
 SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """The bounds of the histograms' buckets."""
 _RECORDING: Final = WeakKeyDictionary[Context, list[tuple[object, object]]]()
@@ -91,6 +94,7 @@ class Telemetry:
             for kind, what in (("operation", "request or notification"), ("session", "session"))
         )
         self._counted: dict[str, set[str]] = {}
+        self._names = KnownNames(DIFFERENT, _text)
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
@@ -99,15 +103,19 @@ class Telemetry:
         inner = current_inner_request()
         key = self._providers, inner  # an app that mounts this one records the same request
         if is_own(call) or key in recording:
-            return await call_next(call)
+            result = await call_next(call)
+            self._names.learn(call.method, result)
+            return result
         recording.append(key)
         params, run = request.params or {}, partial(call_next, call)
         if inner is not None and isinstance(call.params, Model):
             params = call.params.to_wire()
         try:
-            return await self.record(
-                "server", ctx.connection, request.revision, call.method, params, run, ctx, inner=inner
+            result = await self.record(
+                "server", ctx.connection, request.revision, call.method, params, run, ctx, inner, call
             )
+            self._names.learn(call.method, result)
+            return result
         finally:
             recording.remove(key)
 
@@ -171,10 +179,12 @@ class Telemetry:
         run: Callable[[], Awaitable[T]],
         ctx: BaseContext[Any] | None = None,
         inner: object = None,
+        call: HandlerCall | None = None,
     ) -> T:
         """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls.
 
-        The span of an `inner` request, which a tool makes for its client, is part of the tool's span.
+        The span of an `inner` request, which a tool makes for its client, is part of the tool's span. `call` is the call
+        of a server's handler, of which the client has chosen the name.
         """
         uri = params.get("uri")
         common = {
@@ -221,6 +231,10 @@ class Telemetry:
                 span.set_attributes({**outcome, **bridged})
                 if "error.type" in outcome:
                     span.set_status(self._trace.StatusCode.ERROR, message)
+                if call is not None and not all(
+                    self._names.tells_apart(call, name, served=not outcome) for name in target.values()
+                ):
+                    target = dict.fromkeys(target, OTHER)
                 few = {key: self._few(key, value) for key, value in {**target, **outcome, **bridged}.items()}
                 self._durations[role].record(time.perf_counter() - started, {**common, **few})
 
@@ -233,9 +247,9 @@ class Telemetry:
     def _few(self, key: str, value: str) -> str:
         """Return the value of an attribute that a peer can choose; `_OTHER` after `DIFFERENT` different ones."""
         counted = self._counted.setdefault(key, set())
-        if len(counted) < DIFFERENT:
+        if len(counted) < DIFFERENT and value != OTHER:
             counted.add(value)
-        return value if value in counted else "_OTHER"
+        return value if value in counted else OTHER
 
 
 def _bridged(ctx: BaseContext[Any] | None) -> dict[str, str]:

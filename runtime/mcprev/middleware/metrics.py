@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.connection import Connection
 from mcprev.errors import MissingExtra
-from mcprev.middleware.records import CallRecord, entry_name, passed_on, recorded
+from mcprev.middleware.records import CallRecord, entry_name, passed_on, recordable, recorded
+from mcprev.server.known_names import NAMED, KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
@@ -33,8 +35,8 @@ class Metrics:
     def __init__(self, *, registry: CollectorRegistry | None = None, max_names: int = TOLD_APART) -> None:
         """`registry` is the registry of `prometheus-client` that holds the metrics. None: a new one.
 
-        A peer may name any number of tools: only the first `max_names` names of calls that a handler has served are
-        told apart, all others count as `other`. Raises `mcprev.errors.MissingExtra` if `prometheus-client` is not
+        A client may name any number of tools and prompts: told apart are the first `max_names` that are called and that
+        the server has; names that are in no list but return results take up to a quarter of the room. All others count as `other`. Raises `mcprev.errors.MissingExtra` if `prometheus-client` is not
         installed (`pip install 'mcprev[metrics]'`).
 
         With `mcprev serve --workers`, `app` writes the metrics of all workers, whichever serves the request.
@@ -85,7 +87,7 @@ class Metrics:
             cast("Any", MultiProcessCollector)(written)
         self.app: App = cast("App", cast("Any", prometheus).make_asgi_app(written))
         """The ASGI application that writes the metrics."""
-        self._names: set[str] = set()
+        self._names = KnownNames(max_names, lambda name: recordable(mask_text(name)))
         self._codes: set[str] = set()
         self._servers: set[str] = set()
         self._max_names = max_names
@@ -93,7 +95,9 @@ class Metrics:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Count a call and pass it on."""
         with self._running.track_inprogress():
-            return await recorded(call, call_next, self._ended)
+            result = await recorded(call, call_next, self._ended)
+        self._names.learn(call.method, result)
+        return result
 
     def connected(self, connection: Connection) -> None:
         """Count a connection while it is open; the server calls this."""
@@ -102,12 +106,11 @@ class Metrics:
 
     def _ended(self, record: CallRecord) -> None:
         call = record.call
-        name = (entry_name(call) or "") if call.method in {"tools/call", "prompts/get"} else ""
-        if name and name not in self._names:
-            if record.outcome != "refused" and len(self._names) < self._max_names:
-                self._names.add(name)
-            else:
-                name = OTHER
+        name = (entry_name(call) or "") if call.method in NAMED else ""
+        # A server may answer a call of any name, and one that it does not know with the result of a failed tool.
+        served = record.outcome in {"ok", "input_required"}
+        if name and not self._names.tells_apart(call, name, served=served):
+            name = OTHER
         self._calls.labels(call.method, name, record.outcome).inc()
         self._seconds.labels(call.method, name).observe(record.seconds)
         for server, revision in passed_on(call.ctx):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.convert import PayloadKind, convert
-from mcprev.core.interfaces import principal_of
+from mcprev.core.interfaces import client_of, principal_of
 from mcprev.core.method_binding import log_error
 from mcprev.errors import (
     INTERNAL_MESSAGE,
@@ -101,9 +101,13 @@ class RunningTasks:
         if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
         owner, session = principal_of(incoming), session_of(incoming)
+        client, each = client_of(incoming), self.settings.max_running_each
+        running = [one for one in self.running.values() if one.task is not None]
+        if client is not None and sum(client_of(one.request) == client for one in running) >= each:
+            raise InternalError("too many tasks of this client are running")
         if owner is not None or session is not None:
-            running = (one.task for one in self.running.values() if one.task is not None)
-            if sum(task.belongs_to(owner, session) for task in running) >= self.settings.max_running_each:
+            tasks_here = (one.task for one in running if one.task is not None)
+            if sum(task.belongs_to(owner, session) for task in tasks_here) >= each:
                 raise InternalError("too many tasks of this client are running")
         most = self.settings.ttl if ttl is None else ttl
         if incoming.revision.tasks is TaskSupport.CORE:

@@ -18,6 +18,8 @@ from pydantic_core import MISSING, to_json
 from mcprev.app.app import App
 from mcprev.app.entries import RegisteredTool
 from mcprev.app.registry import Registry
+from mcprev.core.interfaces import client_of
+from mcprev.core.shares import Shares, share_of
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RpcError, ToolError, one_line
 from mcprev.json_schema.bounds import LIST, OBJECT
@@ -79,6 +81,7 @@ class _Limits:
     max_result: int
     max_printed: int
     max_running: int
+    max_running_each: int
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -102,6 +105,7 @@ def tools_by_code(
     max_result: int = 65_536,
     max_printed: int = 8_192,
     max_running: int = 16,
+    max_running_each: int | None = None,
 ) -> App:
     """List only the tools `search_tools` and `run_code`, which runs Python code that calls all the others; return the app.
 
@@ -123,6 +127,8 @@ def tools_by_code(
     - `max_result` is the maximum size of the value that the code returns, in bytes.
     - `max_printed` is the maximum number of characters of what the code prints; the rest is dropped.
     - `max_running` is the maximum number of runs at once, of all clients; a further one is refused.
+    - `max_running_each` is that of one principal, or of one network address without authentication. Default: a quarter
+      of `max_running`.
 
     The code calls what the client of the request finds, and no more: visibility, scopes and middleware of the app hold
     for each call. Tools that find or call others are not among it. A value has the size of its texts, and 16 bytes for
@@ -131,12 +137,20 @@ def tools_by_code(
     library of the default sandbox is not installed.
     """
     limits = _Limits(
-        timeout, max_code, max_calls, max_concurrent, max_bytes, max_result, max_printed, max_running
+        timeout,
+        max_code,
+        max_calls,
+        max_concurrent,
+        max_bytes,
+        max_result,
+        max_printed,
+        max_running,
+        share_of(max_running) if max_running_each is None else max_running_each,
     )
     check_option("sandbox", sandbox, "run", "MontySandbox(), or a sandbox of yours")
     box: Sandbox = MontySandbox() if sandbox is None else sandbox
     registry = searched(app, limit, always)
-    running = set[object]()
+    runs = Shares(max_running, limits.max_running_each)
 
     async def search_tools(
         query: Annotated[str, Field(description="Words about the task.", max_length=MAX_QUERY)],
@@ -156,14 +170,14 @@ def tools_by_code(
     ) -> models.CallToolResult:
         if len(code.encode(errors="replace")) > limits.max_code:
             raise ToolError(f"the code has more than {limits.max_code:,} bytes; write a shorter one")
-        if len(running) >= limits.max_running:
-            raise ToolError("too much code runs at present; try again later")
-        run = _Run(registry, ctx, limits, run_name)
-        running.add(run)
+        client = client_of(ctx.request)
+        if not runs.take(client):
+            of = " of this client" if runs.exceeds_share(client) else ""
+            raise ToolError(f"too much code{of} runs at present; try again later")
         try:
-            return await run.result(box, code)
+            return await _Run(registry, ctx, limits, run_name).result(box, code)
         finally:
-            running.discard(run)
+            runs.give(client)
 
     app.tool(
         search_tools,

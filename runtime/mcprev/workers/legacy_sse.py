@@ -47,10 +47,18 @@ class PassedRequest(HttpRequest):
 
     verb = "POST"
 
-    def __init__(self, headers: Headers, principal: str | None, access: Access | None) -> None:
+    def __init__(
+        self, headers: Headers, principal: str | None, access: Access | None, client: str | None
+    ) -> None:
         self.headers: Headers = headers
         self.principal: str | None = principal
         self.access: Access | None = access
+        self._client = client
+
+    @property
+    @override
+    def client(self) -> str | None:
+        return self._client
 
     @property
     @override
@@ -143,6 +151,7 @@ class SharedSseSessions:
             "body": b64encode(body).decode(),
             "headers": headers,
             "principal": http_request.principal,
+            "from": http_request.client,
             "access": None if http_request.access is None else _packed(http_request.access),
             "root": http_request.root,
         }
@@ -172,7 +181,7 @@ class SharedSseSessions:
             (str(name).encode(), str(text).encode("latin-1")) for name, text in message["headers"].items()
         ]
         access = self._access(message["access"], message["root"]) if message["access"] else None
-        http_request = PassedRequest(Headers.of(pairs), message["principal"], access)
+        http_request = PassedRequest(Headers.of(pairs), message["principal"], access, message.get("from"))
         body = b64decode(message["body"])
         http_request.share = BodyShare(self._budget, body)
         try:

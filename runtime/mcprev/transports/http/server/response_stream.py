@@ -358,6 +358,11 @@ class ResponseStream:
         if self._expires() < (inf if access.expires is None else access.expires):
             self._set_access(access)
 
+    @property
+    def client(self) -> str | None:
+        """Whose share of a bound the request counts for; see `HttpRequest.client`."""
+        return self._http_request.client
+
     def _set_access(self, access: Access | None) -> None:
         self.access: Access | None = access
         auth = self._settings.auth
