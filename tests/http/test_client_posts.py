@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+import mcprev
 from mcprev.errors import ConnectionLost
-from mcprev.revisions import revision_named
+from mcprev.revisions import HttpShape, Revision, revision_named
 from mcprev.transports.http.client.repeats import REPEATS
-from raw_server import Exchange, connected, text, tool
+from raw_server import Exchange, Mcp, connected, serve, text, tool
 from requirements import D, E, req
 from running import run, until
 
@@ -37,7 +38,7 @@ def test_a_redirect_is_followed(status: int) -> None:
             for _ in range(2):
                 assert said(await client.call_tool("t")) == "hi"
             paths = [seen.path for seen in raw.asked(method="tools/call")]
-            assert paths == (["/mcp", "/other"] * 2 if status == 307 else ["/mcp", "/other", "/other"])
+            assert paths == ["/mcp", "/other"] * 2
             assert raw.connections == 1
 
     run(main())
@@ -102,3 +103,80 @@ def test_a_confirmation_and_an_answer_are_sent_again_where_their_connection_brea
             assert raw.problems == []
 
     run(main())
+
+
+def _redirecting(server: Mcp, status: int, elsewhere: str, key: str) -> Any:
+    """Answers as the server does; requests of one method, or with one verb, have to go elsewhere for it."""
+
+    async def answer(exchange: Exchange) -> None:
+        if exchange.path == "/mcp" and key in (exchange.method, exchange.verb, "all"):
+            await exchange.respond(status, b"", {"Location": elsewhere})
+        else:
+            await server(exchange)
+
+    return answer
+
+
+PER_REQUEST = ("tools/call", "tools/list", "prompts/list", "notifications/initialized", "GET")
+
+
+@req("HTTP-4", "SEC-1", everywhere=True)
+@pytest.mark.parametrize("elsewhere", ["/mcp/docs/one", "/mcp/"])
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_of_one_request_moves_no_other(row: Revision, status: int, elsewhere: str) -> None:
+    """A gateway may send a call on to where its tool is; everything else stays at the endpoint."""
+
+    async def main(key: str) -> None:
+        server = Mcp(row, {"tools/list": LISTED, "tools/call": text("hi"), "prompts/list": {"prompts": []}})
+        async with serve(_redirecting(server, status, elsewhere, key)) as raw:
+            async with mcprev.connect(mcprev.http(raw.url), mode=row.name) as client:
+                for _ in range(2):
+                    await client.list_tools(fresh=True)
+                    assert said(await client.call_tool("t")) == "hi"
+                    await client.list_prompts(fresh=True)
+            moved = [seen for seen in raw.seen if seen.path != "/mcp"]
+            assert all(key in (seen.method, seen.verb) and seen.path == elsewhere for seen in moved)
+            assert moved or (not row.handshake and key in ("GET", "notifications/initialized"))
+
+    for key in PER_REQUEST:
+        run(main(key))
+
+
+@req("HTTP-4", "SEC-1", everywhere=True)
+def test_a_permanent_redirect_of_the_endpoint_is_remembered_for_the_connection(row: Revision) -> None:
+    """What opens the connection is led there; what it is led to for the time being is asked for again."""
+
+    async def main(status: int, elsewhere: str) -> None:
+        server = Mcp(row, {"tools/list": LISTED, "tools/call": text("hi")})
+        async with serve(_redirecting(server, status, elsewhere, "all")) as raw:
+            for _ in range(2):
+                async with mcprev.connect(mcprev.http(raw.url), mode=row.name) as client:
+                    assert said(await client.call_tool("t")) == "hi"
+            asked = [seen for seen in raw.seen if seen.path == "/mcp"]
+            led = [seen for seen in raw.seen if seen.path == elsewhere]
+            assert len(led) > 2
+            assert len(asked) == (len(led) if status == 307 and elsewhere != "/mcp/" else 2)
+
+    for status, elsewhere in ((308, "/v2"), (307, "/v2"), (307, "/mcp/")):
+        run(main(status, elsewhere))
+
+
+@req("HTTP-4", "NEG-4", everywhere=True)
+def test_where_a_refused_opening_was_led_to_is_forgotten(row: Revision) -> None:
+    """The endpoint is where a request to open the connection succeeds."""
+
+    async def main() -> None:
+        server = Mcp(row, {"tools/list": LISTED, "tools/call": text("hi")})
+
+        async def answer(exchange: Exchange) -> None:
+            if exchange.path == "/none":
+                await exchange.respond(404)
+            else:
+                await _redirecting(server, 308, "/none", "server/discover")(exchange)
+
+        async with serve(answer) as raw, mcprev.connect(mcprev.http(raw.url)) as client:
+            assert said(await client.call_tool("t")) == "hi"
+            assert [seen.method for seen in raw.seen if seen.path != "/mcp"] == ["server/discover"]
+
+    if row.handshake and row.http is HttpShape.STREAMABLE:
+        run(main())

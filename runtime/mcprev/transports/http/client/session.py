@@ -118,7 +118,7 @@ class HttpSession:
         self._session = session or _new_session()
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self.url: str = url
-        """The endpoint; a permanent redirect within the origin changes it."""
+        """The endpoint; a permanent redirect of the request that opens the connection changes it, within the origin."""
         self._max_message = max_message
         self._source = headers
         self.auth: Authorization | None = None
@@ -139,12 +139,15 @@ class HttpSession:
             verb, url, body, protocol.engine.negotiated, protocol.local.revisions, pausing
         )
 
-    async def post(self, message: bytes, headers: Pairs, url: str | None = None) -> HttpResponse:
-        """Post a message.
+    async def post(
+        self, message: bytes, headers: Pairs, url: str | None = None, *, opens: bool = False
+    ) -> HttpResponse:
+        """Post a message; with `opens`, later requests go where permanent redirects led it, if the server takes it there.
 
+        A redirect of any other request may be about that request alone, such as for the tool that its headers name.
         Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed.
         """
-        return await self._request("POST", url, [*_POSTED, *headers], message)
+        return await self._request("POST", url, [*_POSTED, *headers], message, opens=opens)
 
     async def get(self, headers: Pairs) -> HttpResponse:
         """Request an event stream."""
@@ -154,9 +157,12 @@ class HttpSession:
         """End a session."""
         return await self._request("DELETE", None, headers, None)
 
-    async def _request(self, verb: str, url: str | None, headers: Pairs, body: bytes | None) -> HttpResponse:
+    async def _request(
+        self, verb: str, url: str | None, headers: Pairs, body: bytes | None, *, opens: bool = False
+    ) -> HttpResponse:
         """Send a request, to the target of a redirect too, and again if `auth` says so. Raises `AuthError`."""
         at, redirects, retries = self.url if url is None else url, 0, 0
+        endpoint = at
         request = None if self.auth is None else self._new_request(verb, at, body)
         while True:
             credentials = None if request is None else await self._authorize(request)
@@ -166,12 +172,14 @@ class HttpSession:
                 location = response.headers.get("Location")
                 target = redirected(at, response.status, location, verb=verb, count=redirects)
                 redirects += 1
-                if at == self.url and (response.status == _PERMANENT or target == f"{at}/"):
-                    self.url = target  # web frameworks add the slash of a mounted app to each request
+                if at == endpoint and (response.status == _PERMANENT or target == f"{at}/"):
+                    endpoint = target  # web frameworks add the slash of a mounted app to each request
                 at = target
                 if request is not None:
                     request.url = at
             elif request is None or retries == MAX_RETRIES or not await self._is_retried(request, response):
+                if opens and 200 <= response.status < 300:
+                    self.url = endpoint
                 return response
             else:
                 redirects, retries = 0, retries + 1

@@ -133,7 +133,8 @@ class StreamableHttp(HttpTransport):
     async def _exchange(self, call: Call, message: bytes) -> None:
         response: HttpResponse | None = None
         try:
-            response = await self._requests.post(message, await self._call_headers(call))
+            opens = self._revision is None
+            response = await self._requests.post(message, await self._call_headers(call), opens=opens)
             if (
                 response.status == 400
                 and call.method == CALL_TOOL
