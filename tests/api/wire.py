@@ -368,12 +368,18 @@ class HandServer(Hand):
         return [m for m in self.got if "id" in m and m.get("method", openers[0]) not in openers]
 
     def asked(self, method: str) -> list[Message]:
-        """The params of the client's requests or notifications of a method, without what describes the client."""
+        """The params of the client's requests or notifications of a method, without what describes the client and the
+        token that a request has by itself.
+        """
         found: list[Message] = []
         for message in self.got:
             if message.get("method") == method:
-                params = dict(message.get("params") or {})
-                meta = {k: v for k, v in params.pop("_meta", {}).items() if not k.startswith(PREFIX)}
+                params, usual = (
+                    dict(message.get("params") or {}),
+                    {"progressToken": message.get("id")}.items(),
+                )
+                sent = params.pop("_meta", {}).items()
+                meta = {k: v for k, v in sent if not k.startswith(PREFIX) and (k, v) not in usual}
                 found.append({**params, "_meta": meta} if meta else params)
         return found
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from api.wire import HandClient, Message, served, serving
+from api.wire import HandClient, Message, Reply, served, serving
 from mcprev.client.options import Progress
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
 from requirements import req
-from running import run, until
+from running import pass_time, run, until
 
 TOKENS: list[Any] = ["t", "", 0, 7, 2**53, "7"]
 
@@ -283,11 +284,63 @@ def test_tokens_are_unique_and_belong_to_their_calls(row: Revision) -> None:
             await asyncio.gather(*calls)
             hand.tell("notifications/progress", {"progressToken": tokens["a"], "progress": 9})
             hand.replies["tools/call"] = {"content": []}
-            await client.call_tool("c")
+            await client.call_tool("c", timeout=None)
             assert told == {"a": [1, 2], "b": [5]}
             assert "progressToken" not in hand.requests[-1]["params"].get("_meta", {})
 
     run(main())
+
+
+SENT: Final[Mapping[str, Callable[[mcprev.Client, dict[str, Any]], Awaitable[object]]]] = {
+    "call_tool": lambda client, options: client.call_tool("t", **options),
+    "raw": lambda client, options: client.raw("tools/call", {"name": "t"}, **options),
+    "raw, with a token of its own": lambda client, options: client.raw(
+        "tools/call", {"name": "t", "_meta": {"progressToken": "mine"}}, **options
+    ),
+    "get_prompt": lambda client, options: client.get_prompt("p", **options),
+    "read_resource": lambda client, options: client.read_resource("test://r", **options),
+    "list_tools": lambda client, options: client.list_tools(**options),
+}
+"""Ways to make a call, none of which takes the progress."""
+RESULTS: Final[Mapping[str, Message]] = {
+    "tools/call": {"content": []}, "prompts/get": {"messages": []}, "resources/read": {"contents": []}, "tools/list": {"tools": []},
+}  # fmt: skip
+
+
+@req("LIFE-18", "PROG-1", "TIME-1", everywhere=True)
+@pytest.mark.parametrize("of_all", [True, False], ids=["all calls", "one call"])
+@pytest.mark.parametrize("kind", SENT)
+def test_progress_keeps_a_call_alive_that_does_not_take_it(row: Revision, kind: str, of_all: bool) -> None:
+    """A server reports progress of requests with a token only: each call with a timeout has one."""
+    limit = {"timeout": 10.0}
+
+    async def main() -> None:
+        silent: dict[str, Reply] = dict.fromkeys(RESULTS, lambda _: None)
+        async with serving(row, silent, timeout=10.0 if of_all else 1.0) as (client, hand):
+            call = asyncio.create_task(_call(SENT[kind](client, {} if of_all else limit)))
+            asked = await hand.get(lambda found: found.get("method") in RESULTS)
+            token = asked["params"]["_meta"]["progressToken"]
+            assert token == ("mine" if "own" in kind else asked["id"])
+            for number in range(1, 4):
+                hand.tell("notifications/progress", {"progressToken": token, "progress": number})
+                await _turns()
+                pass_time(7)
+                await _turns()
+                assert not call.done()
+            result: Message = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+            hand.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**result, **RESULTS[asked["method"]]}})
+            await call
+
+    run(main(), limit=60)
+
+
+async def _call(call: Awaitable[object]) -> object:
+    return await call
+
+
+async def _turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @req("PROG-3", "PROG-2")

@@ -27,13 +27,13 @@ class Options(TypedDict, total=False):
 
     timeout: float | None
     """Seconds without a response or progress after which the call is cancelled. Each progress notification restarts
-    this time. None: no limit. Default: that of `connect`, 60."""
+    this time, and the server is asked for them. None: no limit. Default: that of `connect`, 60."""
     total_timeout: float | None
     """Seconds after which the call is cancelled, even if progress is reported. None: no limit. Default: that of
     `connect`, 600."""
     progress: Progress
     """A function `f(progress, total, message)`, async or not, that is called for each progress notification; `total`
-    and `message` may be None. Default: no progress is requested."""
+    and `message` may be None. Default: none; progress is requested only for `timeout`."""
     meta: Mapping[str, Json]
     """Members to add to the `_meta` of the request, as JSON. Default: none."""
     log_level: models.LoggingLevel

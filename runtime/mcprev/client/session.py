@@ -186,14 +186,15 @@ class ClientSession:
         error = connection.error
         if error is not None:
             raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
-        now = connection.now()
+        now, idle = connection.now(), options.get("timeout", self._settings.timeouts[0])
         return self.protocol.engine.call(
             method,
             params,
             now,
-            idle=options.get("timeout", self._settings.timeouts[0]),
+            idle=idle,
             total=None if end is None else max(end - now, 0.0),
-            progress="progress" in options,
+            # A server reports progress, which restarts the timeout, only of requests with a token.
+            progress=idle is not None or "progress" in options,
             unchecked=True,
         )
 

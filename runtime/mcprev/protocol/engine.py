@@ -106,14 +106,22 @@ class Engine(Responder):
         channel: Channel = None,
         unchecked: bool = False,
     ) -> Call:
-        """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it."""
+        """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it.
+
+        `progress` requests progress: a token in the params stays, others get the id.
+        """  # PROG-1
         if self.connection.closed:
             raise LocalProtocolError("the connection is closed")
         params = self.prepare(method, params, check=not unchecked)
         call = self.connection.calls.open(method, now, idle, total)
         if progress:
             params = dict(params or {})
-            params["_meta"] = {**(params.get("_meta") or {}), "progressToken": call.id}
+            meta: Json = params.get("_meta") or {}
+            if isinstance(meta, dict):
+                params["_meta"] = meta = {"progressToken": call.id, **meta}
+                token: object = meta["progressToken"]
+                if token is not call.id and isinstance(token, str | int):
+                    self.connection.calls.tokens[token] = call
         call.params, call.channel = params, channel
         send = channel or call, jsonrpc.encode_request(call.id, method, params)
         if self.delayed is None or method == "ping":

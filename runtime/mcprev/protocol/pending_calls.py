@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
+from weakref import WeakValueDictionary
 
 from mcprev.errors import Json
 
 _NEVER: Final = float("inf")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Call:
     """A request that waits for its response."""
 
     id: int
-    """The JSON-RPC id, also the progress token if progress was requested."""
+    """The JSON-RPC id, also the progress token if progress was requested and the params have none."""
     method: str
     sent_at: float
     idle: float
@@ -49,6 +50,8 @@ class PendingCalls:
         """The pending calls by id; read-only."""
         self.earliest: float = _NEVER
         """A time before which no call is due; infinite without deadlines."""
+        self.tokens: WeakValueDictionary[object, Call] = WeakValueDictionary()
+        """The calls whose params came with a progress token, by that token."""
 
     def __contains__(self, call: Call) -> bool:
         return self.waiting.get(call.id) is call
@@ -81,7 +84,9 @@ class PendingCalls:
 
     def progressed(self, token: object, now: float) -> Call | None:
         """Return the pending call for a progress token, and restart its idle timeout."""  # LIFE-18
-        call = self.find(token)
+        call = self.tokens.get(token) if self.tokens and isinstance(token, str | int) else None
+        if call is None or call not in self:
+            call = self.find(token)
         if call is not None:
             call.deadline = min(now + call.idle, call.limit)
         return call
