@@ -22,6 +22,7 @@ from mcprev.transforms import (
     CallTool,
     MontySandbox,
     Sandbox,
+    code as code_module,
     prompts_as_tools,
     tools_by_code,
     tools_by_search,
@@ -484,11 +485,14 @@ HARMFUL: Final[dict[str, tuple[str, str]]] = {
     ),
     "keys": ("{1: 2}", "keys that are no strings"),
     "a value that is too large": ("'x' * 100_000", "the value of the code has more than 65,536 bytes"),
-    "a value that shares": ("a = ['x']\nfor _ in range(60): a = [a, a]\na", "more than 65,536 bytes"),
+    "a value that shares": (
+        "a = ['x']\nfor _ in range(60): a = [a, a]\na",
+        f"the value of the code has more than [0-9,]+ bytes|{SLOW}",
+    ),
     "a value that nests": ("a = []\nfor _ in range(50_000): a = [a]\na", "nests deeper than 100"),
     "an argument that shares": (
         "a = ['x']\nfor _ in range(60): a = [a, a]\nawait call_tool('echo', {'value': a})",
-        "RuntimeError: the arguments nests deeper|RuntimeError: the arguments has more than",
+        f"RuntimeError: the arguments has more than|{SLOW}",
     ),
     "an argument that nests": (
         "a = []\nfor _ in range(50_000): a = [a]\nawait call_tool('echo', {'value': a})",
@@ -645,7 +649,7 @@ def test_a_tool_that_exits_has_failed_and_the_server_goes_on() -> None:
 def test_the_tokens_of_code_are_looked_at_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = list[threading.Thread]()
 
-    def watched(code: str, name: str) -> str:
+    def watched(code: str, name: str) -> str | None:
         threads.append(threading.current_thread())
         return keeping_value(code, name)
 
@@ -732,6 +736,123 @@ def test_a_result_that_is_too_large_for_the_code_is_an_exception_in_it() -> None
     app.tool(name="large")(lambda: "x" * 2_000)
     told = outcome("await call_tool('large')", app, max_bytes=1_000)
     assert told.endswith("RuntimeError: the result of 'large' has more than 1,000 bytes; use less of it")
+
+
+LARGE: Final[dict[str, str]] = {
+    "integers": "[10**3999] * 10",
+    "negative integers": "[-(10**3999)] * 10",
+    "integers in objects": "{str(i): {'a': [10**3999 + i]} for i in range(10)}",
+    "one integer, shared": "a = [10**3999]\nb = [a, a, a]\n[b, (b, b), {'b': b}]",
+    "integers that lists nearly hold": "[10**40] * 600",
+    "floats": "[-1.2345678901234567e-300] * 1_000",
+    "control characters": "'\\x00' * 6_000",
+    "quotes": "'\"' * 18_000",
+    "characters of four bytes": "'\\U0001f600' * 9_000",
+    "names": "{'\\x00' * 600 + str(i): None for i in range(10)}",
+    "nothing": "[None] * 2_048",
+    "empty lists": "[[]] * 512",
+}
+"""Code whose value takes more than 32,768 bytes of JSON or of memory, and in characters, lists or values less."""
+
+
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_a_value_has_the_size_with_which_it_is_printed_wherever_it_leaves_the_code(large: str) -> None:
+    begin, _, last = large.rpartition("\n")
+    value = f"{begin}\nvalue = {last}"
+    limits: dict[str, Any] = {"max_result": 32_768, "max_bytes": 32_768}
+    for returned in ("value", "[value, 1]"):
+        told = outcome(f"{value}\n{returned}", **limits)
+        assert told == "error: the value of the code has more than 32,768 bytes; use less of it"
+    echo = f"{value}\nr = await call_tool('echo', {{'value': value}})\n'echoed'"
+    told = outcome(echo, **limits)
+    assert told.endswith("RuntimeError: the arguments has more than 32,768 bytes; use less of it")
+    assert outcome(echo) == "echoed"
+
+
+def test_a_result_of_a_tool_has_the_size_with_which_it_is_printed() -> None:
+    app = mcprev.App("office", "1")
+
+    @app.tool
+    async def digits() -> list[int]:
+        return [10**3999] * 10
+
+    told = outcome("await call_tool('digits')", app, max_bytes=32_768)
+    assert told.endswith("RuntimeError: the result of 'digits' has more than 32,768 bytes; use less of it")
+
+
+LEAVES: Final[dict[str, str]] = {
+    "integers": "[10**3999] * 1_000",
+    "a large integer": "1 << 50_000_000",
+    "small values": "[1] * 200_000",
+    "a text": "'x' * 3_000_000",
+    "a name": "{'x' * 3_000_000: 1}",
+    "lists that are shared": "a = ['x']\nfor _ in range(60): a = [a, a]\na",
+    "lists that nest": "a = []\nfor _ in range(50_000): a = [a]\na",
+    "itself": "a = []\na.append(a)\na",
+}
+"""Code whose value would hold up the event loop outside of the sandbox: in conversions, which nothing else runs beside."""
+IN_A_CALL: Final[dict[str, str]] = {
+    "argument": "await call_tool('a', {{'value': {}}})",
+    "name": "await call_tool({}, {{}})",
+    "keyword": "await call_tool('a', arguments={{'value': {}}})",
+    "unknown keyword": "await call_tool('a', value={})",
+    "replaced functions": "isinstance = len = str = id = type = lambda *a: 0\nawait call_tool('a', {{'value': {}}})",
+    "around the check": "await _call_tool('a', {{'value': {}}})",
+    "around the check, by code in a string": "exec('_call_tool(1)', {{'x': {}}})",
+}
+
+
+async def nobody_called(name: str, arguments: Mapping[str, Any]) -> Any:
+    raise AssertionError(f"{name:.10} has left the sandbox")
+
+
+@pytest.mark.parametrize("large", LEAVES.values(), ids=LEAVES)
+def test_what_is_large_never_leaves_the_process_of_the_sandbox(large: str) -> None:
+    begin, _, last = large.rpartition("\n")
+    printed = list[str]()
+
+    async def main() -> None:
+        box = MontySandbox()
+        for call in ["{}", *IN_A_CALL.values()]:
+            with pytest.raises(mcprev.ToolError) as raised:
+                await box.run(f"{begin}\n{call.format(last)}", nobody_called, printed.append)
+            assert len(str(raised.value)) < 600
+
+    run(main())
+
+
+def test_what_can_leave_the_sandbox_is_copied_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, real = set[threading.Thread](), code_module._Copy.of
+
+    def watched(self: Any, value: Any, depth: int = 0) -> Any:
+        threads.add(threading.current_thread())
+        return real(self, value, depth)
+
+    monkeypatch.setattr(code_module._Copy, "of", watched)
+    assert outcome("r = await call_tool('echo', {'value': [1]})\n[r]") == '[{"value":[1]}]'
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+def test_code_that_cannot_be_rewritten_runs_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcprev.transforms.sandbox.keeping_value", lambda *_: None)
+    assert outcome("await call_tool('text')") == "just text"
+    assert "MemoryError" in outcome("'x' * 9_000_000")
+
+
+@pytest.mark.parametrize("wrong", ["raise SyntaxError('x')", "exec('(')", "eval('(')"])
+@pytest.mark.parametrize("first", ["await call_tool('pay')", "print('paid')"])
+def test_code_that_ends_with_a_syntax_error_has_run_once(wrong: str, first: str) -> None:
+    app, paid = mcprev.App("shop", "1"), list[str]()
+
+    @app.tool
+    async def pay() -> None:
+        paid.append("paid")
+
+    told = outcome(f"{first}\n{wrong}", app)
+    assert told.startswith("error: the code failed in line 2: SyntaxError: ")
+    assert paid == ["paid"] * ("pay" in first)
+    assert told.count("paid") == ("print" in first)
 
 
 def loose(value: Any) -> Any:

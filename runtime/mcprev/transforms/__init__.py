@@ -5,8 +5,8 @@ what it is made of. These names are public; the modules are not.
 """
 
 from mcprev.transforms.as_tools import prompts_as_tools, resources_as_tools
-from mcprev.transforms.code import CallTool, Sandbox, tools_by_code
-from mcprev.transforms.sandbox import MontySandbox
+from mcprev.transforms.code import Sandbox, tools_by_code
+from mcprev.transforms.sandbox import CallTool, MontySandbox
 from mcprev.transforms.search import tools_by_search
 from mcprev.transforms.tools import Argument, ToolCall, transform_tool
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field
 from pydantic_core import MISSING, to_json
@@ -28,7 +28,7 @@ from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
 from mcprev.transforms.requests import ask, inner_context, served
-from mcprev.transforms.sandbox import MontySandbox
+from mcprev.transforms.sandbox import MAX_DIGITS, MAX_NESTING, CallTool, MontySandbox
 from mcprev.transforms.search import (
     LIMIT,
     MAX_QUERY,
@@ -42,15 +42,8 @@ from mcprev.transforms.search import (
 from mcprev_types.latest import models
 
 _logger: Final = logging.getLogger("mcprev.transforms")
-MAX_NESTING: Final = 100
-"""The maximum depth of a value that goes into the code or comes out of it."""
-MAX_DIGITS: Final = 4_000
-"""The maximum number of digits of an integer that goes into the code or comes out of it."""
-_BITS: Final = int(MAX_DIGITS * math.log2(10))
+_DIGITS_OF_A_BIT: Final = math.log10(2)
 _SHOWN: Final = ("name", "description", "inputSchema", "outputSchema", "annotations")
-
-CallTool: TypeAlias = Callable[[str, Mapping[str, Json]], Awaitable[Json]]
-"""Calls a tool by its name with arguments, and returns its result as JSON; raises `ToolError` if it failed or is refused."""
 
 
 class Sandbox(Protocol):
@@ -131,8 +124,8 @@ def tools_by_code(
       of `max_running`.
 
     The code calls what the client of the request finds, and no more: visibility, scopes and middleware of the app hold
-    for each call. Tools that find or call others are not among it. A value has the size of its texts, and 16 bytes for
-    each of its values, 64 for a list or dict. Raises `TypeError` for a sandbox that is none, `ValueError` for an unknown
+    for each call. Tools that find or call others are not among it. A value has the size of its texts and numbers in JSON,
+    and 16 bytes for each of its values, 64 for a list or dict. `MontySandbox` lets out at most 2 MiB at once. Raises `TypeError` for a sandbox that is none, `ValueError` for an unknown
     name in `always`, a number outside its range, a name that exists already and a second search, and `mcprev.errors.MissingExtra` if the
     library of the default sandbox is not installed.
     """
@@ -226,7 +219,7 @@ class _Run:
         try:
             async with deadline:
                 value = await sandbox.run(code, self.call_tool, self.write)
-            plain = _Copy("the value of the code", self.limits.max_result).of(value)
+                plain = (await _copied("the value of the code", self.limits.max_result, value)).value
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -279,8 +272,8 @@ class _Run:
     async def _result(self, name: object, arguments: object) -> Json:
         if not isinstance(name, str) or not isinstance(arguments, OBJECT):
             raise ToolError("call_tool takes the name of a tool and a dict with its arguments")
-        copy = _Copy("the arguments", self.limits.max_bytes)
-        params = {"name": name, "arguments": copy.of(arguments)}
+        copy = await _copied("the arguments", self.limits.max_bytes, arguments)
+        params = {"name": name, "arguments": copy.value}
         if self.held + copy.size > self.limits.max_concurrent * self.limits.max_bytes:
             raise ToolError(
                 "the arguments of calls that have not ended are too large together; await some first"
@@ -309,7 +302,7 @@ class _Run:
         if found.is_error is True:
             raise ToolError(_text(found) or f"the tool '{name}' failed")
         value = _value(found, unwrap=_wraps(tool, ctx))
-        return _Copy(f"the result of '{name}'", self.limits.max_bytes).of(value)
+        return (await _copied(f"the result of '{name}'", self.limits.max_bytes, value)).value
 
 
 def _asks(name: str) -> ToolError:
@@ -338,35 +331,62 @@ def _text(result: models.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, models.TextContent))
 
 
-class _Copy:
-    """Copies a value that comes from code or goes into it, and checks that it is JSON within a size.
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    value: Json
+    size: int
 
-    The size is that of the texts in characters, and 16 for each value, 64 for a list or dict. Each occurrence of a
-    shared object counts, so that a small value whose JSON is endless has an end.
+
+async def _copied(what: str, most: int, value: object) -> _Copied:
+    """Copy a value that comes from code or goes into it. Raises `ToolError` for what is no JSON, too large or too deep.
+
+    In a thread, since 65,536 values take a tenth of a second.
+    """
+    copy = _Copy(what, most)
+    made = (
+        await asyncio.to_thread(copy.of, value)
+        if isinstance(value, LIST | tuple | OBJECT)
+        else copy.of(value)
+    )
+    return _Copied(made, most - copy.left)
+
+
+class _Copy:
+    """Copies a value and checks that it is JSON within a size.
+
+    The size is that of the texts and numbers in JSON, without quotes, and 16 for each value, 64 for a list or dict. Each
+    occurrence of a shared object counts, so that a small value whose JSON is endless has an end.
     """
 
     def __init__(self, what: str, most: int) -> None:
-        self._what, self._most, self._left = what, most, most
-
-    @property
-    def size(self) -> int:
-        """The size of what was copied."""
-        return self._most - self._left
+        self._what, self._most, self.left = what, most, most
 
     def of(self, value: Any, depth: int = 0) -> Json:  # noqa: ANN401 - whatever code makes
         """Return a copy. Raises `ToolError` for what is no JSON, too large or too deep."""
         if isinstance(value, str):
-            self._take(16 + len(value))
-            return value.encode(errors="replace").decode()
-        if isinstance(value, int) and value.bit_length() > _BITS:
-            raise ToolError(f"{self._what} has an integer of more than {MAX_DIGITS:,} digits")
+            return self._text(value)
         if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-            self._take(16)
+            self._take(16 + self._digits(value))
             return value
         self._take(64)
         if depth == MAX_NESTING:
             raise ToolError(f"{self._what} nests deeper than {MAX_NESTING}")
         return self._container(value, depth + 1)
+
+    def _text(self, text: str) -> str:
+        self._take(16 + len(text))
+        text = text.encode(errors="replace").decode()
+        self._take(len(to_json(text)) - 2 - len(text))
+        return text
+
+    def _digits(self, value: float | None) -> int:
+        """Return the length of a number in JSON, without making it of an integer, which takes the square of its digits."""
+        if value is None or isinstance(value, float):
+            return 0 if value is None else len(repr(value))
+        digits = 1 + int(value.bit_length() * _DIGITS_OF_A_BIT)
+        if digits > MAX_DIGITS:
+            raise ToolError(f"{self._what} has an integer of more than {MAX_DIGITS:,} digits")
+        return digits
 
     def _container(self, value: Any, depth: int) -> Json:  # noqa: ANN401 - whatever code makes
         if isinstance(value, LIST | tuple):
@@ -381,6 +401,6 @@ class _Copy:
         return {self.of(key): self.of(item, depth) for key, item in value.items()}
 
     def _take(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
+        self.left -= size
+        if self.left < 0:
             raise ToolError(f"{self._what} has more than {self._most:,} bytes; use less of it")

@@ -22,19 +22,19 @@ _COMPARE: Final = {"==", "!=", "<=", ">="}
 _SPACE: Final = {tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER}
 
 
-def keeping_value(code: str, name: str) -> str:
-    """Return code that assigns its value to a variable: that of its last expression, or of a `return` outside functions.
+def keeping_value(code: str, name: str) -> str | None:
+    """Return code that assigns its value to a variable, and whose own is None: that of its last expression, or of a `return` outside functions.
 
-    No line moves. Code that this version of Python cannot split into tokens is returned as it is; other wrong code may
-    be returned with another mistake.
+    No line moves. None for code that this version of Python cannot split into tokens; other wrong code may be returned
+    with another mistake.
     """
     lines = [*io.StringIO(code, newline=None)]
     try:
         found = [*_values(tokenize.generate_tokens(iter(lines).__next__))]
     except (tokenize.TokenError, SyntaxError):
-        return code
+        return None
     for first, last in reversed(found):
-        for (row, column), text in ((last.end, "))"), (first.start, f"({name} := (")):
+        for (row, column), text in ((last.end, ")), None)[1]"), (first.start, f"(({name} := (")):
             line = lines[row - 1]
             lines[row - 1] = line[:column] + text + line[column:]
     return "".join(lines)
