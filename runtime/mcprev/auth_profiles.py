@@ -21,13 +21,9 @@ class AuthProfile:
     """Whether a client id can be the URL of the client's metadata document."""
     application_type: bool = False  # AUTH-13
     """Whether a registration names its `application_type`."""
-    joins_scopes: bool = False  # AUTH-17
-    """Whether a request for more scopes repeats those already granted."""
-    offline_access: bool = False  # AUTH-18
-    """Whether `offline_access` is requested where a refresh token needs it."""
 
 
 AT_ORIGIN: Final = AuthProfile()
 NAMED: Final = AuthProfile(resource_metadata=True)
 ADVERTISED: Final = replace(NAMED, openid=True, client_documents=True)
-JOINED: Final = replace(ADVERTISED, application_type=True, joins_scopes=True, offline_access=True)
+TYPED: Final = replace(ADVERTISED, application_type=True)

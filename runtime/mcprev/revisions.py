@@ -221,7 +221,7 @@ _E: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_tools=True,
     tasks=TaskSupport.EXTENSION,
-    auth=auth_profiles.JOINED,
+    auth=auth_profiles.TYPED,
 )
 _ROWS: Final = (_A, _B, _C, _D, _E)
 """The dated revisions, oldest first. The row of a new one is `replace(the one before, name=..., what differs=...)`."""

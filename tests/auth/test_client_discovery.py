@@ -265,12 +265,42 @@ def test_what_is_asked_for_in_which_order(
     assert seen == asked
 
 
+ROOT = "https://auth.example"
+
+
 @req("AUTH-7")
-def test_the_issuer_is_compared_byte_by_byte() -> None:
-    for said in (ISSUER + "/", ISSUER.upper(), "https://auth.example:443/one", None, 1):
-        with pytest.raises(mcprev.IssuerMismatch):
-            discovery.read_server({**THEIRS, "issuer": said}, ISSUER)
-    assert discovery.read_server(THEIRS, ISSUER) is not None
+@pytest.mark.parametrize(
+    ("asked", "said", "same"),
+    [
+        (ISSUER, ISSUER, True),
+        (ROOT, f"{ROOT}/", True),
+        (f"{ROOT}/", ROOT, True),
+        ("https://auth.example:8443/", "https://auth.example:8443", True),
+        (ISSUER, f"{ISSUER}/", False),
+        (f"{ISSUER}/", ISSUER, False),
+        (ISSUER, ISSUER.upper(), False),
+        (ROOT, f"{ROOT}//", False),
+        (ROOT, f"{ROOT}:443", False),
+        (ROOT, f"{ROOT}/?", False),
+        (ROOT, f"{ROOT}/#", False),
+        (ROOT, "https://AUTH.example/", False),
+        (ROOT, "http://auth.example/", False),
+        (ROOT, ISSUER, False),
+        (ROOT, None, False),
+        (ROOT, 1, False),
+    ],
+)
+def test_issuers_are_compared_byte_by_byte_but_for_the_slash_of_a_host(
+    asked: str, said: object, same: bool
+) -> None:
+    """https://accounts.google.com is what the metadata of https://accounts.google.com/ says of itself."""
+    if same:
+        found = discovery.read_server({**THEIRS, "issuer": said}, asked)
+        assert found is not None
+        assert found.issuer == said, "what the server calls itself is what its tokens and responses name"
+        return
+    with pytest.raises(mcprev.IssuerMismatch):
+        discovery.read_server({**THEIRS, "issuer": said}, asked)
 
 
 @req("AUTH-8")
@@ -425,18 +455,21 @@ def test_origins_are_compared_in_lower_case() -> None:
 
 @req("AUTH-17")
 @pytest.mark.parametrize(
-    ("required", "listed", "wanted", "before", "more", "found", "joined"),
+    ("required", "listed", "wanted", "before", "more", "found"),
     [
         # the challenge's, the metadata's, the user's and those before, whether they do not suffice, what is asked for
-        (None, None, None, None, False, None, None),
-        (None, ("l",), None, None, False, ("l",), ("l",)),
-        (("c",), ("l",), None, None, False, ("c",), ("c",)),
-        (("c",), ("l",), ("w",), None, False, ("w", "c"), ("w", "c")),
-        (None, ("l",), ("w",), None, False, ("w",), ("w",)),
-        (None, ("l",), (), None, False, (), ()),
-        (("c",), None, None, ("b",), False, ("c",), ("c", "b")),
-        (None, None, None, ("b",), False, None, None),
-        (("c",), ("l",), ("w",), ("b", "c"), True, ("c",), ("b", "c")),
+        (None, None, None, None, False, None),
+        (None, ("l",), None, None, False, ("l",)),
+        (None, (), None, None, False, None),
+        (("c",), ("l",), None, None, False, ("c",)),
+        (("c",), ("l",), ("w",), None, False, ("w", "c")),
+        (None, ("l",), ("w",), None, False, ("w",)),
+        (None, ("l",), (), None, False, None),
+        (("c",), None, None, ("b",), False, ("c", "b")),
+        (None, None, None, ("b",), False, ("b",)),
+        (None, ("l",), None, ("b",), False, ("l", "b")),
+        (("c",), ("l",), ("w",), ("b", "c"), True, ("b", "c")),
+        (("c",), None, None, None, True, ("c",)),
     ],
 )
 def test_which_scopes_are_asked_for(
@@ -447,21 +480,20 @@ def test_which_scopes_are_asked_for(
     before: tuple[str, ...] | None,
     more: bool,
     found: tuple[str, ...] | None,
-    joined: tuple[str, ...] | None,
 ) -> None:
     at = replace(place(row), scopes=listed)
     said = Challenge(parameters={} if required is None else {"scope": " ".join(required)})
-    expected = joined if at.profile.joins_scopes else found
-    assert discovery.wanted_scopes(at, said, wanted, before, more=more) == expected
+    assert discovery.wanted_scopes(at, said, wanted, before, more=more) == found
 
 
 @req("AUTH-18", everywhere=True)
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.auth is not None], ids=lambda row: row.name)
 def test_offline_access_is_asked_for_where_it_is_listed(row: Revision) -> None:
     there, elsewhere = place(row, scopes=("offline_access", "a")), place(row, scopes=("a",))
-    expected = ("a", "offline_access") if there.profile.offline_access else ("a",)
-    assert discovery.with_offline(there, ["a"]) == expected
-    assert discovery.with_offline(there, None) is None
+    assert discovery.with_offline(there, ["a"]) == ("a", "offline_access")
+    assert discovery.with_offline(there, ["offline_access", "a"]) == ("offline_access", "a")
+    assert discovery.with_offline(there, None) is None, "the default scopes of the server"
+    assert discovery.with_offline(there, []) is None
     assert discovery.with_offline(elsewhere, ["a"]) == ("a",)
     assert discovery.with_offline(place(row), ["a"]) == ("a",)
 
@@ -549,8 +581,9 @@ def test_the_older_way_is_tried_where_metadata_is_known_to_be_absent(
         (None, f"{ORIGIN}/", f"{ORIGIN}/"),
         (None, "https://evil.example", None),
         (ORIGIN, ORIGIN, ORIGIN),
-        (ORIGIN, f"{ORIGIN}/", None),
+        (ORIGIN, f"{ORIGIN}/", f"{ORIGIN}/"),
         (f"{ORIGIN}/", f"{ORIGIN}/", f"{ORIGIN}/"),
+        (f"{ORIGIN}/", ORIGIN, ORIGIN),
         (f"{ORIGIN}/", None, f"{ORIGIN}/"),
         ("https://other.example", None, None),
     ],
@@ -590,7 +623,7 @@ def test_which_of_the_servers_in_the_metadata_are_asked(
     if asked is None:
         with pytest.raises(mcprev.IssuerMismatch, match="pass credentials for one of these"):
             follow(work, there, seen)
-        assert seen == [f"{PRM}/a/mcp"]
+        assert seen == [f"{PRM}/a/mcp", PRM], "no authorization server is asked"
     else:
         assert follow(work, there, seen)[1].scopes == ("s",)
         assert seen[1:] == asked

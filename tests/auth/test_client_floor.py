@@ -207,7 +207,7 @@ def test_nobody_names_the_issuer_at_an_origin_so_it_may_end_with_a_slash(given_:
                 await enter(at, auth)
             assert len(at.asked) == 1
         async with choosing(ROW_B, "at once") as at:
-            auth = at.oauth(client_id="me", client_secret="secret", issuer=at.issuer + "/")
+            auth = at.oauth(client_id="me", client_secret="secret", issuer=at.issuer + "/x")
             with pytest.raises(mcprev.IssuerMismatch):
                 await enter(at, auth)
             assert at.log == []
@@ -356,7 +356,7 @@ def test_the_logs_of_the_library_hold_no_token_and_no_secret(
     async def main() -> list[str]:
         hidden = ["hidden-1", "hidden-2", "PRIVATE KEY", "token-", "refresh-", "code-1", "vouched"]
         async with world(row, {"tools/call": text("hi")}) as at:
-            at.refreshes, at.expires = True, 0
+            at.refreshes = True
 
             async def vouch(exchange: Exchange) -> None:
                 said = {"access_token": "vouched", "issued_token_type": ID_JAG, "token_type": "N_A"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import time
 import traceback
 from typing import Any, Final
 
@@ -205,7 +206,7 @@ def test_the_metadata_of_another_server_is_not_followed(row: Revision) -> None:
 def test_an_authorization_server_that_says_it_is_another_is_not_used(row: Revision) -> None:
     async def main() -> None:
         async with world(row) as at:
-            at.metadata["issuer"] += "/"
+            at.metadata["issuer"] += "/another"
             with pytest.raises(mcprev.IssuerMismatch):
                 await connect(at)
             assert at.log == []
@@ -306,18 +307,14 @@ def test_what_a_store_keeps_lets_the_next_client_in(row: Revision) -> None:
 
 
 @req("AUTH-18")
-def test_a_token_is_refreshed_before_it_expires_and_the_refresh_token_replaced(row: Revision) -> None:
+def test_a_token_is_refreshed_before_it_expires_and_the_refresh_token_replaced(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with world(row, {"tools/call": text("hi")}) as at:
-            at.refreshes, at.expires = True, 0
-            usual = at.tokens
-
-            async def once(exchange: Exchange) -> None:
-                await usual(exchange)
-                at.expires = 3600
-
-            at.tokens = once
+            at.refreshes, true = True, time.time
             async with connect(at) as client:
+                monkeypatch.setattr(time, "time", lambda: true() + 3590)
                 await client.call_tool("any", {})
                 await client.call_tool("any", {})
                 assert at.log[3:] == ["refresh_token"]
@@ -429,11 +426,10 @@ def test_more_scopes_are_asked_for_when_a_call_needs_them(row: Revision) -> None
         async with world(row, {"tools/call": text("hi")}) as at:
             at.challenge["scope"] = "read"
             at.needs["tools/call"] = "write"
-            assert row.auth is not None
             async with connect(at) as client:
                 await client.call_tool("any", {})
                 assert query(at.pages[0])["scope"] == "read"
-                assert query(at.pages[1])["scope"] == ("read write" if row.auth.joins_scopes else "write")
+                assert query(at.pages[1])["scope"] == "read write"
                 assert len(at.pages) == 2
 
     run(main())
@@ -786,26 +782,24 @@ def test_headers_and_cookies_for_the_server_are_not_for_who_lets_clients_in(row:
 
 
 @req("AUTH-22")
-def test_a_refresh_that_fails_early_costs_nothing_but_one_try(row: Revision) -> None:
+def test_a_refresh_that_fails_early_costs_nothing_but_one_try(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with world(row, {"tools/call": text("hi")}) as at:
-            at.refreshes, at.expires = True, 0
-            usual = at.tokens
-
-            async def once(exchange: Exchange) -> None:
-                at.tokens = broken
-                await usual(exchange)
+            at.refreshes, usual, true = True, at.tokens, time.time
 
             async def broken(exchange: Exchange) -> None:
                 at.log.append("broken")
                 await exchange.respond(500)
 
-            at.tokens = once
             async with connect(at) as client:
+                at.tokens = broken
+                monkeypatch.setattr(time, "time", lambda: true() + 3590)
                 await client.call_tool("any", {})
                 await client.call_tool("any", {})
                 assert at.log[3:] == ["broken"]
-                at.tokens, at.expires = usual, 3600
+                at.tokens = usual
                 at.good.clear()
                 await client.call_tool("any", {})
                 assert at.log[4:] == ["refresh_token"]
@@ -1171,8 +1165,9 @@ def test_no_token_goes_over_the_network_in_the_clear(row: Revision) -> None:
         mcprev.http("http://localhost/mcp", auth=mcprev.OAuth())
         async with world(row) as at:
             at.metadata["token_endpoint"] = "http://example.com/token"
-            with pytest.raises(mcprev.TokenRejected, match="is not https"):
+            with pytest.raises(mcprev.DiscoveryFailed, match="which is not an https URL"):
                 await connect(at)
+            assert at.log == [], "nobody is registered where no token can be had"
 
     run(main())
 

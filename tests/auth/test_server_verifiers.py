@@ -329,6 +329,35 @@ def test_the_keys_are_where_the_metadata_of_the_issuer_says(
 
 
 @pytest.mark.parametrize(
+    "wrong", [{"issuer": OTHER, "jwks_uri": "https://keys.example/k"}, {"issuer": ISSUER}]
+)
+@req("AUTH-10", everywhere=True)
+def test_metadata_that_does_not_fit_leads_to_the_next_place(
+    wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = {"issuer": ISSUER, "jwks_uri": "https://keys.example/k"}
+    discovering(monkeypatch, {PLACES[0]: wrong, PLACES[1]: metadata, "https://keys.example/k": public(EC)})
+    verify = mcprev.JwtVerifier(issuer=ISSUER, clock=lambda: NOW)
+    assert run(verify(token(header={"kid": "one"}))).subject == "ann"
+
+
+@pytest.mark.parametrize("slashes", [("", "/"), ("/", ""), ("/", "/")])
+@req("AUTH-10", everywhere=True)
+def test_an_issuer_without_a_path_is_written_with_a_slash_or_without(
+    slashes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at Auth0, whose issuer ends with a slash: what the author has written without one is the same URL."""
+    mine, theirs = (OTHER + slash for slash in slashes)
+    place = OTHER + "/.well-known/oauth-authorization-server"
+    found = {"issuer": theirs, "jwks_uri": "https://keys.example/k"}
+    discovering(monkeypatch, {place: found, "https://keys.example/k": public(EC)})
+    verify = mcprev.JwtVerifier(issuer=mine, clock=lambda: NOW)
+    assert run(verify(token(iss=theirs, header={"kid": "one"}))).subject == "ann"
+    for other in (OTHER + "/x", OTHER + "//", OTHER + "/?"):
+        assert "its issuer is" in refusal(verify, token(iss=other, header={"kid": "one"}))
+
+
+@pytest.mark.parametrize(
     ("metadata", "message"),
     [
         ({"issuer": OTHER, "jwks_uri": "https://keys.example/k"}, "of another issuer"),
@@ -336,7 +365,7 @@ def test_the_keys_are_where_the_metadata_of_the_issuer_says(
         ({"issuer": ISSUER}, "neither an https URL"),
         ({"issuer": ISSUER, "jwks_uri": "http://keys.example/k"}, "neither an https URL"),
         ({"issuer": ISSUER, "jwks_uri": ["https://keys.example/k"]}, "neither an https URL"),
-        (None, "publishes no metadata; pass the URL of its keys: .*404"),
+        (None, "publishes no usable metadata; pass the URL of its keys: .*404"),
     ],
 )
 def test_metadata_of_somebody_else_or_without_keys_is_no_verdict(

@@ -67,7 +67,9 @@ class World:
         """Whether refresh tokens are given."""
         self.revokes = False
         """Whether the second use of a refresh token revokes all tokens."""
-        self.expires: float | None = 3600
+        self.expires: Any = 3600
+        self.grants: dict[str, Any] = {}
+        """What a response with a token says beside it."""
         self.tokens: Endpoint = self.token
         self.back: dict[str, str | None] = {}
         """What the user comes back with, beside the code and the state; None takes something away."""
@@ -230,6 +232,7 @@ class World:
         found: dict[str, Any] = {"access_token": self.issue(*scopes), "token_type": self.scheme.lower()}
         if self.expires is not None:
             found["expires_in"] = self.expires
+        found |= self.grants
         if self.refreshes:
             found["refresh_token"] = f"refresh-{self.issued}"
             self._fresh.add(found["refresh_token"])

@@ -127,6 +127,22 @@ def in_lower_case(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
 
 
+def spellings(issuer: str) -> tuple[str, ...]:
+    """Return the spellings of an issuer: itself, and with the slash of an empty path or without.
+
+    `https://host` and `https://host/` are the same URL (RFC 3986, section 6.2.3), and providers write both.
+    """  # AUTH-7
+    parts = split_resource(issuer)
+    if parts is None or parts.path not in {"", "/"} or "?" in issuer:
+        return (issuer,)
+    return issuer, issuer.removesuffix("/") if parts.path else f"{issuer}/"
+
+
+def is_same_issuer(one: str, other: str) -> bool:
+    """Return whether two identifiers are spellings of one issuer."""
+    return one in spellings(other)
+
+
 def check_issuer(issuer: str) -> None:
     """Raise `ValueError` for an issuer that is not an https URL, or http on loopback."""
     if not is_secure(issuer) or urlsplit(issuer).query:

@@ -30,8 +30,15 @@ from mcprev.auth.urls import canonical_resource
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, TokenRejected
 from mcprev.oauth import flow
 from mcprev.oauth.active_token import ActiveToken, Source, is_good
-from mcprev.oauth.credentials import Credentials, check_server
-from mcprev.oauth.discovery import Challenge, ProtectedServer, challenge_of, parse_challenges, wanted_scopes
+from mcprev.oauth.credentials import Credentials, Scopes, check_server
+from mcprev.oauth.discovery import (
+    Challenge,
+    ProtectedServer,
+    challenge_of,
+    join_scopes,
+    parse_challenges,
+    wanted_scopes,
+)
 from mcprev.oauth.store import Registration, TokenKey, Tokens
 from mcprev.oauth.tokens import FORGET, USE_NONCE, TokenResponse, request_token
 from mcprev.revisions import Revision
@@ -138,9 +145,11 @@ class Authorizer(Authorization):
                 f"{printable(self._url)} requires a token, and {', '.join(row.name for row in request.revisions)} has no "
                 "authorization, so there is no login: send a token in a header, or allow a newer revision"
             )
-        challenge, use.more = challenge_of(wants) or Challenge(), status == _FORBIDDEN
-        if use.more and challenge.error != _MORE:
+        challenge = challenge_of(wants) or Challenge()
+        if status == _FORBIDDEN and challenge.error != _MORE:
             return False
+        # Some servers say with a 401 that scopes are missing.
+        use.more = status == _FORBIDDEN or (challenge.error == _MORE and challenge.scopes is not None)
         use.challenge = challenge
         return request.interactive or self._running is not None or self.active is not used
 
@@ -222,7 +231,12 @@ class Authorizer(Authorization):
         """Discover the authorization server and obtain a token from it."""
         auth, runner = self._auth, self._runner()
         search = flow.discover(
-            self._url, _revisions(request), challenge, issuer=auth.issuer, resource=auth.resource
+            self._url,
+            _revisions(request),
+            challenge,
+            issuer=auth.issuer,
+            resource=auth.resource,
+            fits=auth.check_usable,
         )
         bound = DISCOVERY * auth.timeout
         try:
@@ -233,9 +247,13 @@ class Authorizer(Authorization):
                 f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
             ) from None
         logger.debug("%s accepts tokens of %s", printable(self._url), printable(place.server.issuer))
-        found = None if use.more else await self._without_user(place, use.active)
+        used = use.active
+        before = list(used.tokens.scopes or ()) if used is not None and _is_at(used, place) else []
+        required = challenge.scopes or () if use.more else ()
+        found = await self._without_user(place, used, required, before)
         if found is None:
-            found = await self._obtain(runner, place, await auth.client(place), use, challenge)
+            scopes = wanted_scopes(place, challenge, auth.scopes, before, more=use.more)
+            found = await self._obtain(runner, place, scopes, challenge)
         self.active = found
 
     def _runner(self) -> FlowRunner:
@@ -245,12 +263,13 @@ class Authorizer(Authorization):
         session = None if self.session is None or self.session.closed else self.session
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
-    async def _without_user(self, place: ProtectedServer, used: ActiveToken | None) -> ActiveToken | None:
-        """Return a stored or refreshed token, of the client that was used or of the one that is registered now."""
-        own = used is not None and (used.place.server.issuer, used.place.resource) == (
-            place.server.issuer,
-            place.resource,
-        )
+    async def _without_user(
+        self, place: ProtectedServer, used: ActiveToken | None, required: Sequence[str], before: list[str]
+    ) -> ActiveToken | None:
+        """Return a stored or refreshed token with the scopes that are required, of the client that was used or of the one
+        that is registered now; None adds to `before` the scopes of those that are stored.
+        """
+        own = used is not None and _is_at(used, place)
         tried: list[Registration] = []
         while len(tried) < CLIENTS:
             candidates = [await self._auth.client(place), used.client if used is not None and own else None]
@@ -258,19 +277,32 @@ class Authorizer(Authorization):
             if client is None:
                 return None
             tried.append(client)
-            found = await self._stored(place, client, used)
+            found = await self._stored(place, client, used, required, before)
             if found is not None:
                 return found
         return None
 
     async def _stored(
-        self, place: ProtectedServer, client: Registration, used: ActiveToken | None
+        self,
+        place: ProtectedServer,
+        client: Registration,
+        used: ActiveToken | None,
+        required: Sequence[str],
+        before: list[str],
     ) -> ActiveToken | None:
-        """Return the stored token of a client, refreshed if it has expired or was refused."""
+        """Return the stored token of a client, refreshed if it has expired or was refused.
+
+        None for one that lacks the scopes that are required: a refresh adds none.
+        """
         records, key = self._auth.records, TokenKey(place.server.issuer, place.resource, client.client_id)
         found = await self._tokens(key, used)
-        if found is None or is_good(found, used):
-            return None if found is None else ActiveToken(found, Source.STORED, place, client)
+        if found is None:
+            return None
+        before += (found.scopes or ())[:MAX_SCOPES]
+        if not set(required) <= set(found.scopes or ()):
+            return None
+        if is_good(found, used):
+            return ActiveToken(found, Source.STORED, place, client)
         async with self._lock(key.issuer):
             found = await self._tokens(key, used)  # another process may have refreshed it meanwhile
             if found is None or is_good(found, used):
@@ -348,22 +380,16 @@ class Authorizer(Authorization):
         )
 
     async def _obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        use: TokenUse,
-        challenge: Challenge,
+        self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes, challenge: Challenge
     ) -> ActiveToken:
         """Request a token. Raises `InsufficientScope` for more than `MAX_SCOPES` scopes."""  # AUTH-17
-        before = None if use.active is None else use.active.tokens.scopes
-        scopes = wanted_scopes(place, challenge, self._auth.scopes, before, more=use.more)
         if len(scopes or ()) > MAX_SCOPES:
             raise InsufficientScope(
                 f"{printable(self._url)} requires more than {MAX_SCOPES} scopes; none are requested",
                 required=challenge.scopes or (),
-                requested=before or (),
+                requested=scopes or (),
             )
+        client = await self._auth.client(place)
         client, granted, asked = await self._auth.obtain(runner, place, client, scopes)
         return await self._complete(self._keep(place, client, granted, asked, Source.GIVEN, None))
 
@@ -378,11 +404,12 @@ class Authorizer(Authorization):
     ) -> ActiveToken:
         """Use tokens for the next request, then store them."""
         ends = None if granted.expires_in is None else time.time() + granted.expires_in
+        kept = join_scopes(scopes, granted.scopes)[:MAX_SCOPES]
         tokens = Tokens(
             granted.access_token,
             granted.refresh_token or (None if replaced is None else replaced.refresh_token),
             ends,
-            None if scopes is None else tuple(scopes),
+            kept or None,
         )
         dpop_signer = self._auth.client_keys.dpop_signer
         self.active = active = ActiveToken(tokens, source, place, client, dpop_signer)
@@ -397,6 +424,11 @@ class Authorizer(Authorization):
 def _same(one: Tokens, other: Tokens) -> bool:
     """Return whether two records hold the same tokens; servers may renew a refresh token alone."""
     return (one.access_token, one.refresh_token) == (other.access_token, other.refresh_token)
+
+
+def _is_at(used: ActiveToken, place: ProtectedServer) -> bool:
+    """Return whether a token is of the same authorization server, and for the same resource."""
+    return (used.place.server.issuer, used.place.resource) == (place.server.issuer, place.resource)
 
 
 def _use_of(request: AuthorizedRequest) -> TokenUse:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
-from mcprev.auth.urls import canonical_resource, check_issuer, is_secure
-from mcprev.errors import IssuerMismatch
-from mcprev.oauth.discovery import NONE, ProtectedServer, secret_method
+from mcprev.auth.urls import canonical_resource, check_issuer, is_same_issuer, is_secure
+from mcprev.errors import DiscoveryFailed, IssuerMismatch
+from mcprev.oauth.discovery import NONE, ProtectedServer, ServerMetadata, secret_method
 from mcprev.oauth.shared_store import SharedStore
 from mcprev.oauth.steps import NO_KEYS, ClientKeys
 from mcprev.oauth.store import MemoryTokens, Registration, TokenStore
@@ -87,6 +87,13 @@ class Credentials:
 
             self.client_keys = ClientKeys(dpop_signer=DpopSigner())
 
+    def check_usable(self, server: ServerMetadata) -> None:
+        """Raise `AuthError` for an authorization server that this client cannot use, from what its metadata says."""
+        if not is_secure(server.token_endpoint):
+            raise DiscoveryFailed(
+                f"{printable(server.issuer)} has the token endpoint {printable(server.token_endpoint)}, which is not an https URL"
+            )
+
     async def client(self, place: ProtectedServer) -> Registration | None:
         """Return the client's registration at an authorization server, or None. Raises `AuthError`.
 
@@ -96,7 +103,7 @@ class Credentials:
             return None
         if self.issuer is None:
             self.issuer = place.server.issuer
-        elif self.issuer != place.server.issuer:
+        elif not is_same_issuer(self.issuer, place.server.issuer):
             raise IssuerMismatch(
                 f"the credentials are for {printable(self.issuer)} and not for {printable(place.server.issuer)}: "
                 "they are not sent; pass credentials for that authorization server"

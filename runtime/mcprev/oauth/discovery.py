@@ -8,8 +8,12 @@ The specification leaves these points open; they are decided here:
 - The `resource` in the metadata must equal the server's URL, in canonical form, with or without its query. A resource
   above that URL is accepted only if the user passes it as `resource=`: a token for it is valid at every server below
   it, and those may belong to different tenants.
+- Issuers are compared byte by byte, but for the slash of an empty path: Google writes `https://accounts.google.com/` in
+  one document and `https://accounts.google.com` in the other. Responses to a login are compared byte by byte (RFC 9207).
+- A document that does not fit does not end the search: the next one may.
 - An authorization server without metadata gets the default endpoints; existing metadata must list S256.
-- Scopes that the user passes are requested together with those of the challenge.
+- Scopes that the user passes are requested together with those of the challenge, and with those of the last token:
+  a challenge may name only the scope of one operation (RFC 6750, section 3.1).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 from urllib.parse import urlsplit
 
-from mcprev.auth.urls import WELL_KNOWN, canonical_resource, is_secure
+from mcprev.auth.urls import WELL_KNOWN, canonical_resource, is_same_issuer, is_secure
 from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import Revision
@@ -234,7 +238,7 @@ class ServerMetadata:
     """Authorization server metadata (RFC 8414)."""
 
     issuer: str
-    """The issuer identifier; equals the one that the metadata was requested for."""
+    """The issuer identifier, as the metadata spells it; the same issuer as the one that the metadata was requested for."""
     token_endpoint: str
     authorization_endpoint: str | None = None
     registration_endpoint: str | None = None
@@ -252,10 +256,10 @@ class ServerMetadata:
 def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | None:
     """Read the metadata of an authorization server; return None if it has no token endpoint.
 
-    Raises `IssuerMismatch` if its `issuer` differs from the requested one.
+    Raises `IssuerMismatch` if its `issuer` is another one than the requested one.
     """  # AUTH-7
     said = text(document, "issuer")
-    if said != issuer:
+    if said is None or not is_same_issuer(said, issuer):
         raise IssuerMismatch(
             f"the metadata of the authorization server {printable(issuer)} names the issuer {printable(said or 'nobody')}: "
             "it is not used, because the two must be identical"
@@ -264,7 +268,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
     if token is None:
         return None
     return ServerMetadata(
-        issuer=issuer,
+        issuer=said,
         token_endpoint=token,
         authorization_endpoint=text(document, "authorization_endpoint"),
         registration_endpoint=text(document, "registration_endpoint"),
@@ -330,20 +334,23 @@ def wanted_scopes(
 ) -> tuple[str, ...] | None:
     """Return the scopes to request; None omits `scope`.
 
-    `wanted` are those of the user, `before` those of the last request, which do not suffice if `more`.
+    `wanted` are those of the user; `before` are those that were requested or granted before, which do not suffice if
+    `more`. They are requested again: a login must not take away what another one has granted.
     """  # AUTH-17
-    kept = before if place.profile.joins_scopes else ()
     if more:
-        return join_scopes(kept, challenge.scopes)
+        return join_scopes(before, challenge.scopes) or None
     found = challenge.scopes or place.scopes if wanted is None else join_scopes(wanted, challenge.scopes)
-    return None if found is None else join_scopes(found, kept)
+    return join_scopes(found, before) or None
 
 
 def with_offline(place: ProtectedServer, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Add `offline_access` to the scopes if the server lists it, to get a refresh token."""  # AUTH-18
-    if scopes is None or not place.profile.offline_access or OFFLINE not in (place.server.scopes or ()):
-        return None if scopes is None else tuple(scopes)
-    return join_scopes(scopes, (OFFLINE,))
+    """Add `offline_access` to the scopes if the server lists it, to get a refresh token.
+
+    Not to none: a request without `scope` is for the scopes that the server grants by default.
+    """  # AUTH-18
+    if not scopes:
+        return None
+    return join_scopes(scopes, (OFFLINE,) if OFFLINE in (place.server.scopes or ()) else ())
 
 
 def join_scopes(first: Sequence[str] | None, second: Sequence[str] | None) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from mcprev.auth.urls import canonical_resource, split_resource
+from mcprev.auth.urls import canonical_resource, is_same_issuer, split_resource
 from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import (
     AuthError,
@@ -50,26 +50,70 @@ GRANTS: Final = ("authorization_code", "refresh_token")
 # -- discovery ---------------------------------------------------------------------------------------------
 
 
-class _Search:
-    """Fetches metadata documents and records the URLs that were tried."""
+Fits: TypeAlias = Callable[[ServerMetadata], None]
+"""Raises `AuthError` for an authorization server that the client cannot use: `RegistrationRejected` if only its registration
+is missing there."""
 
-    def __init__(self, revision: Revision) -> None:
+
+def fits_all(_server: ServerMetadata) -> None:
+    """Accept any authorization server."""
+
+
+class _Search:
+    """Fetches metadata documents, and records each that was tried with the reason why it is not used."""
+
+    def __init__(self, revision: Revision, fits: Fits) -> None:
         self._headers = (("Accept", "application/json"), (VERSION, revision.version))
+        self._fits = fits
         self.tried: list[str] = []
         self.absent = True
-        """Whether every document so far was absent; False after a server error."""
+        """Whether every document so far was absent; False after a server error or a document that does not fit."""
+        self._problems: list[AuthError] = []
+        self.servers: set[str] = set()
+        """The authorization servers that were tried."""
+        self.unregistered: ServerMetadata | None = None
+        """The first authorization server at which nothing is missing but a registration."""
 
     def look(self, url: str) -> Flow[dict[str, Json] | None]:
         reply = yield from fetch(HttpFetch(url, self._headers))
         found = read_object(reply.body) if reply.status == 200 else None
         if found is None:
             outcome = "no JSON object" if reply.status == 200 else reply.outcome
-            self.tried.append(f"{printable(url)}: {outcome}")
+            self.unusable(url, outcome)
             self.absent = self.absent and (reply.status == 200 or 400 <= reply.status < 500)
         return found
 
     def unusable(self, url: str, why: str) -> None:
         self.tried.append(f"{printable(url)}: {why}")
+
+    def unfit(self, url: str, problem: AuthError) -> None:
+        self.unusable(url, str(problem))
+        self._problems.append(problem)
+        self.absent = False
+
+    def server(self, document: dict[str, Json], at: str, issuer: str) -> ServerMetadata | None:
+        """Return the metadata of an authorization server if the document fits."""
+        server = None
+        try:
+            server = discovery.read_server(document, issuer)
+            if server is None:
+                self.unusable(at, "names no token endpoint")
+                return None
+            self._fits(server)
+        except RegistrationRejected as problem:
+            self.unregistered = self.unregistered or server
+            self.unfit(at, problem)
+        except AuthError as problem:
+            self.unfit(at, problem)
+        else:
+            return server
+        return None
+
+    def failure(self, message: str) -> AuthError:
+        """Return the error that lists what was tried; `IssuerMismatch` if nothing else was wrong with the documents."""
+        if self._problems and all(isinstance(problem, IssuerMismatch) for problem in self._problems):
+            return IssuerMismatch("\n  ".join([message, *self.tried]))
+        return DiscoveryFailed(message, tried=self.tried)
 
 
 def discover(
@@ -79,20 +123,21 @@ def discover(
     *,
     issuer: str | None = None,
     resource: str | None = None,
+    fits: Fits = fits_all,
 ) -> Flow[ProtectedServer]:
-    """Find the authorization server of the MCP server at a URL.
+    """Find the authorization server of the MCP server at a URL: the first one whose documents fit.
 
     `revisions` are those that the server may speak, the preferred one first; if its metadata is absent, the rules
     of the oldest are tried. Revisions decide which URLs are tried, never which checks apply. `issuer` is the
     only authorization server that this client accepts, if set; `resource` is a resource above the URL that the
-    metadata may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
+    metadata may name. Raises `DiscoveryFailed` or `IssuerMismatch`, with each document and why it is not used.
     """  # AUTH-3
-    first, search = revisions[0], _Search(revisions[0])
+    first, search = revisions[0], _Search(revisions[0], fits)
     assert first.auth is not None
     if first.auth.resource_metadata:
-        found = yield from _find_resource(search, url, challenge, resource)
+        found = yield from _find_named(search, first, url, challenge, resource, issuer)
         if found is not None:
-            return (yield from _find_server(search, first, found, issuer))
+            return found
     older = next(
         (
             revision
@@ -101,105 +146,113 @@ def discover(
         ),
         None,
     )
-    if older is None or not search.absent:
-        raise DiscoveryFailed(
-            f"{printable(url)} requires authorization but names no authorization server; tried",
-            tried=search.tried,
-        )
+    if older is None or not search.absent or search.servers:
+        known = "no authorization server can be used" if search.servers else "names no authorization server"
+        raise search.failure(f"{printable(url)} requires authorization but {known}; tried")
     return (yield from _at_origin(search, older, url, issuer))
 
 
-def _find_resource(
-    search: _Search, url: str, challenge: Challenge, above: str | None
-) -> Flow[ResourceMetadata | None]:
+def _find_named(
+    search: _Search,
+    revision: Revision,
+    url: str,
+    challenge: Challenge,
+    above: str | None,
+    wanted: str | None,
+) -> Flow[ProtectedServer | None]:
+    """Return the first authorization server that the server's metadata names and that fits."""
+    unregistered: ProtectedServer | None = None
     for at in discovery.resource_urls(url, challenge.resource_metadata):
         document = yield from search.look(at)
-        if document is not None:
-            found = discovery.read_resource(document, url, above)
-            if found is not None:
-                return found
-            search.unusable(at, "names no authorization server")
-    return None
-
-
-def _find_server(
-    search: _Search, revision: Revision, found: ResourceMetadata, wanted: str | None
-) -> Flow[ProtectedServer]:
-    """Return the first of the authorization servers that has usable metadata."""
-    profile = revision.auth
-    assert profile is not None
-    servers = found.servers
-    if wanted is not None:
-        servers = tuple(name for name in servers if name == wanted)
-        if not servers:
-            raise IssuerMismatch(
-                f"the server does not accept tokens of {printable(wanted)} any more, but of "
-                f"{printable(', '.join(found.servers))}: pass credentials for one of these"
-            )
-    for name in servers:
-        if split_resource(name) is None or "?" in name:
-            search.unusable(name, "is no URL of an authorization server")
+        if document is None:
             continue
-        server = yield from _read_server(search, profile, name, (name,))
-        if server is not None:
-            return ProtectedServer(revision, found.resource, server, found.scopes)
-    raise DiscoveryFailed(
-        f"the authorization server {printable(', '.join(servers))} has no usable metadata; tried",
-        tried=search.tried,
+        try:
+            found = discovery.read_resource(document, url, above)
+            names = () if found is None else _accepted(found, wanted)
+        except AuthError as problem:
+            search.unfit(at, problem)
+            continue
+        if found is None:
+            search.unusable(at, "names no authorization server")
+            continue
+        for name in names:
+            server = yield from _new_server(search, revision, name)
+            if server is not None:
+                return ProtectedServer(revision, found.resource, server, found.scopes)
+            if unregistered is None and search.unregistered is not None:
+                unregistered = ProtectedServer(revision, found.resource, search.unregistered, found.scopes)
+    return unregistered
+
+
+def _accepted(found: ResourceMetadata, wanted: str | None) -> Sequence[str]:
+    """Return the authorization servers of resource metadata that this client accepts. Raises `IssuerMismatch` for none."""
+    names = tuple(name for name in found.servers if wanted is None or is_same_issuer(name, wanted))
+    if names:
+        return names
+    raise IssuerMismatch(
+        f"the server does not accept tokens of {printable(wanted or '')} any more, but of "
+        f"{printable(', '.join(found.servers))}: pass credentials for one of these"
     )
 
 
-def _read_server(
-    search: _Search, profile: AuthProfile, url: str, issuers: Sequence[str]
-) -> Flow[ServerMetadata | None]:
-    """Return the metadata of the authorization server at a URL, which must name one of the issuers."""
+def _new_server(search: _Search, revision: Revision, name: str) -> Flow[ServerMetadata | None]:
+    """Return the metadata of an authorization server that was not tried before, if it fits."""
+    if name in search.servers or len(search.servers) >= discovery.MAX_SERVERS:
+        return None
+    search.servers.add(name)
+    if split_resource(name) is None or "?" in name:
+        search.unusable(name, "is no URL of an authorization server")
+        return None
+    assert revision.auth is not None
+    return (yield from _read_server(search, revision.auth, name, name))
+
+
+def _read_server(search: _Search, profile: AuthProfile, url: str, issuer: str) -> Flow[ServerMetadata | None]:
+    """Return the metadata of the authorization server at a URL, which must name the issuer, from the first document that fits."""
     for at in discovery.server_urls(url, profile):
         document = yield from search.look(at)
-        if document is not None:
-            said = text(document, "issuer")
-            issuer = next((each for each in issuers if each == said), issuers[0])
-            server = discovery.read_server(document, issuer)
-            if server is not None:
-                return server
-            search.unusable(at, "names no token endpoint")
+        if document is not None and (server := search.server(document, at, issuer)) is not None:
+            return server
     return None
 
 
 def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
-    """Treat the MCP server's origin as its authorization server, with the default endpoints if it has no metadata.
-
-    The issuer is not known in advance: the origin counts with or without a slash at its end.
-    """  # AUTH-3
+    """Treat the MCP server's origin as its authorization server, with the default endpoints if it has no metadata."""  # AUTH-3
     profile, at = revision.auth, discovery.origin(url)
     assert profile is not None
-    if wanted not in (None, at, f"{at}/"):
+    if wanted is not None and not is_same_issuer(wanted, at):
         raise IssuerMismatch(
-            f"{printable(url)} is its own authorization server, but the credentials are for {printable(wanted or '')}: they are not sent"
+            f"{printable(url)} is its own authorization server, but the credentials are for {printable(wanted)}: they are not sent"
         )
     resource = canonical_resource(url) or url
-    server = yield from _read_server(search, profile, at, (at, f"{at}/") if wanted is None else (wanted,))
-    if server is not None:
-        return ProtectedServer(revision, resource, server)
-    if not search.absent:
-        raise DiscoveryFailed(
-            f"{printable(url)} requires authorization, but no authorization server was found; tried",
-            tried=search.tried,
+    server = yield from _read_server(search, profile, at, at)
+    server = server or search.unregistered
+    if server is None and search.absent:
+        server = discovery.default_server(at, wanted or at)
+    if server is None:
+        raise search.failure(
+            f"{printable(url)} requires authorization but no authorization server can be used; tried"
         )
-    return ProtectedServer(revision, resource, discovery.default_server(at, wanted or at))
+    return ProtectedServer(revision, resource, server)
 
 
 # -- registration ------------------------------------------------------------------------------------------
+
+
+def check_registers(server: ServerMetadata) -> str:
+    """Return the registration endpoint. Raises `RegistrationRejected` if the metadata names none."""
+    if server.registration_endpoint is None:
+        raise RegistrationRejected(
+            f"{printable(server.issuer)} does not support dynamic registration: register a client there and pass its `client_id`"
+        )
+    return server.registration_endpoint
 
 
 def register(
     place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None
 ) -> Flow[Registration]:
     """Register this client dynamically. Raises `RegistrationRejected`."""  # AUTH-12, AUTH-13
-    server = place.server
-    if server.registration_endpoint is None:
-        raise RegistrationRejected(
-            f"{printable(server.issuer)} does not support dynamic registration: register a client there and pass its `client_id`"
-        )
+    server, endpoint = place.server, check_registers(place.server)
     method = discovery.registered_method(server.methods)
     wanted: dict[str, Json] = {
         "client_name": name,
@@ -210,11 +263,11 @@ def register(
     }
     if place.profile.application_type:
         wanted["application_type"] = discovery.application_type(redirect_uri)
-    if scopes is not None:
+    if scopes:
         wanted["scope"] = " ".join(discovery.join_scopes(scopes, place.scopes))
     headers = (("Accept", "application/json"), ("Content-Type", "application/json"))
     reply = yield from fetch(
-        HttpFetch(server.registration_endpoint, headers, json.dumps(wanted).encode(), purpose="registration")
+        HttpFetch(endpoint, headers, json.dumps(wanted).encode(), purpose="registration")
     )
     found = read_object(reply.body) or {}
     client_id = text(found, "client_id")
@@ -245,6 +298,14 @@ def register(
 # -- authorization code -------------------------------------------------------------------------------------
 
 
+def check_pages(server: ServerMetadata) -> str:
+    """Return the authorization endpoint of a server at which a user can log in. Raises `DiscoveryFailed` for any other."""
+    discovery.check_proofs(server)
+    if server.authorization_endpoint is None:
+        raise DiscoveryFailed(f"{printable(server.issuer)} has no authorization endpoint")
+    return discovery.check_page(server.authorization_endpoint)
+
+
 def random_secret() -> str:
     """Return a new state or code verifier."""
     return secrets.token_urlsafe(32)
@@ -263,10 +324,7 @@ def authorize(
 
     Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
     """  # AUTH-8, AUTH-9, AUTH-11, AUTH-15
-    discovery.check_proofs(place.server)
-    endpoint = place.server.authorization_endpoint
-    if endpoint is None:
-        raise DiscoveryFailed(f"{printable(place.server.issuer)} has no authorization endpoint")
+    endpoint = check_pages(place.server)
     state, verifier = secret(), secret()
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
@@ -278,11 +336,11 @@ def authorize(
         "code_challenge_method": S256,
         "resource": place.resource,
     }
-    if scopes is not None:
+    if scopes:
         query["scope"] = " ".join(scopes)
         if discovery.OFFLINE in scopes:
             query["prompt"] = "consent"  # OpenID Connect gives a refresh token for nothing else
-    parts = urlsplit(discovery.check_page(endpoint))
+    parts = urlsplit(endpoint)
     joined = "&".join(part for part in (parts.query, urlencode(query, quote_via=quote)) if part)
     back = yield OpenBrowser(urlunsplit(parts._replace(query=joined)))
     assert isinstance(back, str)

@@ -23,7 +23,7 @@ from mcprev.errors import AuthError, LocalProtocolError, TokenRejected
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
-from mcprev.oauth.discovery import ProtectedServer, with_offline
+from mcprev.oauth.discovery import ProtectedServer, ServerMetadata, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
 from mcprev.oauth.store import LoopLocks, Registration
 
@@ -105,6 +105,14 @@ class OAuth(TokenAuthorization):
         self._locks = LoopLocks()
         self.secret: Callable[[], str] = flow.random_secret
         """Makes the state of a login, then its code verifier."""
+
+    @override
+    def check_usable(self, server: ServerMetadata) -> None:
+        super().check_usable(server)
+        flow.check_pages(server)
+        documented = self._document is not None and server.takes_documents
+        if self._id is None and not documented:
+            flow.check_registers(server)
 
     @override
     async def client(self, place: ProtectedServer) -> Registration | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote, urlencode
 
 from mcprev.errors import Json, TokenRejected
@@ -31,6 +32,9 @@ INVALID_CLIENT: Final = "invalid_client"
 FORGET: Final = frozenset({INVALID_CLIENT, "unauthorized_client"})
 """Token endpoint errors after which the client registers again."""
 _OTHER_WAY: Final = {BASIC: POST, POST: BASIC}
+SHORTEST: Final = 1.0
+"""The shortest lifetime that counts, in seconds: servers also say 0 of tokens that do not expire."""
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _LONG: Final = 1e12
 """Longer lifetimes, in seconds, count as unlimited."""
 
@@ -43,6 +47,8 @@ class TokenResponse:
     refresh_token: str | None = field(default=None, repr=False)
     expires_in: float | None = None
     """The lifetime, in seconds."""
+    scopes: Sequence[str] | None = None
+    """The granted scopes; None if the response names none."""
 
 
 def exchange(
@@ -57,7 +63,7 @@ def exchange(
         "subject_token": id_token,
         "subject_token_type": ID_TOKEN,
     }
-    if scopes is not None:
+    if scopes:
         form["scope"] = " ".join(scopes)
     who = "the identity provider"
     found = yield from post_form(endpoint, client, form, who)
@@ -79,7 +85,7 @@ def request_token(
     such as a refresh token, may still be valid.
     """  # AUTH-9, AUTH-18
     server, wanted = place.server, {**form, "resource": place.resource}
-    if scopes is not None:
+    if scopes:
         wanted["scope"] = " ".join(scopes)
     who = printable(server.issuer)
 
@@ -98,8 +104,12 @@ def request_token(
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
         raise TokenRejected(f"{who} returned a token of an unsupported type: {printable(str(kind))}")
+    lasts = seconds(found.get("expires_in"))
     return TokenResponse(
-        usable_token(found, who), text(found, "refresh_token"), seconds(found.get("expires_in"))
+        usable_token(found, who),
+        text(found, "refresh_token"),
+        None if lasts is None or lasts < SHORTEST else lasts,
+        granted_scopes(found.get("scope")),
     )
 
 
@@ -145,6 +155,15 @@ def _proved(
 ) -> HttpFetch:
     proof = [] if dpop_signer is None else [(PROOF, dpop_signer.prove("POST", url))]
     return HttpFetch(url, (*headers, *proof), body, purpose="token")
+
+
+def granted_scopes(said: object) -> tuple[str, ...] | None:
+    """Return the scopes of a token response, which GitHub and Slack separate with commas; None if it names none."""
+    words = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
+    names = [word for word in cast("Sequence[object]", words) if isinstance(word, str)]
+    if len(names) == 1:
+        names = names[0].split(",")
+    return tuple(dict.fromkeys(name for name in names if _SCOPE.fullmatch(name))) or None
 
 
 def usable_token(found: Mapping[str, Json], who: str) -> str:
