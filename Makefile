@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences used setup generate check lint types imports house generated test upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: sequences used setup generate check lint types imports house generated test flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -77,6 +77,12 @@ fuzz: setup
 SEEDS ?= 1
 rehearse: setup
 	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
+
+# The suite RUNS times, every other run in a random order beside two busy loops: which tests failed, and with which seed.
+# TESTS are folders or files; SEED gives the orders of an earlier call again, of which run N had SEED + N.
+RUNS ?= 20
+flaky: setup
+	PYTHONPATH=tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),tests)
 
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default.
 chaos: setup

@@ -30,6 +30,7 @@ from hypothesis import HealthCheck, settings
 import ordering
 import requirements
 import running
+import shuffling
 import support
 from fuzz.fuzzing import places, sampled
 
@@ -73,10 +74,11 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     parser.addoption(
         "--requirements-to", metavar="FILE", help="write down which test checks which requirement"
     )
+    pluginmanager.register(shuffling, "shuffling")  # in time for its options
 
 
 def pytest_configure(config: pytest.Config) -> None:

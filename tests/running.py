@@ -12,7 +12,7 @@ import os
 import selectors
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
@@ -164,6 +164,17 @@ def pass_time(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, CheckedLoop)
     loop.clock.ahead += seconds
+
+
+async def passing(seconds: float, work: Awaitable[T], when: Callable[[], bool]) -> T:
+    """Await what time ends: as soon as something is the case, so many seconds pass at once on the loop's clock.
+
+    With the limits of a real user, which no slow machine reaches, and without waiting for them.
+    """
+    waiting = asyncio.ensure_future(work)
+    await until(lambda: when() or waiting.done())
+    pass_time(seconds)
+    return await waiting
 
 
 class Records(logging.Handler):

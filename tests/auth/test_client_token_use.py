@@ -517,7 +517,7 @@ def test_discovery_as_a_whole_is_bounded() -> None:
             async def late(exchange: Exchange) -> None:
                 nonlocal waited
                 waited += 1
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(1.5)
                 await exchange.respond(404)
 
             at.resource["authorization_servers"] = [f"{at.issuer}/{tenant}" for tenant in "abcde"]
@@ -525,11 +525,11 @@ def test_discovery_as_a_whole_is_bounded() -> None:
                 for path in (f"{{}}/{tenant}", f"/{tenant}{{}}"):
                     for known in ("oauth-authorization-server", "openid-configuration"):
                         at.documents[at.issuer + path.format(f"/.well-known/{known}")] = late
-            with pytest.raises(mcprev.DiscoveryFailed, match=r"not found within 0\.8 s"):
-                await connecting(at, at.oauth(timeout=0.2))
+            with pytest.raises(mcprev.DiscoveryFailed, match=r"not found within 8 s"):
+                await connecting(at, at.oauth(timeout=2))
             assert waited < 15
 
-    run(main())
+    run(main(), has_both_ends=True)
 
 
 # -- the token endpoint ------------------------------------------------------------------------------------

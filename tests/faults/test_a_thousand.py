@@ -19,7 +19,7 @@ from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from named import SOME_ROWS
 from requirements import D, req
-from running import run
+from running import run, until
 
 THOUSAND = 1000
 MEMORY = 20_000
@@ -120,16 +120,12 @@ def test_a_thousand_over_processes() -> None:
 
         await some(20)
         drop_cancelled_timers()
-        before, threads = ours(), threading.active_count()
+        before, threads = ours(), {*threading.enumerate()}
         await some(THOUSAND)
         drop_cancelled_timers()
         grown = ours() - before
         assert not {name: count for name, count in grown.items() if count > 5}, grown
-        for _ in range(100):
-            if threading.active_count() <= threads:
-                break
-            await asyncio.sleep(0.01)
-        assert threading.active_count() <= threads
+        await until(lambda: threads.issuperset(threading.enumerate()))
 
     with nothing_left():
         run(main(), limit=90)

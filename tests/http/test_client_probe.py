@@ -13,7 +13,7 @@ from mcprev.transports.http.client.target import VERDICTS
 from named import ROW_D, B, row_of, rows_since
 from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
 from requirements import NAMES, A, E, req
-from running import run
+from running import passing, run
 
 LATEST, OLDEST = row_of(E), row_of(A)
 DISCOVER = "server/discover"
@@ -218,13 +218,13 @@ def test_a_stream_that_does_not_say_where_to_post(broken: str) -> None:
                     await response_stream.gone.wait()
 
         async with serve(answer) as raw:
-            target = mcprev.http(raw.url, connect_timeout=0.2)
+            target = mcprev.http(raw.url, connect_timeout=5)
             with pytest.raises(mcprev.McpError) as caught:
-                await mcprev.connect(target)
+                await passing(5, mcprev.connect(target), lambda: len(raw.asked()) == 2)
             assert not isinstance(caught.value, ConnectionLost) or broken in ("silent", "cut")
             assert len(raw.asked()) == 2
 
-    run(main(), limit=5)
+    run(main())
 
 
 # -- what is remembered ----------------------------------------------------------------------------------

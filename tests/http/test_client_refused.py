@@ -19,7 +19,7 @@ from mcprev.transports.http.client.repeats import REPEATS
 from named import ROW_D, ROW_E
 from raw_server import Exchange, connected, text, tool
 from requirements import D, E, req
-from running import run, until
+from running import passing, run, until
 
 
 class Refusing:
@@ -119,7 +119,9 @@ def test_a_call_waits_no_longer_than_its_timeout() -> None:
         replies: dict[str, Any] = {"tools/call": Refusing(1, "10"), "tools/list": listed()}
         async with connected(ROW_E, replies) as (client, _, raw):
             with pytest.raises(mcprev.RequestTimeout):
-                await client.call_tool("t", timeout=0.05)
+                await passing(
+                    5, client.call_tool("t", timeout=5), lambda: bool(raw.asked(method="tools/call"))
+                )
             assert len(raw.asked(method="tools/call")) == 1
 
     run(main())

@@ -16,7 +16,7 @@ from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.client.connection import GRACE
 from raw_server import Exchange, Mcp, Reply, connected, serve, text
 from requirements import E, req
-from running import run, until
+from running import passing, run, until
 
 LATEST = revision_named(E)
 SESSIONS = [row for row in DEFAULT if row.sse_resume]
@@ -405,7 +405,7 @@ async def give_up(client: mcprev.Client, how: str, started: asyncio.Event) -> No
     """Call a tool and stop waiting for it."""
     if how == "timeout":
         with pytest.raises(RequestTimeout):
-            await client.call_tool("t", timeout=0.1)
+            await passing(5, client.call_tool("t", timeout=5), started.is_set)
         return
     task = asyncio.create_task(client.call_tool("t"))
     await started.wait()

@@ -26,7 +26,7 @@ from mcprev.transports.http.client.repeats import REPEATS
 from named import D, row_of, rows_until
 from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
 from requirements import A, req
-from running import run, until
+from running import passing, run, until
 
 OLDEST = row_of(A)
 
@@ -177,7 +177,9 @@ def test_giving_up_is_said_by_a_message() -> None:
         async with serve(server) as raw:
             client = await connected_to(server, raw)
             with pytest.raises(RequestTimeout):
-                await client.call_tool("t", timeout=0.05)
+                await passing(
+                    5, client.call_tool("t", timeout=5), lambda: bool(raw.asked(method="tools/call"))
+                )
             await until(lambda: bool(raw.asked(method="notifications/cancelled")))
             (message,) = raw.asked(method="notifications/cancelled")
             assert message.message["params"]["requestId"] == raw.asked(method="tools/call")[0].message["id"]

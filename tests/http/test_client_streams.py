@@ -17,7 +17,7 @@ from mcprev.transports.http.client.streams import FIRST, LIMIT, ResumeState
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
-from running import run, until
+from running import passing, run, until
 
 LATEST = revision_named(E)
 RESUMING = [row for row in DEFAULT if row.sse_resume]
@@ -429,10 +429,12 @@ def test_the_time_of_a_call_bounds_its_polling(row: Revision) -> None:
             await response_stream.stream()
             await response_stream.prime("1", 2_000_000_000)
             await response_stream.end()
+            ended.set()
 
+        ended = asyncio.Event()
         async with connected(row, {"tools/call": called}) as (client, _, raw):
             with pytest.raises(RequestTimeout):
-                await client.call_tool("t", timeout=0.05)
+                await passing(5, client.call_tool("t", timeout=5), ended.is_set)
             assert all("last-event-id" not in get.headers for get in raw.asked("GET"))
             await until(lambda: bool(raw.asked(method="notifications/cancelled")))
 
