@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
 import mcprev
-from auth.world import OAUTH, PRM, World, query, world
+from auth.world import CALLBACK, OAUTH, PRM, World, form, query, world
 from mcprev.oauth import tokens
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, text
@@ -358,5 +360,199 @@ def test_a_lifetime_of_nothing_is_none_that_is_known(row: Revision, expires: Any
             async with connect(at, at.oauth(store=store)) as client:
                 await client.call_tool("any", {})
             assert at.log[3:] == ["refresh_token"]
+
+    run(main())
+
+
+# -- registrations -----------------------------------------------------------------------------------------
+
+DROPPED: Final = ["invalid_client", "unauthorized_client"]
+
+
+def drop(at: World, error: str, where: str) -> None:
+    """The authorization server forgets its clients, and says so in a way."""
+    gone = {f"client-{number}" for number in range(1, len(at.registered) + 1)}
+    browse, token = at.browse, at.token
+
+    async def browser(url: str) -> str:
+        if query(url)["client_id"] not in gone or where != "the redirect":
+            return await browse(url)
+        at.pages.append(url)
+        return f"{CALLBACK}?{urlencode({'error': error, 'state': query(url)['state'], 'iss': at.issuer})}"
+
+    async def page(exchange: Exchange) -> None:
+        known = query(exchange.path)["client_id"] not in gone
+        said = f"<h1>{error}</h1>".encode() if where == "a page" else json.dumps({"error": error}).encode()
+        await exchange.respond(200 if known else 401, b"" if known else said)
+
+    async def tokens_(exchange: Exchange) -> None:
+        said = form(exchange)
+        if said["client_id"] not in gone:
+            await token(exchange)
+        elif said["grant_type"] == "refresh_token" and where != "the token endpoint":
+            await exchange.json({"error": "invalid_grant"}, 400)
+        else:
+            await exchange.json({"error": error}, 401)
+
+    at.browser, at.tokens = browser, tokens_
+    if where in ("the page", "a page"):
+        at.documents[at.issuer + "/authorize"] = page
+
+
+@at_each
+@pytest.mark.parametrize("error", DROPPED)
+@pytest.mark.parametrize(
+    ("where", "refreshes", "pages"),
+    [
+        ("the page", False, 1), ("a page", False, 1), ("the page", True, 1), ("the redirect", False, 2),
+        ("the redirect", True, 2), ("the token endpoint", False, 2), ("the token endpoint", True, 1),
+    ],
+)  # fmt: skip
+@req("AUTH-12", "AUTH-14", everywhere=True)
+def test_a_registration_that_was_dropped_is_made_anew_once(
+    row: Revision, error: str, where: str, refreshes: bool, pages: int
+) -> None:
+    """With a fixed redirect URI it would be used for ever. The call that finds out is answered."""
+
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            at.refreshes, store = refreshes, mcprev.MemoryTokens()
+            async with connect(at, at.oauth(store=store)):
+                pass
+            at.good.clear()
+            at.pages.clear()
+            drop(at, error, where)
+            for _ in range(2):
+                async with connect(at, at.oauth(store=store)) as client:
+                    await client.call_tool("any", {})
+            assert len(at.registered) == 2
+            assert len(at.pages) == pages
+            kept = await store.registration(at.issuer)
+            assert kept is not None
+            assert kept.client_id == "client-2"
+
+    run(main())
+
+
+@at_each
+@pytest.mark.parametrize("where", ["the page", "the redirect", "the token endpoint"])
+@req("AUTH-12", everywhere=True)
+def test_a_server_that_drops_each_registration_is_given_up(row: Revision, where: str) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            store, register = mcprev.MemoryTokens(), at.register
+            async with connect(at, at.oauth(store=store)):
+                pass
+            at.good.clear()
+
+            async def again(exchange: Exchange) -> None:
+                await register(exchange)
+                drop(at, "unauthorized_client", "the redirect" if where == "the page" else where)
+
+            at.register = again  # type: ignore[method-assign]
+            drop(at, "unauthorized_client", where)
+            with pytest.raises((mcprev.TokenRejected, mcprev.AuthorizationDenied)):
+                await connect(at, at.oauth(store=store))
+            assert len(at.registered) == 2
+
+    run(main())
+
+
+@at_each
+@req("AUTH-12", "AUTH-24", everywhere=True)
+def test_a_client_that_the_user_has_named_is_not_replaced(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            at.registered.append({})
+            drop(at, "unauthorized_client", "the redirect")
+            with pytest.raises(mcprev.AuthorizationDenied, match="unauthorized_client"):
+                await connect(at, at.oauth(client_id="client-1"))
+            assert at.log == []
+
+    run(main())
+
+
+@at_each
+@req("AUTH-12", everywhere=True)
+def test_a_user_who_denies_is_not_asked_by_another_client(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            store = mcprev.MemoryTokens()
+            async with connect(at, at.oauth(store=store)):
+                pass
+            at.good.clear()
+            drop(at, "access_denied", "the redirect")
+            for _ in range(2):
+                with pytest.raises(mcprev.AuthorizationDenied, match="access_denied"):
+                    await connect(at, at.oauth(store=store))
+            assert len(at.registered) == 1
+
+    run(main())
+
+
+@at_each
+@pytest.mark.parametrize(
+    ("said", "reads", "offers"),
+    [
+        # how the client shall authenticate, how the server reads the secret, and what its metadata lists
+        (None, "form", None), (None, "header", None), (None, "form", ["none"]), (None, "header", ["none"]),
+        ("none", "form", ["none"]), ("none", "header", None), ("none", "nothing", ["none"]),
+        ("tls_client_auth", "form", None), ("client_secret_basic", "form", None), ("client_secret_post", "header", None),
+        ("client_secret_post", "form", ["none", "client_secret_post"]),
+    ],
+)  # fmt: skip
+@req("AUTH-12", everywhere=True)
+def test_a_secret_that_was_issued_is_used_whatever_is_said_of_it(
+    row: Revision, said: str | None, reads: str, offers: list[str] | None
+) -> None:
+    """Canny says nothing of how it reads the secret, and reads it in the form; others say `none`, and read it."""
+
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            at.refreshes, store = True, mcprev.MemoryTokens()
+            del at.metadata["token_endpoint_auth_methods_supported"]
+            if offers is not None:
+                at.metadata["token_endpoint_auth_methods_supported"] = offers
+
+            async def register(exchange: Exchange) -> None:
+                at.registered.append(exchange.message)
+                method = {} if said is None else {"token_endpoint_auth_method": said}
+                await exchange.json({"client_id": "c", "client_secret": "hidden", **method}, 201)
+
+            async def tokens_(exchange: Exchange) -> None:
+                asked, header = form(exchange), exchange.headers.get("authorization")
+                how = "header" if header else "form" if "client_secret" in asked else "nothing"
+                if how == reads:
+                    await at.token(exchange)
+                else:
+                    at.log.append(how)
+                    await exchange.json({"error": "invalid input"}, 400)
+
+            at.register, at.tokens = register, tokens_  # type: ignore[method-assign]
+            async with connect(at, at.oauth(store=store)):
+                assert len(at.pages) == 1
+            at.log.clear()
+            at.good.clear()
+            async with connect(at, at.oauth(store=store)):
+                assert at.log == ["refresh_token"], "the way that the server reads is remembered"
+
+    run(main())
+
+
+@at_each
+@req("AUTH-12", "AUTH-2", everywhere=True)
+def test_no_other_way_is_tried_for_an_error_about_the_grant(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            asked: list[str] = []
+
+            async def refuse(exchange: Exchange) -> None:
+                asked.append(form(exchange)["grant_type"])
+                await exchange.json({"error": "invalid_grant"}, 400)
+
+            at.tokens = refuse
+            with pytest.raises(mcprev.TokenRejected):
+                await connect(at, at.oauth(client_id="me", client_secret="s", issuer=at.issuer))
+            assert asked == ["authorization_code"]
 
     run(main())

@@ -376,7 +376,12 @@ class Authorizer(Authorization):
         asked = request_token(active.place, active.client, form, client_keys=self._auth.client_keys)
         granted = await self._runner().run(asked)
         return await self._keep(
-            active.place, active.client, granted, active.tokens.scopes, Source.REFRESHED, active.tokens
+            active.place,
+            granted.client or active.client,
+            granted,
+            active.tokens.scopes,
+            Source.REFRESHED,
+            active.tokens,
         )
 
     async def _obtain(

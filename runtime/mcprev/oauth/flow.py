@@ -39,7 +39,7 @@ from mcprev.oauth.discovery import (
 )
 from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, OpenBrowser, fetch, said_by
 from mcprev.oauth.store import Registration
-from mcprev.oauth.tokens import TokenResponse, request_token, seconds
+from mcprev.oauth.tokens import FORGET, INVALID_CLIENT, TokenResponse, request_token, seconds
 from mcprev.revisions import Revision
 from mcprev.transports.http.urls import printable
 
@@ -286,6 +286,8 @@ def register(
         method = NONE
     elif chosen in (NONE, BASIC, POST):
         method = chosen
+    elif method == NONE:
+        method = BASIC  # the default of RFC 7591; the other way is tried next
     return Registration(
         client_id,
         secret,
@@ -319,10 +321,12 @@ def authorize(
     *,
     secret: Callable[[], str] = random_secret,
     client_keys: ClientKeys = NO_KEYS,
+    known: bool = True,
 ) -> Flow[TokenResponse]:
     """Run the authorization code flow in the user's browser and redeem the code.
 
-    Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
+    Unless the client is `known` to be registered, the page is requested first without the user: a server that has dropped
+    the registration shows an error there, with which nobody returns. Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
     """  # AUTH-8, AUTH-9, AUTH-11, AUTH-15
     endpoint = check_pages(place.server)
     state, verifier = secret(), secret()
@@ -342,7 +346,10 @@ def authorize(
             query["prompt"] = "consent"  # OpenID Connect gives a refresh token for nothing else
     parts = urlsplit(endpoint)
     joined = "&".join(part for part in (parts.query, urlencode(query, quote_via=quote)) if part)
-    back = yield OpenBrowser(urlunsplit(parts._replace(query=joined)))
+    page = urlunsplit(parts._replace(query=joined))
+    if not known:
+        yield from _check_known(page, printable(place.server.issuer))
+    back = yield OpenBrowser(page)
     assert isinstance(back, str)
     form = {
         "grant_type": "authorization_code",
@@ -351,6 +358,22 @@ def authorize(
         "code_verifier": verifier,
     }
     return (yield from request_token(place, client, form, client_keys=client_keys))
+
+
+def _check_known(page: str, issuer: str) -> Flow[None]:
+    """Raise `AuthorizationDenied` if an authorization endpoint refuses the client itself (RFC 6749, section 4.1.2.1)."""
+    accepts = (("Accept", "application/json, text/html;q=0.9"),)
+    reply = yield from fetch(HttpFetch(page, accepts, follow=False, purpose="login page"))
+    if not 400 <= reply.status < 500:
+        return
+    error = text(read_object(reply.body) or {}, "error")
+    if error is None:
+        error = next((word for word in sorted(FORGET) if word.encode() in reply.body), None)
+    if error in FORGET or error == "invalid_request":
+        raise AuthorizationDenied(
+            f"{issuer} does not know the client that was registered there: {printable(error)}",
+            error=INVALID_CLIENT,
+        )
 
 
 def read_redirect(back: str, state: str, place: ProtectedServer) -> str:

@@ -7,6 +7,7 @@ authorization server and requests tokens there; `authorizer` decides when, and a
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from typing_extensions import Unpack, override
 
 from mcprev.callbacks import finished
 from mcprev.error_text import raised_at
-from mcprev.errors import AuthError, LocalProtocolError, TokenRejected
+from mcprev.errors import AuthError, AuthorizationDenied, LocalProtocolError, TokenRejected
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcprev.oauth.runner import FlowRunner
     from mcprev.oauth.steps import ClientKeys
 
+logger: Final = logging.getLogger("mcprev.auth")
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
 
@@ -135,19 +137,60 @@ class OAuth(TokenAuthorization):
         # One login at a time: with two login pages open, a user cannot tell which server asks.
         async with self._locks(), ready as (redirect_uri, visit):
             runner.visit = partial(self._login, visit)
-            if client is None or not _redirects(client, redirect_uri):
-                client = await self._register(runner, place, redirect_uri, wanted)
-            try:
-                asked = flow.authorize(
-                    place, client, wanted, redirect_uri, secret=self.secret, client_keys=self.client_keys
-                )
-                granted = await runner.run(asked)
-            except TokenRejected as error:
-                if error.error in tokens.FORGET:
-                    async with self.records.lock_if_free(place.server.issuer):
-                        await self.records.forget_registration(place.server.issuer, client)
-                raise
+            while True:
+                kept = client is not None and _redirects(client, redirect_uri)
+                if client is None or not kept:
+                    client = await self._register(runner, place, redirect_uri, wanted)
+                try:
+                    granted = await self._authorize(runner, place, client, wanted, redirect_uri, kept=kept)
+                except (TokenRejected, AuthorizationDenied) as error:
+                    if error.error not in tokens.FORGET:
+                        raise
+                    await self._forget(place, client)
+                    if not kept or client == await self.client(place):
+                        raise
+                    logger.debug("a registration is no longer valid: %s", error)
+                    client = None
+                else:
+                    break
+        if granted.client is not None and granted.client != client:
+            client = granted.client
+            await self._keep_way(place, client)
         return client, granted, wanted
+
+    async def _authorize(
+        self,
+        runner: FlowRunner,
+        place: ProtectedServer,
+        client: Registration,
+        scopes: Scopes,
+        redirect_uri: str,
+        *,
+        kept: bool,
+    ) -> tokens.TokenResponse:
+        """Have the user log in. A client that was registered earlier may have been dropped since."""
+        asked = flow.authorize(
+            place,
+            client,
+            scopes,
+            redirect_uri,
+            secret=self.secret,
+            client_keys=self.client_keys,
+            known=not kept or not client.redirect_uris,
+        )
+        return await runner.run(asked)
+
+    async def _forget(self, place: ProtectedServer, client: Registration) -> None:
+        """Forget the registration that was used, and no other one."""
+        async with self.records.lock_if_free(place.server.issuer):
+            await self.records.forget_registration(place.server.issuer, client)
+
+    async def _keep_way(self, place: ProtectedServer, client: Registration) -> None:
+        """Store in which way a registered client authenticates, unless another one has taken its place."""
+        async with self.records.lock_if_free(place.server.issuer):
+            known = await self.records.registration(place.server.issuer)
+            if known is not None and replace(known, method=client.method) == client:
+                await self.records.keep_registration(place.server.issuer, client)
 
     async def _register(
         self, runner: FlowRunner, place: ProtectedServer, redirect_uri: str, scopes: Scopes

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from mcprev.errors import Json, TokenRejected
 from mcprev.oauth.discovery import BASIC, POST, ProtectedServer, read_object, text
-from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, fetch, said_by
+from mcprev.oauth.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, HttpReply, fetch, said_by
 from mcprev.oauth.store import Registration
 from mcprev.transports.http.urls import printable
 
@@ -31,7 +31,10 @@ USE_NONCE: Final = "use_dpop_nonce"
 INVALID_CLIENT: Final = "invalid_client"
 FORGET: Final = frozenset({INVALID_CLIENT, "unauthorized_client"})
 """Token endpoint errors after which the client registers again."""
-_OTHER_WAY: Final = {BASIC: POST, POST: BASIC}
+_OF_GRANTS: Final = frozenset(
+    {"invalid_grant", "invalid_scope", "invalid_target", "unsupported_grant_type", "access_denied", USE_NONCE}
+)
+"""Token endpoint errors that another way to authenticate does not change."""
 SHORTEST: Final = 1.0
 """The shortest lifetime that counts, in seconds: servers also say 0 of tokens that do not expire."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
@@ -49,6 +52,8 @@ class TokenResponse:
     """The lifetime, in seconds."""
     scopes: Sequence[str] | None = None
     """The granted scopes; None if the response names none."""
+    client: Registration | None = None
+    """The client in the way to authenticate that the server accepted."""
 
 
 def exchange(
@@ -66,7 +71,7 @@ def exchange(
     if scopes:
         form["scope"] = " ".join(scopes)
     who = "the identity provider"
-    found = yield from post_form(endpoint, client, form, who)
+    found, _ = yield from post_form(endpoint, (client,), form, who)
     if found.get("issued_token_type") != ID_JAG:
         raise TokenRejected("the identity provider returned another type of token than requested")
     return usable_token(found, who)
@@ -89,17 +94,9 @@ def request_token(
         wanted["scope"] = " ".join(scopes)
     who = printable(server.issuer)
 
-    def attempt(client: Registration) -> Flow[dict[str, Json]]:
-        return post_form(server.token_endpoint, client, wanted, who, server.issuer, client_keys)
-
-    try:
-        found = yield from attempt(client)
-    except TokenRejected as rejected:
-        other = _OTHER_WAY.get(client.method)
-        if rejected.error != INVALID_CLIENT or other not in (server.methods or ()):
-            raise
-        # The server offers both ways to send a secret, and may understand only one.
-        found = yield from attempt(replace(client, method=other))
+    found, accepted = yield from post_form(
+        server.token_endpoint, ways(client, server.methods), wanted, who, server.issuer, client_keys
+    )
     expected = "Bearer" if client_keys.dpop_signer is None else "DPoP"
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
@@ -110,21 +107,56 @@ def request_token(
         text(found, "refresh_token"),
         None if lasts is None or lasts < SHORTEST else lasts,
         granted_scopes(found.get("scope")),
+        accepted,
     )
+
+
+def ways(client: Registration, methods: Sequence[str] | None) -> tuple[Registration, ...]:
+    """Return a client with each method by which it may authenticate, in the order of trying.
+
+    `methods` are those that the server lists; None: it lists none. A secret that was issued is used, although nothing
+    says how: servers issue one to a client that registered with `none`, or do not say which way they read it.
+    """  # AUTH-12
+    if client.client_secret is None:
+        return (client,)
+    offered = [method for method in (BASIC, POST) if methods is None or method in methods] or [BASIC, POST]
+    return tuple(replace(client, method=method) for method in dict.fromkeys([client.method, *offered]))
 
 
 def post_form(
     url: str,
-    client: Registration,
+    clients: Sequence[Registration],
     form: Mapping[str, str],
     who: str,
     audience: str = "",
     client_keys: ClientKeys = NO_KEYS,
-) -> Flow[dict[str, Json]]:
-    """Send a form with the client's authentication; `who` is for errors, `audience` for assertions.
+) -> Flow[tuple[dict[str, Json], Registration]]:
+    """Send a form with the client's authentication, in each of its ways until one is accepted.
 
+    Returns the response, and the client in the way that was accepted. `who` is for errors, `audience` for assertions.
     An error counts as one whatever its status is: GitHub answers with 200. Raises `TokenRejected`.
     """
+    failure: TokenRejected | None = None
+    for client in clients:
+        reply = yield from _posted(url, client, form, audience, client_keys)
+        found = read_object(reply.body) or {}
+        if reply.status == 200 and "error" not in found:
+            return found, client
+        known = reply.status == 200 or (400 <= reply.status < 500 and reply.status not in (408, 425, 429))
+        error = printable(text(found, "error") or "") if known else ""
+        rejected = TokenRejected(f"{who} issued no token ({said_by(reply, found)})", error=error)
+        if failure is None or error not in FORGET:
+            failure = rejected
+        if not known or error in _OF_GRANTS:
+            break
+    assert failure is not None
+    raise failure
+
+
+def _posted(
+    url: str, client: Registration, form: Mapping[str, str], audience: str, client_keys: ClientKeys
+) -> Flow[HttpReply]:
+    """Send a form with the client's authentication, again if the server requires another DPoP nonce."""
     sent, headers = dict(form), [("Accept", "application/json"), ("Content-Type", FORM)]
     if client.method == BASIC:
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
@@ -142,12 +174,7 @@ def post_form(
         dpop_signer.learn(url, reply.nonce)
         if (read_object(reply.body) or {}).get("error") == USE_NONCE:
             reply = yield from fetch(_proved(url, headers, body, dpop_signer))
-    found = read_object(reply.body) or {}
-    if reply.status != 200 or "error" in found:
-        known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
-        error = printable(text(found, "error") or "") if known or reply.status == 200 else ""
-        raise TokenRejected(f"{who} issued no token ({said_by(reply, found)})", error=error)
-    return found
+    return reply
 
 
 def _proved(
