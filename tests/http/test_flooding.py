@@ -3,61 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any, Final
 
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, notification
+from flooding import each, ended, two, ways
 from mcprev.extras.rate_limit import RateLimit
 from mcprev.middleware import Metrics
-from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import tools_by_code
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run, until
-from served import who
-
-ROWS: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
-each = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-FLOOD: Final = {"client": ("203.0.113.1", 1)}
-HONEST: Final = {"client": ("198.51.100.1", 1)}
-WAYS: Final = {"principal": ("flood", "honest"), "address": (None, None)}
-ways = pytest.mark.parametrize("way", WAYS)
-
-
-@asynccontextmanager
-async def two(
-    server: Any, row: Revision, way: str, **options: Any
-) -> AsyncGenerator[tuple[Client, Client], None]:
-    """Clients of an app who are told apart by their names, at one address, or by their addresses."""
-    app = server.asgi(principal=who, **options)
-    try:
-        yield tuple([await client(app, row, name, **at) for name, at in zip(WAYS[way], places(way), strict=True)])  # type: ignore[misc]
-    finally:
-        await app.aclose()
-
-
-def places(way: str) -> list[dict[str, Any]]:
-    return [FLOOD, FLOOD if way == "principal" else HONEST]
-
-
-async def client(app: Any, row: Revision, name: str | None, **at: Any) -> Client:
-    made = Client(app, **at)
-    if name is not None:
-        made.session["who"] = name
-    return await made.open(row)
-
-
-async def ended(client: Client, exchanges: list[Exchange]) -> None:
-    """End requests whose ids are 0 and so on: their client cancels them, or hangs up."""
-    for number, exchange in enumerate(exchanges):
-        if client.revision is not None and client.revision.handshake:
-            await client.post(notification("notifications/cancelled", {"requestId": number})).done()
-        exchange.disconnect()
-    await asyncio.wait({exchange.task for exchange in exchanges})
 
 
 class Sleeps:
@@ -139,7 +96,9 @@ class Lenient(mcprev.ServerHandler):
         return m.CallToolResult(content=[], is_error=params.name != "served")
 
     async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
-        return m.ListToolsResult(tools=[m.Tool(name=name, input_schema=m.ToolInputSchema()) for name in ("real", "served")])
+        return m.ListToolsResult(
+            tools=[m.Tool(name=name, input_schema=m.ToolInputSchema()) for name in ("real", "served")]
+        )
 
 
 @req("SEC-6")

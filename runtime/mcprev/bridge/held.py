@@ -26,10 +26,11 @@ from mcprev.bridge.relay import (
 )
 from mcprev.bridge.tasks import follow_to_end
 from mcprev.bridge.upstream import Caller, Upstream, logger
-from mcprev.bridge.upstreams import Busy
+from mcprev.bridge.upstreams import LEAST, Busy, Owner
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject
 from mcprev.core.interfaces import principal_of
+from mcprev.core.shares import share_of
 from mcprev.errors import (
     ConversionError,
     InternalError,
@@ -62,6 +63,10 @@ class Keeper(Protocol):
 
     def owner_of(self, exchange: Exchange) -> Hashable:
         """Return whom a request is from, where nothing authenticates clients."""
+        ...
+
+    def share_of(self, exchange: Exchange) -> Owner:
+        """Return whose share of the connections those for a request count for."""
         ...
 
     def keeps(self, upstream: Upstream) -> bool:
@@ -98,6 +103,8 @@ class HeldCall:
         self.id: str = token_urlsafe(16)
         self.origin: object = clients.owner_of(exchange)
         """Who made the call, where nothing authenticates clients."""
+        self.owner: object = clients.share_of(exchange).client
+        """For whose share of the calls that wait for a user it counts."""
         self._exchange: Exchange | None = exchange
         self._questions: dict[str, tuple[IncomingRequest, asyncio.Future[JsonObject]]] = {}
         self._count = 0
@@ -259,7 +266,7 @@ class HeldCall:
     def _suspend(self, exchange: Exchange) -> None:
         """Answer with what the server asks; the client has some time to repeat its request with the answers."""
         clients = self._clients
-        if self.id not in clients.held and len(clients.held) >= self._relay.bounds.held:
+        if self.id not in clients.held and not self._has_room():
             self._relay.start(self.cancel())
             exchange.fail(
                 Busy("too many calls are waiting for input from their users; try again later"), self.pair
@@ -285,6 +292,12 @@ class HeldCall:
         exchange.answer(
             clients.completed(input_required(self._open_questions(), state), self.pair, self.upstream)
         )
+
+    def _has_room(self) -> bool:
+        """Return whether one more call of the client may wait for its user."""
+        held, most = self._clients.held.values(), self._relay.bounds.held
+        own = 0 if self.owner is None else sum(each.owner == self.owner for each in held)
+        return len(held) < most and own < share_of(most, LEAST)
 
     def _expire(self) -> None:
         ended = self.task is not None and self.task.done()

@@ -14,6 +14,7 @@ from mcprev.bridge.pair import Pair
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object, without
 from mcprev.core.capabilities import ServerCapabilities, extension_settings
+from mcprev.core.interfaces import client_of
 from mcprev.errors import Json
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest, RequestKind
@@ -83,6 +84,8 @@ class ClientIntroduction:
     """The params of its `initialize`, at a revision with a handshake."""
     sender: Sender | None = None
     """The principal and its client, as the transport has authenticated them; never told to a server."""
+    owner: str | None = None
+    """The principal or address whose share of the connections those to the server count for; None on a pipe."""
 
     @classmethod
     def of_session(
@@ -90,13 +93,17 @@ class ClientIntroduction:
         said: IncomingRequest | HandshakeServer,
         params: JsonObject | None,
         sender: Sender | None = None,
+        owner: str | None = None,
     ) -> ClientIntroduction:
         """Return what the client of a session says of itself in a request, or has said, and in the params of its `initialize`."""
         info = None if params is None else params.get("clientInfo")
         known = cast("JsonObject", info) if isinstance(info, dict) else None
         if isinstance(said, IncomingRequest):
-            return cls(said.revision, said.capabilities, known, params, sender)
-        return cls(said.negotiated or said.revision, said.peer_capabilities or {}, known, params, sender)
+            owner = client_of(said)
+            return cls(said.revision, said.capabilities, known, params, sender, owner)
+        return cls(
+            said.negotiated or said.revision, said.peer_capabilities or {}, known, params, sender, owner
+        )
 
     @property
     def digest(self) -> str:

@@ -36,6 +36,7 @@ class Pooled:
     def __init__(self, relay: Relay, tools: ServerTools) -> None:
         self._relay = relay
         self._tools = tools
+        self.serving: int | None = None
         self.upstream: Upstream | None = None
         self.listens: list[Listen] = []
         """The open listen streams of clients at a server with sessions."""

@@ -32,6 +32,7 @@ from mcprev.bridge.rounds import Rounds
 from mcprev.bridge.tasks import as_task, declared, follow_to_end, marked
 from mcprev.bridge.tools import TOOL_LIST
 from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.upstreams import Owner
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
@@ -99,7 +100,7 @@ class SessionPeer:
         self._early: list[tuple[str, Json]] = []
         """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
-        self._serving = 0
+        self.serving: int = 0
         """The requests that are being answered."""
         self._introduced: tuple[Revision, JsonObject] | None = None
         """What the client has said of itself, as requests to a server of this stateless revision carry it."""
@@ -120,11 +121,13 @@ class SessionPeer:
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
-            upstream = await self._relay.upstreams.take(self, self._client, lambda: self)
+            owner = Owner(self._client.owner or self.connection)
+            upstream = await self._relay.upstreams.take(self, self._client, lambda: self, owner=lambda: owner)
             if self._gone:
                 self._relay.upstreams.give(upstream, keep=False)
             self._refuse_gone()
             self._upstream = self.outlet.source = upstream
+            upstream.unused_since = asyncio.get_running_loop().time()
             if self._asked_before:
                 await self._restore(upstream)
             elif not upstream.revision.handshake and self.watches:
@@ -135,7 +138,7 @@ class SessionPeer:
     @property
     def _gone(self) -> bool:
         """Whether the client is gone, and nothing that was read from it is left to be answered."""  # STDIO-6
-        return self.connection.error is not None and not (self._serving or holds_behind(self.connection))
+        return self.connection.error is not None and not (self.serving or holds_behind(self.connection))
 
     def _refuse_gone(self) -> None:
         if self._gone:
@@ -210,14 +213,14 @@ class SessionPeer:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer a request. Raises `McpError`."""  # HTTP-23
-        self._serving += 1
+        self.serving += 1
         serve = self._introduce if exchange.incoming.method == INITIALIZE else self._serve
         try:
             await serve(exchange)
         except SessionExpired:
             await serve(exchange)  # the server has not executed it
         finally:
-            self._serving -= 1
+            self.serving -= 1
             if self.connection.error is not None:
                 self._end_if_gone()
 

@@ -20,6 +20,7 @@ from mcprev.bridge.relay import logger
 from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPeer
 from mcprev.client.tasks import CALL
 from mcprev.convert.rules import JsonObject, as_object
+from mcprev.core.interfaces import client_at
 from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, McpError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
@@ -299,7 +300,7 @@ class BridgedSessions(Generic[S]):
             return
         await self._peers.start()
         client = ClientIntroduction.of_session(
-            copy.protocol.session, record.get("params"), sender_at(streams[0])
+            copy.protocol.session, record.get("params"), sender_at(streams[0]), client_at(streams[0])
         )
         peer = await self._take_over(key, found, copy, client)
         if peer is not None:

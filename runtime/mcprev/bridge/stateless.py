@@ -29,10 +29,11 @@ from mcprev.bridge.sessions import SET_LEVEL
 from mcprev.bridge.states import unwrapped, wrapped
 from mcprev.bridge.tasks import as_task
 from mcprev.bridge.upstream import Caller, Upstream, logger
+from mcprev.bridge.upstreams import NOBODY, Owner
 from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_list, as_object
-from mcprev.core.interfaces import principal_of
+from mcprev.core.interfaces import client_of, principal_of
 from mcprev.errors import (
     INTERNAL_ERROR,
     URL_ELICITATION_REQUIRED,
@@ -71,6 +72,12 @@ def _first(key: Hashable) -> object:
 
 def _is_for_one_call(key: Hashable) -> bool:
     return type(_first(key)) is object
+
+
+def _is_for_all(key: Hashable) -> bool:
+    """Return whether a key is that of upstreams which all clients use."""
+    owner, *_, last = cast("tuple[object, ...]", key)
+    return last is None if owner == _STATELESS else owner is None
 
 
 class StatelessClients:
@@ -132,6 +139,11 @@ class StatelessClients:
             upstream.settling = False
             self.relay.upstreams.give(upstream, holder=holder, keep=self.keeps(upstream))
 
+    def share_of(self, exchange: Exchange) -> Owner:
+        """Return whose share of the connections those for a request count for."""
+        known = self.owner_of(exchange) is not None
+        return Owner(client_of(exchange.incoming) or (exchange.connection if known else None), known)
+
     # -- requests ------------------------------------------------------------------------------------------
 
     async def discover(self, exchange: Exchange, client: ClientIntroduction, versions: list[str]) -> None:
@@ -192,8 +204,9 @@ class StatelessClients:
         self, exchange: Exchange, client: ClientIntroduction, holder: Caller | None = None
     ) -> Upstream:
         upstreams, key = self.relay.upstreams, self._key(exchange, client)
+        owner = partial(self._owner, exchange, key, holder)
         upstream = await upstreams.take(
-            key, client, lambda: Pooled(self.relay, self._tasks.tools), holder=holder
+            key, client, lambda: Pooled(self.relay, self._tasks.tools), owner=owner, holder=holder
         )
         receiver = upstream.receiver
         assert isinstance(receiver, Pooled)
@@ -201,8 +214,13 @@ class StatelessClients:
         exchange.reads(upstream)
         if not upstream.revision.handshake and _first(upstream.key) != _STATELESS and upstream in upstreams:
             # It was opened before anybody knew that the server keeps nothing of its clients.
-            upstreams.rename(upstream, self._key(exchange, client))
+            key = self._key(exchange, client)
+            upstreams.rename(upstream, key, self._owner(exchange, key, holder))
         return upstream
+
+    def _owner(self, exchange: Exchange, key: Hashable, holder: Caller | None) -> Owner:
+        """Return whose share an upstream counts for; that of nobody if all clients use it, and none alone."""
+        return NOBODY if holder is None and _is_for_all(key) else self.share_of(exchange)
 
     # -- at a server with sessions -------------------------------------------------------------------------
 

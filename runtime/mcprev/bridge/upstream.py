@@ -30,6 +30,11 @@ logger: Final = logging.getLogger("mcprev.bridge")
 class Receiver(Protocol):
     """Takes what the server of an upstream sends outside of responses and progress."""
 
+    @property
+    def serving(self) -> int | None:
+        """The requests in progress of the session that has the upstream; None if it is not that of a session."""
+        ...
+
     def notified(self, notified: NotificationReceived) -> None:
         """Take a notification, in the order of the wire."""
         ...
@@ -96,6 +101,8 @@ class Upstream:
     receiver: Receiver
     changed: Callable[[Changed, str | None], None] = _ignored
     """Takes the changes that the server tells of, before a client does."""
+    owner: Hashable = None
+    """The client for whose share it counts; None for one that all clients use."""
     opening: asyncio.Task[None] | None = None
     users: int = 0
     """The calls and sessions that use it."""
@@ -119,7 +126,7 @@ class Upstream:
     related: dict[object, Caller] = field(default_factory=dict[object, "Caller"])
     """For whom the tasks of the server run that the bridge follows, by id."""
     unused_since: float = 0.0
-    """The time of the loop since which nobody uses it."""
+    """The time of the loop since which nobody uses it, or the session that uses it has made no call."""
 
     @property
     def alive(self) -> bool:
@@ -127,6 +134,16 @@ class Upstream:
         connection = self.link
         return not (self.closed or self.expired or self.retired) and (
             connection is None or connection.error is None
+        )
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is used by nothing but a session without a request in progress, which can do without it."""
+        return (
+            self.receiver.serving == 0
+            and self.users == 1
+            and not any(self.calls.values())
+            and not self.related
         )
 
     @property
@@ -178,8 +195,9 @@ class Upstream:
             listener = self._hearing(listener)
         protocol = connection.protocol  # not by the properties: every call of a client passes here
         assert isinstance(protocol, ClientProtocol)
+        self.unused_since = now = connection.now()
         call = protocol.engine.call(
-            method, params, connection.now(), idle=None, total=total, progress=progress, unchecked=True
+            method, params, now, idle=None, total=total, progress=progress, unchecked=True
         )
         self.calls[call] = caller
         try:

@@ -2,22 +2,24 @@
 
 An upstream belongs to a key: a session, or the clients that share a principal and capabilities. Calls that the server may
 answer with a question of its own hold one exclusively, because over pipes nothing says which call a question is
-about. Numbers, waits and idle time are bounded.
+about. Numbers, waits and idle time are bounded, and each client has a share of what is bounded for all: a principal with
+all its sessions and sets of capabilities, a network address, or the client of a pipe.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
 from mcprev.bridge.probing import open_soon, preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
 from mcprev.client.connect import OPEN, Opener
 from mcprev.client.targets import Target
+from mcprev.core.shares import Shares, share_of
 from mcprev.errors import InternalError, Json, McpError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.subscriptions import Changed
@@ -30,6 +32,8 @@ ANSWER: Final = 4.0
 """Seconds that a server has to answer what it may not know, if there is something else to ask it: its client waits for the bridge
 meanwhile, often 10 s.
 """
+LEAST: Final = 4
+"""The connections that a client may have where its share is not set, even if a quarter of all are fewer."""
 _LOOK: Final = 1.0
 """Seconds between two looks of a call that waits for a connection."""
 
@@ -43,18 +47,22 @@ class Bounds:
     """The bounds of one bridge."""
 
     per_key: int = 4
-    """Connections to the server for one session or principal, without those that wait for a user; further calls wait
-    for one."""
+    """Connections to the server for calls of one session or principal, without those that wait for a user; further calls
+    wait for one."""
     upstreams: int = 64
     """Connections to the server in all."""
+    per_client: int | None = None
+    """Connections to the server of one principal, or of one network address without authentication, with those of its
+    sessions and streams and those that wait for a user; beyond it, the longest unused one is closed for the next. None: a
+    quarter of `upstreams`."""
     waiting: int = 256
-    """Calls that wait for a connection to the server."""
+    """Calls that wait for a connection to the server; of one client a quarter."""
     wait: float = 30.0
     """Seconds that a call waits for a connection to the server."""
     idle: float = 60.0
     """Seconds after which an unused connection to the server is closed."""
     held: int = 256
-    """Calls that wait for a user."""
+    """Calls that wait for a user; of one client a quarter."""
     user: float = 600.0
     """Seconds that a user has to answer."""
     grace: float = 30.0
@@ -63,6 +71,23 @@ class Bounds:
     """Seconds that a call to the server may take."""
     max_ttl: float = 3600.0
     """Seconds for which the cache returns a result at most, even if the server allows more."""
+
+    @property
+    def share(self) -> int:
+        """The connections of one client."""
+        return share_of(self.upstreams, LEAST) if self.per_client is None else self.per_client
+
+
+class Owner(NamedTuple):
+    """The client whose share a connection counts for."""
+
+    client: Hashable
+    """The principal, address or connection; None for one that nothing tells from others, which has no share."""
+    single: bool = True
+    """Whether it is one client: a network address may be that of several."""
+
+
+NOBODY: Final = Owner(None)
 
 
 class Upstreams:
@@ -83,7 +108,7 @@ class Upstreams:
         self._new_protocol = new_protocol
         self._all: dict[Hashable, list[Upstream]] = {}
         self._changed = asyncio.Condition()
-        self._waiting = 0
+        self._waiting = Shares(bounds.waiting)
         self._closing: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._look: asyncio.TimerHandle | None = None
@@ -111,18 +136,20 @@ class Upstreams:
         client: ClientIntroduction,
         receiver: Callable[[], Receiver],
         *,
+        owner: Callable[[], Owner],
         holder: Caller | None = None,
     ) -> Upstream:
         """Return an open upstream for a key, with a `holder` one that nobody else holds; `give` returns it.
 
-        Raises `Busy` if there is none in time, and the error of a server that cannot be reached.
+        It counts for the share of the client that `owner` returns. Raises `Busy` if there is none in time, and the error of a server that cannot be reached.
         """
         # Without others that wait, there is nobody to be fair to.
-        upstream = None if self._waiting or self._stopped else self._free(key, client, receiver, holder)
+        waits = self._waiting.held or self._stopped
+        upstream = None if waits else self._free(key, client, receiver, owner, holder)
         if upstream is None:
             try:
                 async with asyncio.timeout(self.bounds.wait):
-                    upstream = await self._find(key, client, receiver, holder)
+                    upstream = await self._find(key, client, receiver, owner, holder)
             except TimeoutError:
                 raise Busy(f"no connection to the server was free within {self.bounds.wait:g} s") from None
         opening = upstream.opening
@@ -141,6 +168,7 @@ class Upstreams:
         key: Hashable,
         client: ClientIntroduction,
         receiver: Callable[[], Receiver],
+        owner: Callable[[], Owner],
         holder: Caller | None,
     ) -> Upstream:
         waits = False
@@ -148,12 +176,11 @@ class Upstreams:
             # Nobody is told of a change between a look and the wait for it: both hold the lock.
             async with self._changed:
                 while not self._stopped:
-                    upstream = self._free(key, client, receiver, holder)
+                    upstream = self._free(key, client, receiver, owner, holder)
                     if upstream is not None:
                         return upstream
-                    if not waits and self._waiting >= self.bounds.waiting:
+                    if not waits and not self._waiting.take(owner().client):
                         raise Busy("too many calls wait for a connection to the server")
-                    self._waiting += not waits
                     waits = True
                     # A call that waits for a user makes room later, which is no change.
                     with suppress(TimeoutError):
@@ -161,54 +188,85 @@ class Upstreams:
                             await self._changed.wait()
             raise Busy("the bridge is shutting down")
         finally:
-            self._waiting -= waits
+            if waits:
+                self._waiting.give(owner().client)
 
     def _free(
         self,
         key: Hashable,
         client: ClientIntroduction,
         receiver: Callable[[], Receiver],
+        owner: Callable[[], Owner],
         holder: Caller | None,
     ) -> Upstream | None:
         """Return an upstream that can be used now, a new one if needed; None if the bounds allow none."""
-        counted, settles = 0, False
         for upstream in tuple(self._all.get(key, ())):
             if not upstream.alive:
                 if not upstream.users:
                     self._drop(upstream)
-            elif holder is None or upstream.holder is None:
-                return self._claimed(upstream, holder)
-            else:
-                counted += upstream.holder.suspended_since is None
+            elif holder is None or (upstream.holder is None and not self._calls_too_much(key, owner())):
+                return self._claimed(upstream, owner, holder)
+            elif upstream.holder is not None:
                 request = upstream.holder.request
-                settles = settles or upstream.settling or not (request is None or request.open)
-        if settles or counted >= self.bounds.per_key:
+                if upstream.settling or not (request is None or request.open):
+                    return None
+        if (holder is not None and self._calls_too_much(key, owner())) or not self._make_room(owner()):
             return None
-        if len(self) >= self.bounds.upstreams:
-            spare = self._spare()
-            if spare is None:
-                return None
-            self._drop(spare)
-        upstream = Upstream(key, receiver(), self.changed)
+        upstream = Upstream(key, receiver(), self.changed, owner=owner().client)
         upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
         upstream.opening.add_done_callback(_retrieved)
         self._all.setdefault(key, []).append(upstream)
-        return self._claimed(upstream, holder)
+        return self._claimed(upstream, owner, holder)
 
-    def _spare(self) -> Upstream | None:
-        """Return an upstream that nobody uses, or else the one whose call has waited for its user the longest."""
-        now, longest = asyncio.get_running_loop().time(), None
-        for each in (each for upstreams in self._all.values() for each in upstreams):
-            if not each.users:
-                return each
+    def _every(self) -> Iterator[Upstream]:
+        return (each for upstreams in self._all.values() for each in upstreams)
+
+    def _calls_too_much(self, key: Hashable, owner: Owner) -> bool:
+        """Return whether the calls of a client hold as many upstreams as they may: of a principal those of every key."""
+        calls = 0
+        for each in self._every():
+            of_client = each.owner == owner.client if owner.client is not None else each.key == key
+            holder = each.holder if of_client else None
+            calls += holder is not None and holder.suspended_since is None
+        return calls >= (self.bounds.per_key if owner.single else self.bounds.share)
+
+    def _make_room(self, owner: Owner) -> bool:
+        """Return whether a client may have one more upstream; one that makes room for it is closed.
+
+        A client that has its share gives one of its own. If there are too many in all, it is one of anybody's.
+        """  # SEC-6
+        own = [each for each in self._every() if each.owner == owner.client]
+        if owner.client is not None and len(own) >= self.bounds.share:
+            spare = self._spare(own, least=0.0)
+        elif len(self) >= self.bounds.upstreams:
+            spare = self._spare(self._every(), least=self.bounds.grace)
+        else:
+            return True
+        if spare is not None:
+            self._drop(spare)
+        return spare is not None
+
+    def _spare(self, among: Iterable[Upstream], least: float) -> Upstream | None:
+        """Return the upstream that can be spared first, if there is one.
+
+        First that which nobody uses, then that of the session which has not been used for the longest time and for
+        `least` seconds, then that whose call has waited for its user for the longest time.
+        """
+        now, found = asyncio.get_running_loop().time(), list[tuple[int, float, Upstream]]()
+        for each in among:
             since = None if each.holder is None else each.holder.suspended_since
-            if since is not None and now - since >= self.bounds.grace and each.users == 1:
-                longest = min(longest or (since, each), (since, each), key=lambda found: found[0])
-        return None if longest is None else longest[1]
+            if not each.users:
+                found.append((0, each.unused_since, each))
+            elif each.rests and now - each.unused_since >= least:
+                found.append((1, each.unused_since, each))
+            elif since is not None and now - since >= self.bounds.grace and each.users == 1:
+                found.append((2, since, each))
+        return min(found, key=lambda spare: spare[:2])[2] if found else None
 
-    def _claimed(self, upstream: Upstream, holder: Caller | None) -> Upstream:
+    def _claimed(self, upstream: Upstream, owner: Callable[[], Owner], holder: Caller | None) -> Upstream:
         upstream.users += 1
-        upstream.holder = holder or upstream.holder
+        if holder is not None:
+            upstream.holder, upstream.owner = holder, owner().client
         return upstream
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
@@ -250,8 +308,9 @@ class Upstreams:
             self._drop(upstream)
             self.replaced()
 
-    def rename(self, upstream: Upstream, key: Hashable) -> None:
-        """Let others use an upstream: those with another key."""
+    def rename(self, upstream: Upstream, key: Hashable, owner: Owner) -> None:
+        """Let others use an upstream: those with another key; it counts for the share of its new owner."""
+        upstream.owner = owner.client
         self._all[upstream.key].remove(upstream)
         if not self._all[upstream.key]:
             del self._all[upstream.key]
@@ -323,7 +382,7 @@ class Upstreams:
             logger.exception("a connection to the server could not be closed")
 
     def _wake(self) -> None:
-        if not self._waiting:
+        if not self._waiting.held:
             return
         self._end_later(asyncio.get_running_loop().create_task(self._notify()))
 
