@@ -25,6 +25,7 @@ from mcprev.state.session import SessionState
 from support import ROOT
 
 GUIDES: Final = (
+    "arguments.md",
     "auth.md",
     "bridge.md",
     "clients.md",

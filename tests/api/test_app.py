@@ -266,8 +266,8 @@ def test_arguments(row: Revision) -> None:
         assert said(await client.call_tool("add", {"a": 2})) == [f"3 at {row.name}"]
         assert said(await client.call_tool("add", {"a": 2.0, "b": 10**20})) == [f"{10**20 + 2} at {row.name}"]
         wrong: tuple[tuple[Any, str], ...] = (
-            (None, "arguments.a is missing"), ({}, "arguments.a is missing"), ({"a": "2"}, "arguments.a is wrong: "),
-            ({"a": True}, "arguments.a is wrong: "), ({"a": 1, "c": 1}, "arguments.c is not known here"),
+            (None, "arguments.a is missing"), ({}, "arguments.a is missing"), ({"a": "two"}, "arguments.a is wrong: "),
+            ({"a": 1.5}, "arguments.a is wrong: "), ({"a": 1, "c": 1}, "arguments.c is not known here"),
             ({"a": 1, "b": -1}, "arguments.b is wrong: "), ({"a": 1, "ctx": {}}, "arguments.ctx is not known here"),
         )  # fmt: skip
         for arguments, says in wrong:
@@ -826,7 +826,7 @@ def test_functions_that_do_not_run_are_not_said_to_be_abandoned() -> None:
             finally:
                 gate.set()
             with pytest.raises(asyncio.CancelledError):
-                await Function(cancelled)(context, {})
+                await Function(cancelled, threads)(context, {})
 
     with Logged() as records:
         run(main())

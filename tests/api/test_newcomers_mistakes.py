@@ -71,7 +71,7 @@ WRONG: Final[list[tuple[str, Any, str]]] = [
 OF_APPS: Final[list[tuple[str, Any, str]]] = [
     ("visible", "x", "not be a str; pass a function of the context and the tags"),
     ("executor", 8, "not be an int; pass an executor, such as concurrent.futures.ThreadPoolExecutor(64)"),
-    ("lenient_arguments", 1, "not be an int; pass True or False"),
+    ("strict_arguments", 1, "not be an int; pass True or False"),
 ]
 
 
@@ -149,7 +149,7 @@ HTTP: Final = r"pass it as http=\{'hosts': ...\}"
         (lambda: loose.App("shop", "1.0", hosts=["a"]), rf"mcprev.App has no option 'hosts' .* {HTTP}"),
         (lambda: loose.App("shop", "1.0", sessions=False), r"pass it as http=\{'sessions': ...\}"),
         (lambda: loose.App("shop", "1.0", instrctions="x"), "did you mean 'instructions'"),
-        (lambda: loose.App("shop", "1.0", zzz=1), "the options are visible, executor, lenient_arguments, list_ttl_ms"),
+        (lambda: loose.App("shop", "1.0", zzz=1), "the options are visible, executor, strict_arguments, list_ttl_ms"),
         (lambda: loose.Server(None, "shop", "1.0", hosts=["a"]), rf"mcprev.Server has no option 'hosts' .* {HTTP}"),
         (lambda: loose.Server(None, "shop", "1.0", zzz=1), "the options are revisions, instructions, title"),
         (lambda: loose.connect("http://a.example", auth=1), r"pass it as mcprev.http\(url, auth=...\)"),

@@ -137,13 +137,13 @@ def test_a_refusal_of_arguments_is_what_the_guide_says(row: Revision) -> None:
     async def main() -> None:
         async with mcprev.connect(taking(), mode=row.name) as client:
             if row.tool_argument_errors_are_results:
-                assert (await client.call_tool("take", {"n": "1"})).is_error
+                assert (await client.call_tool("take", {"n": "one"})).is_error
                 with pytest.raises(mcprev.ToolError):
-                    await client.call_tool("take", {"n": "1"}, as_=str)
+                    await client.call_tool("take", {"n": "one"}, as_=str)
             else:
                 for options in ({}, {"as_": str}):
                     with pytest.raises(mcprev.InvalidParams):
-                        await client.call_tool("take", {"n": "1"}, **cast("dict[str, Any]", options))
+                        await client.call_tool("take", {"n": "one"}, **cast("dict[str, Any]", options))
             with pytest.raises(mcprev.InvalidParams):
                 await client.call_tool("unknown")
 
@@ -151,9 +151,9 @@ def test_a_refusal_of_arguments_is_what_the_guide_says(row: Revision) -> None:
 
 
 def taking(*, lenient: bool | None = None, tool: bool | None = None) -> mcprev.App:
-    said: Any = {} if lenient is None else {"lenient_arguments": lenient}
+    said: Any = {} if lenient is None else {"strict_arguments": not lenient}
     made = mcprev.App("takes", "1", **said)
-    own: Any = {} if tool is None else {"lenient_arguments": tool}
+    own: Any = {} if tool is None else {"strict_arguments": not tool}
 
     @made.tool(**own)
     def take(
@@ -194,10 +194,10 @@ def test_lenient_arguments_are_converted_and_strict_ones_refused(case: str) -> N
             return None if result.is_error else result.text
 
     async def main() -> None:
-        assert await answered(taking(lenient=True)) == wanted
-        assert await answered(taking(tool=True)) == wanted
-        assert await answered(taking()) is None
-        assert await answered(taking(lenient=True, tool=False)) is None
+        assert await answered(taking()) == wanted
+        assert await answered(taking(lenient=False, tool=True)) == wanted
+        assert await answered(taking(lenient=False)) is None
+        assert await answered(taking(tool=False)) is None
 
     run(main())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 import mcprev
+from mcprev.app.threads import MAX_THREADS
 from mcprev.errors import InvalidParams
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
@@ -315,7 +315,7 @@ def test_functions_that_block_leave_the_threads_of_the_event_loop_free(part: str
     """The event loop looks up host names in threads of its own executor."""
     blocking = Blocking()
     gate, blocked = blocking.gate, blocking.threads
-    most = min(32, (os.cpu_count() or 1) + 4)
+    most = MAX_THREADS
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -57,8 +57,8 @@ class App(Routed, Pages, AppSources):
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
-    run in the event loop. All other functions run in threads, by default the CPU count plus four, at most 32: they may
-    block, and can read the context but not await its methods. A call waits while no thread is free. If a request is
+    run in the event loop. All other functions run in threads, by default at most 40: they may block, and can read the
+    context but not await its methods. A call waits while no thread is free; clients get free threads in turn. If a request is
     cancelled, its thread keeps running, and a warning is logged.
 
     Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
@@ -74,7 +74,7 @@ class App(Routed, Pages, AppSources):
         *,
         visible: Visible | None = None,
         executor: Executor | None = None,
-        lenient_arguments: bool = False,
+        strict_arguments: bool = False,
         list_ttl_ms: int = 0,
         **options: Unpack[ServerOptions],
     ) -> None:
@@ -87,9 +87,9 @@ class App(Routed, Pages, AppSources):
         - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
           app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
           that block do not delay what else uses the event loop's executor, such as looking up host names.
-        - `lenient_arguments=True` converts arguments of tools to their types where pydantic's lax mode does, as models
-          often send them: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, and JSON text is the object or list
-          that it holds. False: an argument of another type than the schema's is refused.
+        - `strict_arguments=True` refuses an argument of a tool whose JSON type is not that of the schema. False: it is
+          converted where that loses nothing, as models often send text: `"1"` is 1 for an `int`, `"true"` is True for a
+          `bool`, JSON text is the object or list that it holds, and `""` is None for an optional one.
         - `list_ttl_ms` is how long each client may keep the lists of tools, resources, templates and prompts, in
           milliseconds; it has no effect at revisions without such hints. 0: clients ask each time.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
@@ -100,12 +100,12 @@ class App(Routed, Pages, AppSources):
         Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a limit of 0 and a negative number.
         """
         super().__init__()
-        own = {"visible": visible, "executor": executor, "lenient_arguments": lenient_arguments}
+        own = {"visible": visible, "executor": executor, "strict_arguments": strict_arguments}
         named = {"name": name, "version": version}
         check_server_options({**named, **own, "list_ttl_ms": list_ttl_ms, **options})
         if list_ttl_ms < 0:
             raise ValueError(f"`list_ttl_ms` is {list_ttl_ms}; use 0 or a larger number")
-        self._executor, self._lenient = executor, lenient_arguments
+        self._executor, self._lenient = executor, not strict_arguments
         self._name, self._version, self._options = name, version, options
         tasks = options.get("tasks")
         self._registered = Registry(
@@ -241,12 +241,12 @@ class App(Routed, Pages, AppSources):
         the model is told only that the tool failed, unless the app has `show_errors=True`.
 
         Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible`, `task`, `ui`,
-        `version`, `timeout` and `lenient_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
+        `version`, `timeout` and `strict_arguments`; see `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or
         return type without a JSON Schema, and `ValueError` for an invalid or duplicate name.
         """
 
         def register(function: F) -> F:
-            lenient = options.get("lenient_arguments", self._lenient)
+            lenient = not options.get("strict_arguments", not self._lenient)
             read = Function(function, self._executor, lenient=lenient)
             if "timeout" in options:
                 read = TimedFunction(function, self._executor, lenient=lenient, seconds=options["timeout"])

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import Entry, Prompt, RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.names import VERSION, VERSIONS, versions_among
 from mcprev.app.registry import KINDS, Registry
 from mcprev.app.results import completion_of, contents_of, messages_of
-from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, Json, ResourceNotFound
 from mcprev.json_schema.validation import describe

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
+from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import Entry, RegisteredTool
 from mcprev.app.names import MAX_TOOL_NAME
 from mcprev.app.openapi_calls import (
@@ -40,7 +41,7 @@ from mcprev.app.openapi_document import (
 from mcprev.app.openapi_routes import OpenApiRoute, is_readable, resource_of
 from mcprev.app.openapi_secrets import credentials
 from mcprev.app.results import ToolReturns
-from mcprev.app.signatures import ArgumentError, Function
+from mcprev.app.signatures import Function
 from mcprev.callbacks import at_once, decision
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import OBJECT, Validator

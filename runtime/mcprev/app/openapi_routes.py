@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 
 from pydantic_core import from_json
 
+from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.openapi_calls import ApiArgument, ApiError, Operation
 from mcprev.app.openapi_document import refuse
-from mcprev.app.signatures import ArgumentError, Function
+from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev.errors import InternalError, Json, ToolError
 from mcprev.json_schema.bounds import Validator

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.options import HttpOptions
 
 _OWN: Final = (
-    "tags", "visible", "task", "ui", "version", "timeout", "lenient_arguments", "ttl_ms", "cache_scope",
+    "tags", "visible", "task", "ui", "version", "timeout", "strict_arguments", "ttl_ms", "cache_scope",
 )  # fmt: skip
 """Options that are not sent to clients as members of the entry."""
-_OF_APPS: Final = ("visible", "executor", "lenient_arguments", "list_ttl_ms")
+_OF_APPS: Final = ("visible", "executor", "strict_arguments", "list_ttl_ms")
 """The options of `mcprev.App` that are its own."""
 NOT_MOUNTED: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
@@ -136,8 +136,8 @@ class ToolOptions(EntryOptions, total=False):
     timeout: float
     """The seconds in which a call has to end, questions to the user included; then the tool fails with an error that says so.
     A function that is not async runs on, as its thread cannot be stopped. Default: no limit."""
-    lenient_arguments: bool
-    """True converts arguments of other types, as `App` describes. Default: the option of the app."""
+    strict_arguments: bool
+    """True refuses arguments of other types, as `App` describes. Default: the option of the app."""
     ui: UserInterface | ToolInterface
     """The page that shows the results in clients that show pages, as `App.ui` returns it; with `page.app_only`, the page
     calls the tool and the model does not see it. Default: none."""

@@ -15,15 +15,17 @@ import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args
-from weakref import WeakKeyDictionary
+from copy import deepcopy
+from functools import partial
+from typing import Annotated, Any, Final, NoReturn, NotRequired, cast, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict, override
 
+from mcprev.app.arguments import ArgumentError, complaints_of, enum_values, reread
 from mcprev.app.dependencies import (
     Depends,
     Need,
@@ -35,27 +37,20 @@ from mcprev.app.dependencies import (
     values,
 )
 from mcprev.app.docstrings import description_of
+from mcprev.app.threads import threads
 from mcprev.callbacks import finished
 from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_from
 from mcprev.server.context import Context
 from mcprev.transports.exiting import RUNNING
-from mcprev.wire.bounds import check_values
-
-if TYPE_CHECKING:
-    from mcprev.json_schema.bounds import ValidationIssue
 
 Work = Callable[..., object]
-_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
-"""Replacements for pydantic's messages, in the words of the other checks of arguments."""
 _BARE: Final = {
     "self": "belongs to a method; register the method of an instance, as in app.tool(instance.method)",
     **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
 }
 """Hints for parameters without annotations, by name."""
-_THREADS: Final = WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor]()
-"""The threads of all apps in an event loop, which end with it. Its own executor stays free for what asyncio does there."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -64,15 +59,6 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "nullable": ("schema",), "list": ("items_schema",), "dict": ("keys_schema", "values_schema"),
 }  # fmt: skip
 """Core schemas of pydantic, with the members that hold other ones, which are plain if those are."""
-
-
-class ArgumentError(Exception):
-    """Arguments do not fit the signature."""
-
-    def __init__(self, complaints: list[ValidationIssue]) -> None:
-        super().__init__("arguments do not fit")
-        self.complaints = complaints
-        """The paths and the errors, without the values."""
 
 
 class Function:
@@ -100,6 +86,8 @@ class Function:
         """The return annotation; `inspect.Signature.empty` without one."""
         self._context: str | None = None
         self._needs: dict[str, Need] = {}
+        self._mutable: dict[str, object] = {}
+        """The defaults of which each call gets a copy, such as lists."""
         self._arguments = self._read_signature(hints)
         self.description, described = description_of(named, inner, self._parameters())
         """The docstring, without what it says of arguments."""
@@ -131,21 +119,23 @@ class Function:
                 return self._strict(given)
             except ValidationError as error:
                 # JSON Schema accepts 1.0 as an integer, pydantic does not.
-                wrong = {place[0] for place, _ in _complaints(error) if place}
+                wrong = {each["loc"][0] for each in error.errors(include_url=False) if each["loc"]}
                 with suppress(ValidationError):
                     return self._strict(
                         {name: _whole(item) if name in wrong else item for name, item in given.items()}
                     )
-                if self._lenient:
-                    with suppress(ValidationError):
-                        return self._lax(
-                            {name: structure(item) if name in wrong else item for name, item in given.items()}
-                        )
-                raise
+                if not self._lenient:
+                    raise
+            found, texts = reread(self._lax, given)
         except ValidationError as error:
-            raise ArgumentError(_complaints(error)) from None
+            raise ArgumentError(complaints_of(error, given, self.names)) from None
         except PydanticSerializationError:
             raise ArgumentError([((), "holds text that is not Unicode")]) from None
+        converted = {str(name) for name in wrong} | {".".join(map(str, place)) for place in texts}
+        _logger.debug(
+            "%s(): converted %s to the types of the signature", self.title, ", ".join(sorted(converted))
+        )
+        return found
 
     def _strict(self, given: Mapping[str, Json]) -> dict[str, Any]:
         validator: Any = self._adapter.validator
@@ -158,9 +148,8 @@ class Function:
         text = to_json(given, inf_nan_mode="null")
         return cast("dict[str, Any]", validator.validate_json(text, strict=True))
 
-    def _lax(self, given: Mapping[str, Json]) -> dict[str, Any]:
+    def _lax(self, text: bytes) -> dict[str, Any]:
         """Convert arguments as pydantic does in its lax mode: `"1"` is 1 for an `int`, and `"true"` is True."""
-        text = to_json(given, inf_nan_mode="null")
         return cast("dict[str, Any]", self._adapter.validator.validate_json(text, strict=False))
 
     def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -168,7 +157,7 @@ class Function:
         try:
             return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
         except ValidationError as error:
-            raise ArgumentError(_complaints(error)) from None
+            raise ArgumentError(complaints_of(error, dict(given), self.names)) from None
 
     async def __call__(self, ctx: Context, arguments: dict[str, Any], *, ready: bool = False) -> object:
         """Call the function with arguments from `read`. Raises the function's exceptions.
@@ -178,7 +167,9 @@ class Function:
         if self._needs and not ready:
             async with AsyncExitStack() as stack:
                 try:
-                    needed = await values(self._needs, RequestScope(ctx, stack, self._run_in_thread))
+                    needed = await values(
+                        self._needs, RequestScope(ctx, stack, partial(self._run_in_thread, ctx))
+                    )
                     return await self(ctx, {**arguments, **needed}, ready=True)
                 except BaseException as error:
                     failed = error
@@ -186,11 +177,14 @@ class Function:
             raise failed  # a dependency suppressed it, but the call has no result
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
+        for name, default in self._mutable.items():
+            if name not in arguments:
+                arguments[name] = deepcopy(default)
         if self._async:
             return await finished(self._function(**arguments))
-        return await finished(await self._in_a_thread(arguments))
+        return await finished(await self._in_a_thread(ctx, arguments))
 
-    async def _in_a_thread(self, arguments: dict[str, Any]) -> object:
+    async def _in_a_thread(self, ctx: Context, arguments: dict[str, Any]) -> object:
         """Call a blocking function in a thread. If it is cancelled, the thread keeps running."""
         running, abandoned = threading.Event(), threading.Event()
 
@@ -206,7 +200,7 @@ class Function:
                 running.clear()
 
         try:
-            return await self._run_in_thread(work)
+            return await self._run_in_thread(ctx, work)
         except asyncio.CancelledError:
             abandoned.set()
             if running.is_set():
@@ -218,24 +212,23 @@ class Function:
                 arguments.clear()  # the executor keeps waiting work, and with it the arguments
             raise
 
-    def _run_in_thread(self, work: Callable[[], object]) -> Awaitable[object]:
+    def _run_in_thread(self, ctx: Context, work: Callable[[], object]) -> Awaitable[object]:
         """Run blocking work in a thread, with the context variables of the caller."""
 
         def run() -> object:
             RUNNING.add(run)
             try:
                 return work()
-            except StopIteration as error:
-                # A future cannot carry StopIteration; its caller would wait forever.
-                raise RuntimeError(f"{self.title}() or a dependency raised StopIteration") from error
+            except (StopIteration, GeneratorExit) as error:
+                # A future cannot carry StopIteration, and GeneratorExit would close who waits for it.
+                raise RuntimeError(f"{self.title}() or a dependency raised {type(error).__name__}") from error
             finally:
                 RUNNING.discard(run)
 
-        loop = asyncio.get_running_loop()
-        executor = self._executor or _THREADS.get(loop)
-        if executor is None:
-            executor = _THREADS[loop] = ThreadPoolExecutor(thread_name_prefix="mcprev")
-        return loop.run_in_executor(executor, contextvars.copy_context().run, run)
+        inside = contextvars.copy_context()
+        if self._executor is None:
+            return threads().run(ctx.principal or ctx.session_id, partial(inside.run, run))
+        return asyncio.get_running_loop().run_in_executor(self._executor, inside.run, run)
 
     # -- reading the signature ------------------------------------------------------------------------------
 
@@ -253,7 +246,7 @@ class Function:
                 self.refuse("is positional-only, but arguments are passed by name; remove the '/'", name)
             if name not in hints:
                 self.refuse(_BARE.get(name, "has no annotation; annotate its type"), name)
-            hint = _described(hints[name])
+            hint = enum_values(_described(hints[name]))
             if inspect.isclass(hint) and issubclass(hint, Context):
                 if self._context is not None:
                     self.refuse(f"is a second context in addition to '{self._context}'; keep one", name)
@@ -270,11 +263,17 @@ class Function:
                 self.refuse("has a Field as its default; write `x: Annotated[T, Field(...)] = default`", name)
             else:
                 found[name] = NotRequired[_with_default(hint, parameter.default)]
+                if type(parameter.default).__hash__ is None:
+                    self._mutable[name] = parameter.default
         return found
 
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        bare = self._function
+        if isinstance(bare, partial):
+            # `functools.update_wrapper` would make the signature that of the inner function, with what is bound.
+            bare = partial(bare.func, *bare.args, **bare.keywords)
         try:
-            return inspect.signature(self._function).parameters
+            return inspect.signature(bare).parameters
         except ValueError:
             self.refuse("its signature cannot be read; wrap it in a function with annotations")
 
@@ -343,24 +342,6 @@ def _is_plain(schema: Any) -> bool:  # noqa: ANN401 - a core schema of pydantic
     """Return whether a parsed JSON value that is valid, and its JSON text, are always converted to the same value."""
     parts = _PLAIN.get(schema["type"])
     return parts is not None and all(part in schema and _is_plain(schema[part]) for part in parts)
-
-
-def structure(value: Json) -> Json:
-    """Return the object or list that a string holds as JSON text; any other value unchanged."""
-    if isinstance(value, str):
-        with suppress(ValueError, RecursionError):
-            check_values(value.encode(errors="replace"))
-            found: Json = json.loads(value)
-            if isinstance(found, dict | list):
-                return cast("Json", found)
-    return value
-
-
-def _complaints(error: ValidationError) -> list[ValidationIssue]:
-    return [
-        (tuple(wrong["loc"]), _WORDS.get(wrong["type"]) or f"is wrong: {wrong['msg']}")
-        for wrong in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
 
 
 def _arguments_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:

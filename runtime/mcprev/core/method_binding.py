@@ -259,13 +259,14 @@ def error_at(error: RpcError, method: str, revision: Revision, written: Revision
 def as_exception(error: BaseException, method: str) -> Exception:
     """Return what a handler raised as an `Exception`, so that its request is answered and nothing else ends.
 
-    Raises it unchanged if it ends the current task (its cancellation) or the program (`KeyboardInterrupt`).
+    Raises it unchanged if it ends the current task (its cancellation), a coroutine that is closed outside of a task, or
+    the program (`KeyboardInterrupt`).
     """
     if isinstance(error, MethodNotHandled):
         return MethodNotFound(f"Method not found: {method}")
     if isinstance(error, Exception):
         return error
-    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not _is_in_task()):
         raise error
     what = f"raised {type(error).__name__}"
     if isinstance(error, asyncio.CancelledError):
@@ -275,6 +276,14 @@ def as_exception(error: BaseException, method: str) -> Exception:
     wrong = RuntimeError(f"the handler of '{method}' {what}")
     wrong.__cause__ = error
     return wrong
+
+
+def _is_in_task() -> bool:
+    """Return whether a task runs: what is closed after the end of its event loop does not."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
 
 
 def log_failure(error: BaseException, method: str, logger: logging.Logger) -> None:

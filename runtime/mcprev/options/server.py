@@ -20,7 +20,7 @@ _SERVER_KINDS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "version": (_is(str), "a text, such as '1.0'"),
     "visible": (callable, "a function of the context and the tags"),
     "executor": (_has("submit"), "an executor, such as concurrent.futures.ThreadPoolExecutor(64)"),
-    "lenient_arguments": (_is(bool), "True or False"),
+    "strict_arguments": (_is(bool), "True or False"),
     "list_ttl_ms": (_is(int), "a number of milliseconds"),
     "instructions": (_is(str), "a text"),
     "title": (_is(str), "a text"),

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from pydantic_core import MISSING
 
 from mcprev.app.app import App
+from mcprev.app.arguments import ArgumentError
 from mcprev.app.dependencies import read_hints
 from mcprev.app.entries import RegisteredTool
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import EntryOptions
 from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
-from mcprev.app.signatures import ArgumentError, Function
+from mcprev.app.signatures import Function
 from mcprev.callbacks import finished, title_of
 from mcprev.core.tool_schemas import refusal
 from mcprev.error_text import did_you_mean

@@ -1,0 +1,182 @@
+"""Arguments that do not have the types of a function at once: what models may have meant, and what is wrong with them.
+
+Models send `"5"` for 5, JSON text for an object, and `""` for nothing. `reread` tries what keeps the meaning; what is
+ambiguous stays as it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from enum import Enum
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast, get_args, get_origin
+
+from pydantic import AfterValidator, ValidationError
+from pydantic_core import to_json
+
+from mcprev.errors import Json
+from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.wire.bounds import check_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mcprev.json_schema.bounds import ValidationIssue
+
+Place: TypeAlias = tuple[str | int, ...]
+"""The members and indexes that lead to a value."""
+ROUNDS: Final = 12
+"""How often text within arguments is read as JSON, each time one level deeper."""
+_WORDS: Final = {"missing": "is missing"}
+"""Replacements for pydantic's messages, in the words of the other checks of arguments."""
+_NOTHING: Final = ("", "null", "None")
+"""Texts that models send for an optional argument that they leave out."""
+
+
+class ArgumentError(Exception):
+    """Arguments do not fit the signature."""
+
+    def __init__(self, complaints: list[ValidationIssue]) -> None:
+        super().__init__("arguments do not fit")
+        self.complaints = complaints
+        """The paths and the errors, without the values."""
+
+
+def reread(
+    read: Callable[[bytes], dict[str, Any]], given: Mapping[str, Json]
+) -> tuple[dict[str, Any], frozenset[Place]]:
+    """Return the arguments that a model may have meant, and the places of texts that were read as JSON or as null.
+
+    `read` validates JSON text, with conversions that lose nothing. A text is looked at only where it is not valid as it
+    is, so the value of a `str` stays. Raises the `ValidationError` of the arguments that remain.
+    """
+    value: Json = dict(given)
+    places = frozenset[Place]()
+    for _ in range(ROUNDS):
+        try:
+            # Numbers beyond a double become null, as on the wire.
+            return read(to_json(value, inf_nan_mode="null")), places
+        except ValidationError as error:
+            wrong = {_read_location(each, value)[0] for each in _errors(error) if each["type"] != "missing"}
+            changed = frozenset(place for place in wrong if _at(value, place) is not meant(_at(value, place)))
+            if not changed:
+                raise
+            for place in changed:
+                value = _replaced(value, place)
+            places |= changed
+    return read(to_json(value, inf_nan_mode="null")), places
+
+
+def meant(value: Json) -> Json:
+    """Return the object or list that a string holds as JSON text, None for a text of nothing; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    if value in _NOTHING:
+        return None
+    with suppress(ValueError, RecursionError):
+        check_values(value.encode(errors="replace"))
+        found: Json = json.loads(value)
+        if isinstance(found, dict | list):
+            return cast("Json", found)
+    return value
+
+
+def complaints_of(error: ValidationError, given: Json, known: Collection[str] = ()) -> list[ValidationIssue]:
+    """Return what is wrong with arguments, by the places of the values; `known` are the names of the arguments.
+
+    Where a value may have one of several types, there is one complaint that says what each of them lacks.
+    """
+    found: dict[Place, list[str]] = {}
+    unions: dict[Place, dict[str | int, list[str]]] = {}
+    for each in _errors(error):
+        place, before, label = _read_location(each, given)
+        # What pydantic adds of its conversions says nothing of the schema.
+        text = _WORDS.get(each["type"]) or f"is wrong: {each['msg'].partition(', unable to')[0]}"
+        if each["type"] == "extra_forbidden":
+            near = get_close_matches(str(place[-1]), known, 1) if len(place) == 1 else ()
+            text = "is not known here" + (f"; did you mean '{near[0]}'?" if near else "")
+        if label is None:
+            found.setdefault(place, []).append(text)
+        else:
+            within = ".".join(map(str, place[before:]))
+            text = f"{within} {text}" if within else text.removeprefix("is wrong: ")
+            unions.setdefault(place[:before], {}).setdefault(label, []).append(text)
+    for place, alternatives in unions.items():
+        lacks = dict.fromkeys(", ".join(texts) for texts in alternatives.values())
+        found.setdefault(place, []).append(f"is wrong: {'; or '.join(lacks)}")
+    return [(place, text) for place, texts in found.items() for text in texts]
+
+
+def _read_location(error: Mapping[str, Any], value: Json) -> tuple[Place, int, str | int | None]:
+    """Return the place of an error, how much of it leads to the first union, and the alternative there, if any.
+
+    Pydantic writes the names of types among those of members, as in `("pets", 0, "Cat", "name")`: what the value does
+    not have is one of them. The last name of a missing member is an exception.
+    """
+    location = error["loc"]
+    place: Place = ()
+    before, label = 0, None
+    for position, part in enumerate(location):
+        inside = _member(value, part)
+        if inside is not _ABSENT:
+            place, value = (*place, part), inside
+        elif error["type"] == "missing" and position == len(location) - 1:
+            place = (*place, part)
+        elif label is None:
+            before, label = len(place), part
+    return place, before, label
+
+
+_ABSENT: Final = object()
+
+
+def _member(value: Any, part: str | int) -> Any:  # noqa: ANN401 - JSON, or `_ABSENT`
+    """Return the member or item of a value."""
+    if isinstance(value, OBJECT):
+        return value.get(part, _ABSENT)
+    if isinstance(value, LIST) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return _ABSENT
+
+
+def _at(value: Json, place: Place) -> Json:
+    for part in place:
+        value = _member(value, part)
+    return value
+
+
+def _replaced(value: Json, place: Place) -> Json:
+    """Return a copy in which what is meant stands at a place."""
+    if not place:
+        return meant(value)
+    part, rest = place[0], place[1:]
+    if isinstance(value, OBJECT):
+        return {**value, str(part): _replaced(_member(value, part), rest)}
+    items = list(cast("list[Json]", value))
+    items[int(part)] = _replaced(items[int(part)], rest)
+    return items
+
+
+def _errors(error: ValidationError) -> list[Mapping[str, Any]]:
+    return cast(
+        "list[Mapping[str, Any]]", error.errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def enum_values(hint: Any) -> Any:  # noqa: ANN401 - an annotation
+    """Return an annotation in which a `Literal` of enum members accepts their values, as its schema says."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal and any(isinstance(each, Enum) for each in inner):
+        members = {each.value if isinstance(each, Enum) else each: each for each in inner}
+        return Annotated[Literal[tuple(members)], AfterValidator(members.__getitem__)]
+    changed = tuple(enum_values(each) for each in inner) if origin is not Literal else inner
+    if changed == inner:
+        return hint
+    if origin is Annotated:
+        return Annotated[changed[0], *hint.__metadata__]
+    return reduce(or_, changed) if origin is UnionType else cast("Any", origin)[changed]
