@@ -76,7 +76,7 @@ def test_asking_again_has_the_bound_of_the_call_too() -> None:
             with pytest.raises(RequestTimeout):
                 await client.call_tool("x", total_timeout=SHORT)
 
-    run(main(), limit=5)
+    run(main())
 
 
 @req("TIME-1", "MRTR-5", at=E)

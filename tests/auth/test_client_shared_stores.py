@@ -501,7 +501,7 @@ def test_a_store_that_never_answers_costs_a_bounded_time(
         assert await records.tokens(KEY) == mcprev.Tokens("own")
         assert "cannot be read" in caplog.text
 
-    run(main(), limit=10)
+    run(main())
 
 
 @req("AUTH-22", everywhere=True)
@@ -933,7 +933,7 @@ def test_a_client_that_closes_waits_for_a_refresh_within_bounds() -> None:
                 at.tokens = token
                 await asyncio.wait({call}, timeout=10)
 
-    run(main(), limit=10)
+    run(main())
 
 
 @req("AUTH-22", "SEC-6", everywhere=True)

@@ -148,7 +148,7 @@ def test_a_lifetime_of_a_lying_server_is_bounded(row: Revision) -> None:
             found = await ask(client, "tools/list")
             assert count(servers, "tools/list") == 1
             assert row.handshake or found["ttlMs"] <= 200
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while count(servers, "tools/list") == 1:
                     await ask(client, "tools/list")
 

@@ -20,7 +20,7 @@ import pytest
 from fuzz.fuzzing import sampled_of
 from mcprev.revisions import DEFAULT
 
-SOON: Final = 10.0
+SOON: Final = 30.0
 """Seconds that the end may take, also where a server does all to stay and the machine is busy."""
 NOTED: Final = "import os, pathlib; pathlib.Path(os.environ['NOTES'], str(os.getpid())).touch()\n"
 """The beginning of each server: the test learns its process id."""

@@ -14,7 +14,7 @@ import mcprev
 HERE = Path(__file__).parent
 TINY = [sys.executable, "-S", "-E", str(HERE / "tiny_server.py")]
 OURS = [sys.executable, str(HERE / "our_server.py")]
-BOUND = 10.0
+BOUND = 30.0
 """Seconds in which everything has to have failed and gone, whatever happened: generous on a busy machine."""
 
 

@@ -375,7 +375,7 @@ def test_what_is_no_answer_fails_the_call_at_once(row: Revision, answer: tuple[i
             with pytest.raises(RemoteProtocolError):
                 await client.call_tool("t")
 
-    run(main(), limit=5)
+    run(main())
 
 
 @req("HTTP-29", "BASE-6", "BASE-10", "SEC-6")
@@ -401,7 +401,7 @@ def test_an_answer_that_is_refused_unread_fails_its_call_at_once(row: Revision, 
             with pytest.raises(RemoteProtocolError, match=r"^Parse error: "):
                 await client.call_tool("t")
 
-    run(main(), limit=5)
+    run(main())
 
 
 @pytest.mark.parametrize("form", ["length", "chunked", "event"])
@@ -555,7 +555,7 @@ def test_whatever_comes_is_an_answer_or_an_error_with_a_type(
                 await client.call_tool("t")
             await client.list_prompts()
 
-    run(main(), limit=10)
+    run(main())
 
 
 @given(data=st.binary(max_size=80))
@@ -574,4 +574,4 @@ def test_what_is_no_http_is_a_lost_connection(data: bytes) -> None:
                 await client.call_tool("t")
             await client.list_prompts()
 
-    run(main(), limit=10)
+    run(main())

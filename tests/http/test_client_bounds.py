@@ -413,7 +413,7 @@ def test_a_call_that_is_given_up_ends_its_connection(stage: str) -> None:
             await ended(task)
             await slow.gone.wait()
 
-    run(main(), limit=8)
+    run(main())
 
 
 @req("TIME-1", "CANC-7", "HTTPM-6", at=E)

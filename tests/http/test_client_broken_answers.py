@@ -138,7 +138,7 @@ def test_what_comes_behind_an_answer_belongs_to_no_call(apart: bool, form: str) 
             assert [sent.message["params"]["name"] for sent in server.calls] == ["a", "b", "c"]
             assert [sent.lane.number for sent in server.calls] == [1, 2, 3]
 
-    run(main(), limit=8)
+    run(main())
 
 
 # -- what is none --------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_what_is_no_answer_is_told_and_taken_for_no_other(case: str, end: str) -
                 await call(client, word)
             assert len(server.calls) == 3
 
-    run(main(), limit=8)
+    run(main())
 
 
 # -- too much ------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_what_has_no_end_is_left(case: str) -> None:
             await sent.gone.wait()
             assert sent.lane.wrote < MOST
 
-    run(main(), limit=15)
+    run(main())
 
 
 @req("SEC-6", "TIME-1", everywhere=True)
@@ -321,7 +321,7 @@ def test_what_has_no_end_and_says_nothing_is_left_when_its_time_is_up(case: str)
                 tracemalloc.stop()
             await server.calls[0].gone.wait()
 
-    run(main(), limit=15, has_both_ends=True)
+    run(main(), has_both_ends=True)
 
 
 SQUEEZED: Final[dict[str, Form]] = {
@@ -529,4 +529,4 @@ def test_whatever_bytes_come_the_call_ends_and_the_next_is_well(
             await call(client, "good")
             assert len([sent for sent in server.calls if sent.message["params"]["name"] == "good"]) == 1
 
-    run(main(), limit=8)
+    run(main())

@@ -153,7 +153,7 @@ def test_a_client_survives_its_server(row: Revision) -> None:
                         client = await mcprev.connect(mcprev.http(url(between.origin, row)), mode=row.name)
                     if waiting is not None:
                         with pytest.raises(McpError):
-                            await asyncio.wait_for(waiting, 5)
+                            await asyncio.wait_for(waiting, 30)
                     assert said(await client.call_tool("echo", {"n": number})) == f"{{'n': {number}}}"
                     waiting = asyncio.create_task(client.call_tool("wait"))
                     await author.started.wait()

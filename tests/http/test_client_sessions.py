@@ -306,7 +306,7 @@ def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
         with pytest.raises(ConnectionLost):
             await task
 
-    run(main(), limit=5, has_both_ends=True)
+    run(main(), has_both_ends=True)
 
 
 @req("LIFE-16", "HTTP-24")

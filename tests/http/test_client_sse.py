@@ -119,7 +119,7 @@ def test_losing_the_stream_fails_every_call_at_once(how: str) -> None:
                 assert caught.value.in_flight
             await client.aclose()
 
-    run(main(), limit=5)
+    run(main())
 
 
 @req("SSE-8", "NEG-7", at=A)

@@ -333,7 +333,7 @@ def test_a_stream_that_ends_too_early_fails_its_call_at_once(row: Revision, how:
             release.set()
             await task
 
-    run(main(), limit=5)
+    run(main())
 
 
 @req("HTTP-15", at=E)

@@ -528,7 +528,7 @@ def play(script: tuple[dict[str, Any], list[Revision], list[Step]], then: Callab
         )  # fmt: skip
         game = Play(app, handler, rows, now)
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await game.play(rows, todo)
                 then(game)
                 await game.left()

@@ -52,7 +52,7 @@ LOOPS: Final = [
         ),
     ),
 ]
-SOON: Final = 10
+SOON: Final = 30
 """Seconds within which a server ends that waits for nothing; its `drain` is longer in those tests."""
 
 

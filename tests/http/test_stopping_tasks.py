@@ -23,7 +23,7 @@ from running import run
 
 SCRIPT: Final = Path(__file__).parent / "task_server.py"
 FAILED: Final = b"WARNING:mcprev.server:the server stops, so tasks that run have failed: 1\n"
-SOON: Final = 10
+SOON: Final = 30
 """Seconds within which a server ends that waits for nothing; its `drain` is longer in those tests."""
 each_kind: Final = pytest.mark.parametrize("revision", [D, E])
 each_way: Final = pytest.mark.parametrize("how", ["http", "uvicorn"])

@@ -124,7 +124,7 @@ def test_the_script_for_every_build_finds_a_schema_that_no_client_can_use(
     write_files(tmp_path, monkeypatch)
     text = FILES["wrong.py"]
     for wrong, right in (
-        ('print("starting")\n', ""),
+        ('    if request["method"] == "initialize":\n        print("starting")\n', ""),
         (', "prompts": {}', ""),
         ('"name": "add"', '"name": "price"'),
         ('{"total": 3}', '{"sum": 3}'),
