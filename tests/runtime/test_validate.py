@@ -445,6 +445,35 @@ def test_auto_after_a_probe_that_was_refused(row: Revision, modern: Revision) ->
     assert checker.revisions == (row.name, modern.name)
 
 
+@pytest.mark.parametrize("modern", MODERN, ids=lambda row: row.name)
+@pytest.mark.parametrize("refusal", ["error", "status", "nothing yet"])
+@pytest.mark.parametrize("found_first", [True, False])
+@each_session
+def test_auto_after_initialize_was_refused(
+    row: Revision, modern: Revision, refusal: str, *, found_first: bool
+) -> None:
+    """What says no version is of the revision that is in force, not of that which was asked for in vain."""
+    probe = [
+        message(id=1, method="tools/list", params=stated(modern)),
+        message(id=1, result=result(modern, {"tools": [], "ttlMs": 0, "cacheScope": "private"})),
+    ]
+    initialize, _ = opening(row.version, row.version)[:2]
+    refusals = {
+        "error": [message(id=initialize["id"], error={"code": -32601, "message": "x"})],
+        "status": [{"session": None, "http": 1, "sent": "request", "id": initialize["id"], "status": 400}],
+        "nothing yet": [],
+    }
+    initialize = {**initialize, "id": "i"}
+    ended = [{**each, "id": "i"} for each in refusals[refusal]]
+    lines = [*probe, initialize, *ended] if found_first else [initialize, *ended, *probe]
+    told = message(method="notifications/subscriptions/acknowledged", params={"notifications": {}})
+    checker = TranscriptValidator()
+    assert check(checker, *lines) == []
+    line = went(Direction.SERVER_TO_CLIENT, **told)
+    assert not any("revision" in v.message or "method" in v.message for v in check(checker, line))
+    assert len(checker.without_response) == (refusal == "nothing yet")
+
+
 @each_modern
 def test_auto_takes_the_version_that_is_stated(row: Revision) -> None:
     """MOD-3."""

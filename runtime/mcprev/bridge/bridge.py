@@ -37,7 +37,6 @@ from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.server import Server
@@ -190,14 +189,12 @@ class Bridge(Server):
 
     def begin(self, files: ExitStack) -> Relay | Hub:
         """Return the shared state of the running bridge. Raises `OSError` if the file of the recording cannot be opened."""
-        new_protocol: Any = ClientProtocol
-        record = None
+        recording = record = None
         if self._record is not None:
             from mcprev.bridge.records import recorder
-            from mcprev.recording.recording import Recording, RecordingProtocol
+            from mcprev.recording.recording import Recording
 
             recording = files.enter_context(closing(Recording(self._record)))
-            new_protocol = partial(RecordingProtocol, recording)
             record = recorder(recording)
         shared: dict[str, Any] = {
             "bounds": self._bounds,
@@ -218,7 +215,7 @@ class Bridge(Server):
             hub = Hub(
                 prefixes=self._prefixes,
                 server_revisions=self._server_revisions,
-                new_protocol=new_protocol,
+                recording=recording,
                 store=self.shared_store(),
                 **shared,
             )
@@ -230,7 +227,7 @@ class Bridge(Server):
             self._hub = hub
             return hub
         assert self._target is not None
-        upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, new_protocol)
+        upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, recording)
         return Relay(upstreams=upstreams, **shared)
 
     def _set_target(self, given: Target | PipeServer | HasServer | str | Servers | ConfigFile) -> str:
@@ -415,7 +412,7 @@ class _Clients(ClientRequests):
     def _make_peer(self, connection: Connection, client: ClientIntroduction) -> SessionPeer:
         """Return the client of a session, which has said this of itself."""
         assert self._relay is not None
-        return SessionPeer(self._relay, self._tasks, connection, client, f"client-{next(self._numbers)}")
+        return SessionPeer(self._relay, self._tasks, connection, client, self._name(connection))
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
         """Pass a notification of a client with a session to the server; return whether another process has to."""

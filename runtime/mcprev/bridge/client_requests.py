@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from mcprev.bridge.introduction import INITIALIZE
 from mcprev.bridge.opening import process_behind
@@ -30,15 +31,26 @@ class ClientRequests(ABC):
         """The sessions that this process shares with others; None without a store."""
         self._numbers = count(1)
         """Those of clients, for their names in recordings."""
+        self._names = WeakKeyDictionary[Connection, str]()
+        """The names of the sessions over HTTP."""
 
     @abstractmethod
     def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
         """Return the exchange of a request, and what serves it."""
 
     def _exchange(self, state: BridgeState, incoming: IncomingRequest, connection: Connection) -> Exchange:
-        """Return the exchange of a request whose client is known by nothing but this request."""
-        name = f"client-{next(self._numbers)}"
+        """Return the exchange of a request whose client is known by its session over HTTP, or by nothing but this request."""
+        name = self._name(connection)
         return Exchange(state, incoming, connection, name, Outlet(state, connection, incoming.engine, name))
+
+    def _name(self, connection: Connection) -> str:
+        """Return the name of a client in recordings: that of its session over HTTP, or a new one."""
+        name = self._names.get(connection)
+        if name is None or connection.session_id is None:
+            name = f"client-{next(self._numbers)}"
+        if connection.session_id is not None:
+            self._names[connection] = name
+        return name
 
     def watch(self, connection: Connection) -> None:
         """Take over the session of a connection if the process that has it ends."""

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
 from mcprev.bridge.probing import open_soon, preferred
@@ -25,7 +25,8 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Era, Revision
 
-NewProtocol = Callable[..., ClientProtocol]
+if TYPE_CHECKING:
+    from mcprev.recording.recording import Recording
 
 
 ANSWER: Final = 4.0
@@ -99,13 +100,13 @@ class Upstreams:
         revisions: tuple[Revision, ...],
         own: Mapping[str, Json],
         bounds: Bounds,
-        new_protocol: NewProtocol = ClientProtocol,
+        recording: Recording | None = None,
     ) -> None:
         self._target = target
         self._revisions = revisions
         self._own = own
         self.bounds = bounds
-        self._new_protocol = new_protocol
+        self._recording = recording
         self._all: dict[Hashable, list[Upstream]] = {}
         self._changed = asyncio.Condition()
         self._waiting = Shares(bounds.waiting)
@@ -276,7 +277,8 @@ class Upstreams:
 
         def new_opener() -> Opener:
             opener = Opener(target, info, ANSWER if falls_back else OPEN, OPEN, ServerMessages(upstream))
-            opener.new_protocol = self._new_protocol
+            if self._recording is not None:
+                opener.new_protocol, opener.tap = self._recording.protocol, self._recording.tap
             return opener
 
         prefer = preferred(client.revision, self._revisions)

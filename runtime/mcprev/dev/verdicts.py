@@ -13,6 +13,7 @@ from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.errors import Json
 from mcprev.json_schema.validation import compile_schema
+from mcprev.looking.exchanges import is_refusal
 from mcprev.looking.judging import Violation, judge, judge_headers
 from mcprev.looking.tool_outputs import output_places
 from mcprev.wire.jsonrpc import Message, Request, Response, parse
@@ -90,14 +91,16 @@ class Verdicts:
 
 def violations(event: SeenEvent, body: bytes | None, output_schema: Json = None) -> list[Violation]:
     """Return the violations of a message at its revision; none if its bytes or revision are not known."""
+    exchange = event.exchange
     if event.kind == "invalid":
-        return [Violation("$", event.label)]
+        # The body of a response that refuses the request need not be a message.
+        refused = exchange is not None and event.dir != OUT and is_refusal(exchange.status)
+        return [] if refused else [Violation("$", event.label)]
     row = event.revision
     if row is None or body is None:
         return []
     method = event.method if event.shape in ("result", "error") else None
     found = judge(body, row, method=method, direction=DIRECTIONS[event.dir])
-    exchange = event.exchange
     if exchange is not None and event.dir == OUT and event.shape != "batch":
         found += judge_headers(exchange.sent, body, row)
     if output_schema is not None:

@@ -74,10 +74,15 @@ RULES: Final = (
 )  # fmt: skip
 
 
+def is_refusal(status: Json) -> bool:
+    """Return whether a status of HTTP refuses what was sent."""
+    return isinstance(status, int) and not 200 <= status < 300
+
+
 def judge_response(note: Note, revision: Revision) -> list[Violation]:
     """Return what is wrong with a response; nothing if it refuses what was sent."""
     status, method = note.get("status"), note.get("method")
-    if not isinstance(status, int) or not 200 <= status < 300 or method == PROBE:
+    if not isinstance(status, int) or is_refusal(status) or method == PROBE:
         return []
     return [
         Violation(

@@ -8,7 +8,8 @@ the schema requires it, and content of a type that the revision does not have is
 The specification leaves these points open; they are decided here:
 
 - Without a fixed revision, a message that states its version belongs to that one. Any other belongs to the session that
-  `initialize` opened, else to the version that `initialize` requested, else to the last version that was stated.
+  `initialize` opened, else to the last stated version with which the other side has worked: a result came to a request of it.
+  Else it belongs to the version that `initialize` requested and was not refused, else to the last version that was stated.
 - A line without a direction gets the direction that its method implies. A result without a direction may be for either
   side and is matched with the request that it fits.
 - Deviations that the wire tolerates (`"params": null`, unknown members) are no violations here either.
@@ -17,7 +18,8 @@ The specification leaves these points open; they are decided here:
 - The messages of the tasks extension are known at the revisions that have it.
 - Of a session that `mcprev dev` saved, whose first line says its format, messages are validated, what was sent instead of
   one, and the response of each HTTP exchange, by what its first event sent.
-- A request without a response is counted and named, and no violation: a capture may end at any time.
+- A request without a response is counted and named, and no violation: a capture may end at any time. One that HTTP has
+  refused has its response: the status. A body of such a refusal that is no message is no violation.
 - A line with the number of an `http` exchange and what was `sent` notes the response: it belongs to the transport, not to the messages.
 - The result of a tool is also held against the output schema that an earlier `tools/list` of the session gave it.
 """
@@ -30,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from mcprev.errors import Json
-from mcprev.looking.exchanges import judge_response, note_of_saved
+from mcprev.looking.exchanges import is_refusal, judge_response, note_of_saved
 from mcprev.looking.judging import (
     INITIALIZE,
     Violation,
@@ -90,6 +92,8 @@ class PendingRequest:
     revision: Revision | None = None
     tool: str | None = None
     """The tool that it calls."""
+    stated: bool = False
+    """Whether it states its revision."""
 
 
 class _Session:
@@ -99,6 +103,10 @@ class _Session:
         self.opened: Revision | None = None
         self.asked: Revision | None = None
         self.stated: Revision | None = None
+        self.works: Revision | None = None
+        """The last stated revision of a request that had a result."""
+        self.refused: set[Key] = set()
+        """The requests of those without a response that HTTP has refused."""
         self.pending: dict[Key, PendingRequest] = {}
         self.outputs = ToolOutputs()
         self.seen: set[Key] = set()
@@ -106,6 +114,34 @@ class _Session:
         """The URL of the last event stream that a GET has opened, in a saved session."""
         self.lost = False
         """Whether it was reported that the revision is unknown."""
+
+    def waiting(self) -> list[PendingRequest]:
+        """Return the requests that nothing has answered."""
+        return [request for key, request in self.pending.items() if key not in self.refused]
+
+    def has_status(self, request_id: Json, status: Json) -> None:
+        """Take note of the status of the HTTP response to a request of the client."""
+        for side in (Direction.CLIENT_TO_SERVER, None):
+            if not isinstance(request_id, str | int) or (side, request_id) not in self.pending:
+                continue
+            self.refused.discard((side, request_id))
+            if is_refusal(status):
+                self.refused.add((side, request_id))
+                self._refused_to_open(self.pending[side, request_id])
+
+    def answered(self, key: Key, *, error: bool) -> PendingRequest:
+        """Return the request that a response belongs to; it waits no longer."""
+        self.refused.discard(key)
+        request = self.pending.pop(key)
+        if error:
+            self._refused_to_open(request)
+        elif request.stated:
+            self.works = request.revision
+        return request
+
+    def _refused_to_open(self, request: PendingRequest) -> None:
+        if request.method == INITIALIZE and request.revision is self.asked:
+            self.asked = None
 
 
 class TranscriptValidator:
@@ -124,6 +160,8 @@ class TranscriptValidator:
         self._used: set[Revision] = set()
         self._saved = False
         """Whether the lines are those of a saved session."""
+        self._refusals: set[int] = set()
+        """The HTTP exchanges of a saved session whose status refuses what was sent."""
         self._exchange: tuple[int, dict[str, Json]] | None = None
         """The last HTTP exchange of a saved session, with its line, until the event that it carries first."""
         self.messages: int = 0
@@ -134,7 +172,7 @@ class TranscriptValidator:
     @property
     def without_response(self) -> list[PendingRequest]:
         """The requests without a response so far, in the order of their lines."""
-        waiting = [each for session in self._sessions.values() for each in session.pending.values()]
+        waiting = [each for session in self._sessions.values() for each in session.waiting()]
         return sorted([*self._left, *waiting], key=lambda each: each.line)
 
     @property
@@ -160,9 +198,14 @@ class TranscriptValidator:
             members = _members(data)
             if isinstance(members.get("http"), int) and isinstance(members.get("sent"), str):
                 return self._check_response(members, number)
+            if isinstance(members.get("response"), int) and isinstance(members.get("body"), str):
+                return []
             if self._is_other_part(members):
-                if isinstance(members.get("http"), int):
+                number_of_exchange = members.get("http")
+                if isinstance(number_of_exchange, int):
                     self._exchange = number, members
+                    if is_refusal(members.get("status")):
+                        self._refusals.add(number_of_exchange)
                     return []
                 return self._check_exchange(members, None)
         if wrapped is not None:
@@ -185,8 +228,11 @@ class TranscriptValidator:
         if not exchange or event.get("exchange") != exchange["http"]:
             return []
         self._exchange, self._name = None, _session_name(event)
-        revision, session = self._current, self._session
+        session = self._session
         method = message.method if isinstance(message, Request | Notification) else None
+        revision = self._revision_of(message.id if isinstance(message, Request) else None)
+        if isinstance(message, Request):
+            session.has_status(message.id, exchange.get("status"))
         note = note_of_saved(exchange, _SENT.get(type(message), "other"), method)
         if note["verb"] == "GET" and note["content_type"] == media.SSE:
             session.stream = exchange.get("url")
@@ -198,15 +244,28 @@ class TranscriptValidator:
     def _check_response(self, note: dict[str, Json], number: int) -> list[Violation]:
         """Judge a note of an HTTP response by the revision of its session."""
         self._name = _session_name(note)
-        revision = self._current
+        revision = self._revision_of(note.get("id"))
+        self._session.has_status(note.get("id"), note.get("status"))
         return (
             [] if revision is None else [replace(one, line=number) for one in judge_response(note, revision)]
         )
 
+    def _revision_of(self, request_id: Json) -> Revision | None:
+        """Return the revision of a request of the client that waits for its response, else that of its session."""
+        known = isinstance(request_id, str | int)
+        keys: list[Key] = [(side, request_id) for side in (Direction.CLIENT_TO_SERVER, None)] if known else []
+        found = next(
+            (self._session.pending[key].revision for key in keys if key in self._session.pending), None
+        )
+        return self._fixed or found or self._current
+
     def _is_other_part(self, members: dict[str, Json]) -> bool:
-        """Return whether a line is a part of a saved session that is no message."""
+        """Return whether a line is a part of a saved session that is no message, such as the text of a refusal."""
         if not self.messages and members.get("format") == SAVED:
             self._saved = True
+        if members.get("kind") == "invalid" and members.get("direction") == Direction.SERVER_TO_CLIENT:
+            exchange = members.get("exchange")
+            return self._saved and isinstance(exchange, int) and exchange in self._refusals
         return self._saved and members.get("kind") not in ("message", "invalid") and "jsonrpc" not in members
 
     @property
@@ -218,7 +277,7 @@ class TranscriptValidator:
     def _current(self) -> Revision | None:
         """The revision of a message that does not state its own."""
         session = self._session
-        return self._fixed or session.opened or session.asked or session.stated
+        return self._fixed or session.opened or session.works or session.asked or session.stated
 
     @property
     def _batches(self) -> bool:
@@ -242,7 +301,7 @@ class TranscriptValidator:
 
     def _check_call(self, message: Request | Notification, direction: Direction | None) -> list[Place]:
         if message.method == INITIALIZE and self._session.opened is not None:
-            self._left += self._session.pending.values()
+            self._left += self._session.waiting()
             self._sessions[self._name] = _Session()
         revision, found = self._row_of(message)
         spec = None if revision is None else revision.methods.get(message.method)
@@ -268,13 +327,15 @@ class TranscriptValidator:
         session.seen.add(key)
         name: Json = (message.params or {}).get("name") if message.method == CALL else None
         tool = name if isinstance(name, str) else None
-        session.pending[key] = PendingRequest(self._line, message.id, message.method, revision, tool)
+        stated = isinstance(_stated_version(message), str)
+        session.pending[key] = PendingRequest(self._line, message.id, message.method, revision, tool, stated)
+        session.refused.discard(key)
         return found
 
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
         """Return the revision that a message belongs to."""
         params = message.params or {}
-        version = members_of(params.get("_meta")).get(VERSION)
+        version = _stated_version(message)
         if isinstance(version, str):
             return self._stating(version, f"$.params._meta[{json.dumps(VERSION)}]")
         if self._fixed is not None:
@@ -315,13 +376,13 @@ class TranscriptValidator:
         if not keys:
             return None, [("$.id", "this is a response to no request, or to one that had a response already")]
         if isinstance(message, ErrorResponse):
-            request = waiting.pop(keys[0])
+            request = self._session.answered(keys[0], error=True)
             return request.method, (
                 [] if request.revision is None else judge_error(message.error, request.revision)
             )
         verdicts = [(key, self._check_result(waiting[key], message.result)) for key in keys]
         key, found = next((v for v in verdicts if not v[1]), verdicts[0])
-        request = waiting.pop(key)
+        request = self._session.answered(key, error=False)
         method = request.method
         if method == LIST_TOOLS and request.revision is not None:
             self._session.outputs.learn(request.revision, message.result)
@@ -367,6 +428,11 @@ def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes, dict[str, Json]
 def _session_name(members: dict[str, Json]) -> str | int | None:
     session = members.get("session")
     return session if isinstance(session, str | int) else None
+
+
+def _stated_version(message: Request | Notification) -> Json:
+    """Return the version that a message states of itself."""
+    return members_of((message.params or {}).get("_meta")).get(VERSION)
 
 
 def _members(data: bytes) -> dict[str, Json]:

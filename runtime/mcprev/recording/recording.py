@@ -1,8 +1,9 @@
 """Writes the messages of a client to a file that `mcprev validate` reads (BASE-10, SEC-6).
 
-Messages are written as they are sent, and as they were understood when they were received. Of an HTTP response its status
-and media type are written too, but no header, and so no token; secrets in them are masked as in the log of payloads, and the answers to properties that a
-schema says are passwords.
+Messages are written as they are sent, and as they were understood when they were received. Of each HTTP response its status
+and media type are written too, but no header, and so no token. So is the body of one that refuses a request: as a message
+if it is one, such as the error with which a server of 2026-07-28 refuses, else its beginning as text. Secrets are masked as in the log of payloads, and the
+answers to properties that a schema says are passwords.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from mcprev.protocol.connection_state import LocalInfo
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tap import Tap
 from mcprev.recording.responses import ResponseNotes
-from mcprev.recording.tap import WireTap
-from mcprev.wire.jsonrpc import Batch, Malformed, Message, encode
+from mcprev.recording.tap import WireEvent, WireKind, WireTap
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, encode, parse
+from mcprev.wire.payloads import mask_text
 from mcprev_types import Direction
 
+MAX_TEXT: Final = 2000
+"""The maximum number of characters that are written of a body that is no message."""
 MOST: Final = 256 * 1024 * 1024
 """The maximum size of a file, in bytes."""
 logger: Final = logging.getLogger("mcprev.client")
@@ -44,7 +48,12 @@ class Recording:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._room = most - os.fstat(descriptor).st_size
-        self._latest = ""
+        self._latest = self._session = ""
+        self._names: dict[int, str] = {}
+        """The names of connections that are open, by their numbers on the wire."""
+        self._notes = ResponseNotes(self._write_response, self._write_body)
+        self.tap: WireTap = WireTap(self._on_wire)
+        """Records the HTTP responses of the connections whose protocols are made here."""
 
     def protocol(self, local: LocalInfo, result_types: frozenset[str]) -> RecordingProtocol:
         """Return the client side of a new connection, whose messages are recorded."""
@@ -53,14 +62,31 @@ class Recording:
         return made
 
     def tapped(self, tap: Tap | None) -> Tap:
-        """Return a tap that records the HTTP responses of the latest connection, and reports to another tap too."""
-        notes = ResponseNotes(self._write_response)
-        return tap.also(notes) if isinstance(tap, WireTap) else WireTap(notes)
+        """Return a tap that records the HTTP responses, as `tap` does, and reports to another tap too."""
+        return tap.also(self._on_wire) if isinstance(tap, WireTap) else self.tap
+
+    def _on_wire(self, event: WireEvent) -> None:
+        if event.kind is WireKind.OPENED:  # right after its protocol was made
+            self._names[event.connection] = self._latest
+        self._session = self._names.get(event.connection, "")
+        if event.kind is WireKind.CLOSED:
+            self._names.pop(event.connection, None)
+        self._notes(event)
 
     def _write_response(self, note: dict[str, Json]) -> None:
-        self._write_line(
-            json.dumps({"session": self._latest, **note}, separators=(",", ":")).encode() + b"\n"
-        )
+        self._write_note(note)
+
+    def _write_body(self, exchange: int, body: bytes) -> None:
+        message = parse(body, batch=False)
+        if not isinstance(message, Malformed | Batch):
+            self.write(self._session, Direction.SERVER_TO_CLIENT, encode(message, null_id_in_errors=True))
+            return
+        text = mask_text(self._redactor.message(body).decode(errors="replace"))
+        self._write_note({"response": exchange, "body": text[:MAX_TEXT]})
+
+    def _write_note(self, note: dict[str, Json]) -> None:
+        line = {"session": self._session, **note}
+        self._write_line(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def write(self, session: str, direction: Direction, message: bytes) -> None:
         """Write a message. Does not raise."""

@@ -85,7 +85,7 @@ class SeveralClients(ClientRequests):
     def _make_session(self, connection: Connection, client: ClientIntroduction) -> SeveralSession:
         """Return the client of a session, which has said this of itself."""
         assert self._hub is not None
-        name = f"client-{next(self._numbers)}"
+        name = self._name(connection)
         outlet = Outlet(self._hub, connection, cast("ServerProtocol", connection.protocol).session, name)
         return SeveralSession(self._hub, connection, client, name, outlet)
 

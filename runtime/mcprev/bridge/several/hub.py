@@ -17,7 +17,6 @@ from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, S
 from mcprev.bridge.several.names import Namings, Prefixes
 from mcprev.bridge.several.seals import Seals
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.bridge.upstreams import NewProtocol
 from mcprev.errors import InvalidParams, McpError, one_line
 from mcprev.revisions import Revision
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
     from mcprev.client.targets import Target
     from mcprev.core.store import Store
+    from mcprev.recording.recording import Recording
 
 
 class LiveClient(Protocol):
@@ -72,7 +72,7 @@ class Hub(BridgeState):
 
     prefixes: Prefixes
     server_revisions: tuple[Revision, ...]
-    new_protocol: NewProtocol
+    recording: Recording | None
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     """The servers by name, in the order of the configuration."""
     retired: dict[str, Member] = field(default_factory=dict[str, Member])
@@ -125,7 +125,7 @@ class Hub(BridgeState):
 
     def _new(self, spec: ServerSpec) -> Member:
         health = Health(of_users=spec.logs_in)
-        upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.new_protocol)
+        upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.recording)
         relay = MemberRelay(
             upstreams=upstreams,
             bounds=self.bounds,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_urlsafe
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -22,11 +22,14 @@ from mcprev.bridge.several.login_state import LoginStep
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.bridge.upstreams import NewProtocol, Upstreams
+from mcprev.bridge.upstreams import Upstreams
 from mcprev.client.targets import Target
 from mcprev.errors import Json, McpError, one_line
 from mcprev.revisions import Revision
 from mcprev_types import Direction
+
+if TYPE_CHECKING:
+    from mcprev.recording.recording import Recording
 
 SENDERS: Final = 1_000
 """The senders whose targets one server keeps."""
@@ -86,9 +89,9 @@ class MemberUpstreams(Upstreams):
         revisions: tuple[Revision, ...],
         state: BridgeState,
         health: Health,
-        new_protocol: NewProtocol,
+        recording: Recording | None,
     ) -> None:
-        super().__init__(spec.target(None), revisions, state.own, state.bounds, new_protocol)
+        super().__init__(spec.target(None), revisions, state.own, state.bounds, recording)
         self._spec = spec
         self._health = health
         self.lost: Callable[[Upstream], None] | None = None
