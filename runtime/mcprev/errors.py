@@ -110,8 +110,12 @@ class RpcError(McpError):
 
     @staticmethod
     def from_wire(error: Mapping[str, Json]) -> RpcError:
-        """Return the exception for an `error` member that a peer sent, which has a code and a message."""
-        code, message, data = int(error["code"]), str(error["message"]), error.get("data")
+        """Return the exception for an `error` member that a peer sent; without a valid code it is an internal error."""
+        code, message, data = error.get("code"), error.get("message"), error.get("data")
+        if isinstance(code, bool) or not isinstance(code, int | float) or code != code // 1:
+            code = INTERNAL_ERROR
+        code = int(code)
+        message = message if isinstance(message, str) else "an error without a message"
         found = _BY_CODE.get(code, UnknownRpcError)
         if code == INVALID_PARAMS and _member(data, "uri") is not None:
             found = ResourceNotFound

@@ -13,7 +13,7 @@ from api.authors import Helpful
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.client.streamable import ABSENT
-from mcprev.transports.http.client.streams import FIRST, LIMIT, ResumeState
+from mcprev.transports.http.client.streams import FIRST, LIMIT, LONGEST_IDLE, ResumeState
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
@@ -114,7 +114,7 @@ def test_calls_do_not_wait_long_for_the_servers_own_stream(
     ("retry", "waits"),
     [
         (None, [FIRST, 2 * FIRST, 4 * FIRST]),
-        (0.0, [0.0, 2 * FIRST, 4 * FIRST]),
+        (0.0, [FIRST, 2 * FIRST, 4 * FIRST]),
         (3 * FIRST, [3 * FIRST, 3 * FIRST, 4 * FIRST]),
     ],
 )
@@ -124,6 +124,31 @@ def test_a_server_that_asks_for_no_delay_is_not_asked_ever_faster(
     cursor = ResumeState(retry=retry)
     assert [cursor.wait() for _ in waits] == waits
     assert [cursor.wait() for _ in range(LIMIT)][-1] is None
+
+
+@req("HTTP-10")
+@pytest.mark.parametrize("kind", ["events", "messages", "nothing"])
+def test_a_stream_that_ends_at_once_again_and_again_is_asked_for_seldom(row: Revision, kind: str) -> None:
+    """Even if the server asks for no delay at all."""
+
+    async def main() -> None:
+        async def ended(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            if kind != "nothing":
+                await response_stream.prime(f"{len(raw.seen)}", 0)
+            if kind == "messages":
+                await response_stream.event(log)
+            await response_stream.end()
+
+        log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+        async with connected(row, {"GET": ended, "tools/call": text("x")}) as (_, _, raw):
+            await asyncio.sleep(20.0)
+            most = {"events": 20.0 / LONGEST_IDLE + 6, "messages": 20.0 / FIRST + 1, "nothing": LIMIT + 1}[
+                kind
+            ]
+            assert 1 < len(raw.asked("GET")) <= most
+
+    run(main(), limit=1_000.0, has_both_ends=True)
 
 
 @pytest.mark.parametrize("status", [405, 404, 400, 401, 500, 501, 200])

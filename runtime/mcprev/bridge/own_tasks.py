@@ -19,13 +19,14 @@ from mcprev.bridge.relay import Exchange, Relay, refuse_question, unknown_betwee
 from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream
-from mcprev.client.tasks import CALL, CANCEL_TIMEOUT, LEAST
+from mcprev.client.tasks import CALL, CANCEL_TIMEOUT, LEAST, MOST
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.input_requests import check_askable
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError
 from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.stateless import uncovered
 from mcprev.protocol.subscriptions import LISTEN, TASK_IDS
 from mcprev.revisions import LATEST, Revision, TaskSupport
@@ -215,8 +216,8 @@ class OwnTask:
     async def _begin(self, state: JsonObject) -> None:
         """Answer the request with a task, as the server has; a task of a session ends with it."""
         poll: Json = state.get("pollInterval", state.get("pollIntervalMs"))
-        known = isinstance(poll, int) and not isinstance(poll, bool)
-        await self._context.detach(poll_interval=max(int(poll), round(1000 * LEAST)) if known else None)
+        interval = seconds_of(poll, least=LEAST, most=MOST)
+        await self._context.detach(poll_interval=None if interval is None else round(1000 * interval))
 
     def end_with_session(self) -> None:
         """End the task with the session that alone can ask for it."""  # TASK-7

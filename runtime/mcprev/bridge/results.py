@@ -15,9 +15,9 @@ from mcprev.bridge.introduction import TTL, sender_of
 from mcprev.bridge.pair import Pair
 from mcprev.convert.rules import JsonObject, as_object, without
 from mcprev.core.connection import Connection
-from mcprev.errors import Json
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.subscriptions import Changed
 from mcprev.wire.meta_keys import CLIENT_INFO, LOG_LEVEL, VERSION
 
@@ -74,10 +74,9 @@ class KeptResults:
             return {**as_object(kept["result"]), TTL: max(0, int(1000 * (kept["until"] - clock())))}
         changes = self._cache.changes
         found = await fetch()
-        ttl: Json = found.get(TTL)
-        known = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl > 0
-        if known and final() and (owner is not None or found.get(SCOPE) == "public"):
-            seconds, now = min(ttl / 1000, self._longest), clock()
+        seconds = seconds_of(found.get(TTL), most=self._longest)
+        if seconds and final() and (owner is not None or found.get(SCOPE) == "public"):
+            now = clock()
             told: JsonObject = {name: found[name] for name in ("resultType", SCOPE) if name in found}
             entry: JsonObject = {**told, TTL: 1000 * seconds, "until": now + seconds, "result": found}
             self._cache.put(scope, method, key, entry, now, changes=changes)

@@ -19,6 +19,7 @@ from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.errors import InternalError, Json, McpError, RequestTimeout, RpcError
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.tasks import Status, Support
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, RELATED
@@ -216,10 +217,8 @@ def _retrieved(asked: asyncio.Future[JsonObject]) -> None:
 
 def _interval(state: Mapping[str, Json]) -> float:
     """Return the seconds to wait before the next look at a task."""
-    every = state.get("pollIntervalMs")
-    if isinstance(every, bool) or not isinstance(every, int | float):
-        every = tasks.DEFAULT_POLL
-    return min(max(every / 1000, LEAST), MOST)
+    found = seconds_of(state.get("pollIntervalMs"), least=LEAST, most=MOST)
+    return tasks.DEFAULT_POLL / 1000 if found is None else found
 
 
 def related_task(asked: IncomingRequest) -> object:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcprev.client.calls import until
+from mcprev.client.calls import result_reader, until
 from mcprev.convert import PayloadKind, converter
+from mcprev.core.method_binding import read_result
 from mcprev.errors import (
     InputDeclined,
     Json,
@@ -23,6 +24,7 @@ from mcprev.errors import (
     TaskCancelled,
 )
 from mcprev.protocol import tasks
+from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.tasks import Status
 from mcprev.revisions import LATEST, TaskSupport
 
@@ -98,10 +100,10 @@ class ClientTask:
         `cancel` ends it. Raises `RpcError` if the task failed, `TaskCancelled` if it was cancelled, `RequestTimeout`,
         and the errors of `Client.call_tool`.
         """
-        from mcprev.client.tool_result import ToolResult
-
         end = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        return ToolResult.from_wire(await self.wire_result(end))
+        found: Any = read_result(result_reader(CALL), await self.wire_result(end))
+        result: ToolResult = found
+        return result
 
     async def wire_result(self, end: float | None) -> dict[str, Json]:
         """Wait until the task ends, and return its result as JSON of the latest revision; `result` returns it as a model.
@@ -161,8 +163,8 @@ class ClientTask:
     def poll_interval(self) -> float:
         """The seconds that the server asks clients to wait between two calls of `refresh`, within limits; servers say milliseconds."""  # TASK-8
         every: Json = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
-        valid = isinstance(every, int | float) and not isinstance(every, bool)
-        return min(max(float(every if valid else tasks.DEFAULT_POLL) / 1000, LEAST), MOST)
+        found = seconds_of(every, least=LEAST, most=MOST)
+        return tasks.DEFAULT_POLL / 1000 if found is None else found
 
 
 def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:

@@ -18,11 +18,14 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic_core import from_json, to_json
 
 from mcprev.errors import Json
+from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import LATEST
 
 MAX_ENTRIES: Final = 1_024
 MAX_BYTES: Final = 16 * 1024 * 1024
+LONGEST: Final = 365 * 86_400.0
+"""The longest lifetime of a result, in seconds."""
 METHODS: Final = frozenset(name for name, spec in LATEST.methods.items() if spec.cacheable)
 """The methods with cacheable results, as marked in the schema."""
 _METHODS_OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
@@ -105,10 +108,8 @@ class ResultCache:
 
         Responses to retries and results that ask for input are not stored.
         """
-        ttl = result.get("ttlMs")
-        if method not in METHODS or _RETRY & params.keys() or changes != self.changes:
-            return
-        if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
+        lifetime = seconds_of(result.get("ttlMs"), most=LONGEST)
+        if method not in METHODS or _RETRY & params.keys() or changes != self.changes or not lifetime:
             return
         if result.get("resultType", "complete") != "complete":
             return
@@ -125,7 +126,7 @@ class ResultCache:
         if len(text) > self._max_bytes:
             return
         uri = params.get("uri")
-        self._entries[key] = _Entry(text, now + ttl / 1000, uri if isinstance(uri, str) else None)
+        self._entries[key] = _Entry(text, now + lifetime, uri if isinstance(uri, str) else None)
         self._bytes += len(text)
         while self._bytes > self._max_bytes or len(self._entries) > self._max_entries:
             self._remove(next(iter(self._entries)))

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcprev.errors import InvalidParams, Json
+from mcprev.errors import InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.stateless import INPUT_REQUIRED
 
 MAX_ROUNDS: Final = 10
 """The maximum number of rounds of one request."""  # MRTR-6, MRTR-11
+REQUESTS: Final = "inputRequests"
 RESPONSES: Final = "inputResponses"
 STATE: Final = "requestState"
 _ANSWERS: Final = "answers"
@@ -58,8 +59,13 @@ def is_input_required(result: Mapping[str, Json]) -> bool:
 
 
 def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
-    """Return the input requests of a result, by key."""
-    return cast("dict[str, dict[str, Json]]", result.get("inputRequests") or {})
+    """Return the input requests of a result, by key. Raises `RemoteProtocolError` for what is none."""
+    found: Json = result.get(REQUESTS)
+    if found is None:
+        return {}
+    if found.__class__ is not dict or not all(each.__class__ is dict for each in found.values()):
+        raise RemoteProtocolError(f"`{REQUESTS}` of the result is no object of requests", raw=dict(result))
+    return cast("dict[str, dict[str, Json]]", found)
 
 
 class InputResponses:
@@ -121,7 +127,7 @@ class InputResponses:
 
 def input_required(requests: Mapping[str, dict[str, Json]], state: str | None) -> dict[str, Json]:
     """Return the InputRequiredResult with these requests and the author's state."""
-    asks: dict[str, Json] = {"resultType": INPUT_REQUIRED, "inputRequests": dict(requests)}
+    asks: dict[str, Json] = {"resultType": INPUT_REQUIRED, REQUESTS: dict(requests)}
     return asks if state is None else {**asks, STATE: state}
 
 

@@ -25,6 +25,8 @@ from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
 from mcprev.core.lists import ListBudget, ListTooLong
 from mcprev.errors import Json, one_line
+from mcprev.protocol.cache import LONGEST
+from mcprev.protocol.durations import seconds_of
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO
 
@@ -140,11 +142,11 @@ class MergedLists:
         if not client.revision.handshake:
             whole = len(found) >= len(hub.members)
             public = whole and all(page.get("cacheScope") == "public" for page in found.values())
-            times = [page.get("ttlMs") for page in found.values()] if whole else []
+            times = [seconds_of(page.get("ttlMs"), most=LONGEST) for page in found.values()] if whole else []
             result |= {
                 "resultType": "complete",
                 "cacheScope": "public" if public else "private",
-                "ttlMs": min((each for each in times if isinstance(each, int | float)), default=0),
+                "ttlMs": int(1000 * min((each or 0.0 for each in times), default=0.0)),
                 "_meta": {SERVER_INFO: info_of(hub.own)},
             }
         return result

@@ -317,7 +317,7 @@ class StreamableHttp(HttpTransport):
                 if response is not None:
                     response.close()
             if opened and now() - began >= STABLE:
-                cursor.tried = 0
+                cursor.tried = cursor.idle = 0
             delay = cursor.wait()
             if delay is None:
                 self._logger.warning("the server's own stream is lost and was not reopened")

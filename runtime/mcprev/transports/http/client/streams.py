@@ -1,7 +1,7 @@
 """Event streams of a client, each over one or more responses (HTTP-8, 15, 16, 18, 29; HTTPM-4, 7; SSE-8).
 
 An interrupted stream is resumed with the id of its last event, if the server sent ids: after the delay that the server
-requested, and only a few times in a row without a new event. The id is updated after an event is complete and
+requested, but never at once, and only a few times in a row without a new event. The id is updated after an event is complete and
 processed, so no event is lost or processed twice.
 """
 
@@ -18,7 +18,9 @@ from mcprev.wire.sse import Decoder
 FIRST: Final = 0.1
 """Seconds before a stream is resumed, unless the server requests another delay."""
 LONGEST: Final = 10.0
-"""The maximum delay in seconds, unless the server requests more."""
+"""The maximum delay in seconds after failed attempts, unless the server requests more."""
+LONGEST_IDLE: Final = 2.0
+"""The maximum delay in seconds after streams that brought events but no message, unless the server requests more."""
 FIELDS: Final = 4096
 """The number of bytes that an event may have in addition to its message."""
 LIMIT: Final = 8
@@ -35,16 +37,20 @@ class ResumeState:
     """The delay in seconds that the server requested."""  # HTTP-18
     tried: int = 0
     """Attempts since the last event."""
+    idle: int = 0
+    """Attempts since the last message."""
     stream: int | None = None
     """Its number for a tap."""
 
     def wait(self) -> float | None:
         """Count an attempt and return the delay before it in seconds; None after the last attempt."""
         tried, self.tried = self.tried, self.tried + 1
+        idle, self.idle = self.idle, min(self.idle + 1, LIMIT)
         if tried >= LIMIT:
             return None
-        backoff = min(FIRST * 2.0**tried, LONGEST)
-        return backoff if self.retry is None else max(self.retry, backoff if tried else 0.0)
+        after_failures, after_nothing = FIRST * 2.0**tried, FIRST * 2.0**idle
+        backoff = max(min(after_failures, LONGEST), min(after_nothing, LONGEST_IDLE))
+        return backoff if self.retry is None else max(self.retry, backoff)
 
     def headers(self) -> Pairs:
         """Return the header that requests the events after the last one."""
@@ -78,6 +84,8 @@ async def follow(
         finally:
             # An oversized event does not affect those before it.
             enough = take(messages) if messages else None
+        if messages:
+            cursor.idle = 0
         if news:
             cursor.tried = 0
             cursor.last_event_id = decoder.last_event_id

@@ -1,0 +1,210 @@
+"""Whatever a server answers, who asks gets a result or an `McpError` (ERR-1, MOD-10): each member of each result is tried."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+import pytest
+
+import mcprev
+from api.odd_results import Odd, OddServer, odd_results, task_state
+from api.test_every_method import CLIENT_CAN, helpful
+from api.wire import serving
+from mcprev.errors import McpError
+from mcprev.protocol import tasks
+from mcprev.protocol.durations import seconds_of
+from mcprev.revisions import DEFAULT, LATEST, Revision, TaskSupport
+from requirements import req
+from running import run
+
+CASES: Final = 25
+"""How many odd answers of each revision `make test` tries at each place."""
+Use: TypeAlias = Callable[[mcprev.Client], Awaitable[object]]
+PATIENCE: Final = 0.2
+"""Seconds for which a task is followed that does not end."""
+LIMIT: Final = 1e7
+"""Seconds of the clock of the loop, which goes on by itself where nothing else can happen."""
+
+
+async def _all(entries: Any) -> list[Any]:
+    return [entry async for entry in entries]
+
+
+async def _tools(client: mcprev.Client) -> None:
+    with contextlib.suppress(McpError):
+        await client.list_tools(fresh=True)
+    await _all(client.tools(fresh=True))
+    await client.call_tool("t")
+
+
+async def _call(client: mcprev.Client) -> None:
+    await client.list_tools(fresh=True)
+    found = await client.call_tool("t", total_timeout=PATIENCE)
+    _ = found.text, found.data, repr(found), found.to_wire()
+    with contextlib.suppress(mcprev.ToolError):
+        found.read(dict[str, int])
+
+
+async def _task(client: mcprev.Client) -> None:
+    task = await client.start_tool("t")
+    _ = task.id, task.status, task.message, task.input_requests, task.poll_interval
+    await (await client.task("t")).result(PATIENCE)
+
+
+async def _listed_tasks(client: mcprev.Client) -> None:
+    await client.raw("tasks/list")
+
+
+async def _listens(client: mcprev.Client) -> None:
+    async with client.listen(tools=True) as changes:
+        async for _ in changes:
+            break
+
+
+USES: Final[Mapping[str, tuple[Use, ...]]] = {
+    "ping": (lambda client: client.ping(),),
+    "tools/list": (_tools,),
+    "tools/call": (_call, _task),
+    "resources/list": (lambda client: _all(client.resources(fresh=True)),),
+    "resources/templates/list": (lambda client: _all(client.resource_templates(fresh=True)),),
+    "prompts/list": (lambda client: _all(client.prompts(fresh=True)),),
+    "resources/read": (lambda client: client.read_resource("a:b", fresh=True),),
+    "prompts/get": (lambda client: client.get_prompt("p"),),
+    "completion/complete": (lambda client: client.complete("p", "a", ""),),
+    "logging/setLevel": (lambda client: client.set_log_level("info"),),
+    "subscriptions/listen": (_listens,),
+    "resources/subscribe": (lambda client: client.raw("resources/subscribe", {"uri": "a:b"}),),
+    "resources/unsubscribe": (lambda client: client.raw("resources/unsubscribe", {"uri": "a:b"}),),
+    tasks.GET: (_call, _task),
+    tasks.RESULT: (_call, _task),
+    tasks.CANCEL: (lambda client: client.raw(tasks.CANCEL, {"taskId": "t"}),),
+    "tasks/list": (_listed_tasks,),
+}
+OPENERS: Final = ("initialize", "server/discover")
+
+
+async def _tried(use: Awaitable[object], odd: Odd, wrong: list[str]) -> None:
+    try:
+        await use
+    except McpError:
+        pass
+    except Exception as error:  # noqa: BLE001 - it is told
+        wrong.append(f"{odd.note}: {type(error).__name__}: {error!s:.200}")
+
+
+async def _each(row: Revision, odds: Any, wrong: list[str]) -> None:
+    """Use one client for as many odd answers as it bears."""
+    server = OddServer(row)
+    options: Any = {"handler": helpful(), "capabilities": CLIENT_CAN, "restart": False}
+    async with mcprev.connect(mcprev.memory(cast("Any", server)), mode=row.name, **options) as client:
+        for odd in odds:
+            server.odd = odd
+            for use in USES[odd.method]:
+                await _tried(use(client), odd, wrong)
+            server.odd = None
+            await client.call_tool("t")  # it can still be used
+
+
+@req("ERR-1", "TIME-1")
+def test_a_client_gets_a_result_or_an_error_of_mcprev(row: Revision) -> None:
+    wrong: list[str] = []
+    run(
+        _each(row, [odd for odd in odd_results(row, 3 * CASES, 1) if odd.method not in OPENERS], wrong),
+        limit=LIMIT,
+    )
+    assert wrong == []
+
+
+@req("ERR-1", "LIFE-4")
+def test_a_client_is_opened_or_raises_an_error_of_mcprev(row: Revision) -> None:
+    wrong: list[str] = []
+
+    async def use(server: OddServer) -> None:
+        async with mcprev.connect(mcprev.memory(cast("Any", server)), mode=row.name, restart=False) as client:
+            _ = client.server_info, client.capabilities, client.instructions, client.revision
+            with contextlib.suppress(McpError):
+                await client.ping()
+            await client.call_tool("t")
+
+    async def main() -> None:
+        for odd in odd_results(row, CASES, 2, OPENERS):
+            server = OddServer(row)
+            server.odd = odd
+            await _tried(use(server), odd, wrong)
+
+    run(main(), limit=LIMIT)
+    assert wrong == []
+
+
+@req("ERR-1", "SEAM-1")
+def test_one_odd_server_of_several_costs_only_itself(row: Revision) -> None:
+    """Of `connect_all(partial=True)`."""
+    wrong: list[str] = []
+    methods = (*OPENERS, "tools/list", "prompts/list", "resources/list", "resources/templates/list")
+
+    async def use(server: OddServer) -> None:
+        targets = {
+            "odd": mcprev.memory(cast("Any", server)),
+            "good": mcprev.memory(cast("Any", OddServer(row))),
+        }
+        async with mcprev.connect_all(targets, partial=True, restart=False) as clients:
+            for entries in (clients.tools, clients.prompts, clients.resources, clients.resource_templates):
+                await _all(entries())
+            assert "good__t" in [tool.name for tool in await _all(clients.tools(fresh=True))]
+
+    async def main() -> None:
+        for odd in odd_results(row, CASES, 3, methods):
+            server = OddServer(row)
+            server.odd = odd
+            await _tried(use(server), odd, wrong)
+
+    run(main(), limit=LIMIT)
+    assert wrong == []
+
+
+HUGE: Final = 10**400
+
+
+@req("TIME-1", "CACHE-2")
+@pytest.mark.parametrize(
+    "number", [0, -1, HUGE, -HUGE, 1e300, 5e-324, True, "7", None, [], {}], ids=lambda n: repr(n)[:10]
+)
+def test_a_time_that_a_peer_gives_is_one_within_limits_or_none(number: Any) -> None:
+    found = seconds_of(number, least=0.5, most=60.0)
+    valid = isinstance(number, int | float) and not isinstance(number, bool) and number >= 0
+    assert found is None if not valid else found is not None and 0.5 <= found <= 60.0
+
+
+@req("CACHE-2", "TIME-1")
+def test_lists_and_contents_that_last_for_ever_are_read_and_cached() -> None:
+    row = LATEST
+
+    async def main() -> None:
+        answers: Any = {"tools/list": {"tools": []}, "resources/read": {"contents": []}}
+        replies: Any = {method: {**answer, "ttlMs": HUGE} for method, answer in answers.items()}
+        async with serving(row, replies) as (client, hand):
+            for _ in range(2):
+                assert await _all(client.tools()) == []
+                await client.read_resource("a:b")
+            assert len(hand.asked("tools/list")) == len(hand.asked("resources/read")) == 1
+
+    run(main())
+
+
+@req("TASKX-3", "TIME-1")
+def test_a_failed_task_whose_error_has_no_code_is_an_error_with_its_text() -> None:
+    row = next(row for row in DEFAULT if row.tasks is TaskSupport.EXTENSION)
+
+    async def main() -> None:
+        failed = task_state(row, "failed", error={"message": "out of paper"})
+        replies: Any = {
+            "tools/call": {"resultType": "task", **task_state(row, "working", pollIntervalMs=HUGE)},
+            tasks.GET: {"resultType": "complete", **failed},
+        }
+        async with serving(row, replies) as (client, _):
+            with pytest.raises(mcprev.RpcError, match="out of paper"):
+                await client.call_tool("t")
+
+    run(main())
