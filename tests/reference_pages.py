@@ -66,7 +66,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "logins": Page(
         "Authorization of clients",
         "How a client gets and keeps tokens. [The guide](../clients.md) shows it in use.",
-        ("oauth.grants", "oauth.loopback", "oauth.store", "extras.token_stores", "transports.http.client.authorization"),
+        ("oauth.grants", "oauth.loopback", "oauth.steps", "oauth.store", "extras.token_stores", "transports.http.client.authorization"),
         ("oauth.credentials.AuthOptions",),
     ),
     "tokens": Page(

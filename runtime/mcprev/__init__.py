@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         WorkloadIdentity as WorkloadIdentity,
     )
     from mcprev.oauth.loopback import Loopback as Loopback
+    from mcprev.oauth.steps import DeviceCode as DeviceCode
     from mcprev.oauth.store import (
         MemoryTokens as MemoryTokens,
         Registration as Registration,
@@ -181,6 +182,7 @@ _HOMES: Final = {
     "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "extras.token_stores": ("DiskTokens", "KeyringTokens"),
     "oauth.loopback": ("Loopback",),
+    "oauth.steps": ("DeviceCode",),
     "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access", "InvalidToken"),
     "auth.bearer": ("Bearer",),

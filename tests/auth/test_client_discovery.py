@@ -208,6 +208,7 @@ def follow(work: Flow[T], answers: dict[str, Any], seen: list[str] | None = None
     try:
         while True:
             step = next(work) if answer is None else work.send(answer)
+            assert isinstance(step, HttpFetch | OpenBrowser)
             asked.append(step.url)
             if isinstance(step, OpenBrowser):
                 answer = str(answers["page"])
@@ -636,6 +637,7 @@ def test_a_document_of_an_error_is_no_metadata() -> None:
     assert isinstance(step, HttpFetch)
     assert step.headers == (("Accept", "application/json"), ("MCP-Protocol-Version", DEFAULT[-1].version))
     step = work.send(HttpReply(403, json.dumps(MINE).encode()))
+    assert isinstance(step, HttpFetch)
     assert step.url == PRM
 
 
@@ -732,10 +734,11 @@ def test_what_a_login_asks_for_and_how_its_code_is_redeemed(row: Revision, scope
 
 @req("AUTH-8", "AUTH-11", at=E)
 def test_each_login_has_secrets_of_its_own() -> None:
-    pages = [
-        query(next(flow.authorize(place(DEFAULT[-1]), Registration("me"), None, "https://here/cb")).url)
+    steps = [
+        next(flow.authorize(place(DEFAULT[-1]), Registration("me"), None, "https://here/cb"))
         for _ in range(2)
     ]
+    pages = [query(step.url) for step in steps if isinstance(step, OpenBrowser)]
     states = {page["state"] for page in pages}
     assert len(states | {page["code_challenge"] for page in pages}) == 4
     assert {len(state) for state in states} == {43}, "256 bits"

@@ -249,6 +249,8 @@ class ServerMetadata:
     """Whether the server accepts the URL of a metadata document as a client id."""  # AUTH-12
     names_itself: bool = False
     """Whether authorization responses carry `iss`."""  # AUTH-15
+    device_endpoint: str | None = None
+    """Where a login without a browser begins (RFC 8628)."""
     proofs: tuple[str, ...] | None = None
     """The supported PKCE challenge methods; None if the metadata does not list any."""
 
@@ -276,6 +278,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
         methods=texts(document, "token_endpoint_auth_methods_supported"),
         takes_documents=document.get("client_id_metadata_document_supported") is True,
         names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+        device_endpoint=text(document, "device_authorization_endpoint"),
         proofs=texts(document, "code_challenge_methods_supported"),
     )
 

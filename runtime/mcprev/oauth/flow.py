@@ -249,15 +249,19 @@ def check_registers(server: ServerMetadata) -> str:
 
 
 def register(
-    place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None
+    place: ProtectedServer,
+    name: str,
+    redirect_uri: str,
+    scopes: Sequence[str] | None,
+    grants: Sequence[str] = (),
 ) -> Flow[Registration]:
-    """Register this client dynamically. Raises `RegistrationRejected`."""  # AUTH-12, AUTH-13
+    """Register this client dynamically, with more grants than those of a browser. Raises `RegistrationRejected`."""  # AUTH-12, AUTH-13
     server, endpoint = place.server, check_registers(place.server)
     method = discovery.registered_method(server.methods)
     wanted: dict[str, Json] = {
         "client_name": name,
         "redirect_uris": [redirect_uri],
-        "grant_types": list(GRANTS),
+        "grant_types": [*GRANTS, *grants],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
     }

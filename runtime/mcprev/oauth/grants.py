@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from typing_extensions import Unpack, override
@@ -24,8 +24,10 @@ from mcprev.errors import AuthError, AuthorizationDenied, LocalProtocolError, To
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
+from mcprev.oauth.device import GRANT, LONGEST, REDIRECT, check_device, log_in
 from mcprev.oauth.discovery import ProtectedServer, ServerMetadata, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
+from mcprev.oauth.steps import DeviceCode
 from mcprev.oauth.store import LoopLocks, Registration
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from mcprev.oauth.steps import ClientKeys
 
 logger: Final = logging.getLogger("mcprev.auth")
+DeviceShower: TypeAlias = Callable[[DeviceCode], Awaitable[None] | None]
+"""Shows a user where to enter which code."""
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
 
@@ -55,7 +59,8 @@ class OAuth(TokenAuthorization):
         loopback: Loopback | None = None,
         redirect_uri: str | None = None,
         open: Callable[[str], Awaitable[str]] | None = None,  # noqa: A002
-        login_timeout: float = LOGIN,
+        device: DeviceShower | None = None,
+        login_timeout: float | None = None,
         dpop: bool = False,
         **options: Unpack[AuthOptions],
     ) -> None:
@@ -75,9 +80,11 @@ class OAuth(TokenAuthorization):
         - `loopback` opens the browser and receives the redirect. None: `Loopback()`, on a free port.
         - `open` and `redirect_uri` replace `loopback`: the async function `open` gets the URL of the login page, shows
           it to the user, and returns the URL that the user was redirected to, which begins with `redirect_uri`.
+        - `device` logs in without a browser on this machine (RFC 8628): the function, async or not, gets a `DeviceCode`, and
+          shows the user at which page to enter which code on another machine.
         - `store` stores tokens and registrations. None: a `MemoryTokens`; `DiskTokens` and `KeyringTokens` keep them
           after the process ends.
-        - `login_timeout` is the maximum time of a login (300 by default), and `timeout` that of each request to an
+        - `login_timeout` is the maximum time of a login (300 by default; with `device`, until the code expires), and `timeout` that of each request to an
           authorization server (15 by default), in seconds.
         - `private=True` allows a server without https, and authorization servers in a private network.
         - `dpop=True` binds tokens to a key of this process and does not store them (RFC 9449; needs mcprev[jwt]).
@@ -89,6 +96,8 @@ class OAuth(TokenAuthorization):
         super().__init__(given=given, client_id=client_id, client_secret=client_secret, dpop=dpop, **options)
         if (redirect_uri is None) is not (open is None):
             raise ValueError("pass `open` and `redirect_uri` together")
+        if device is not None and not (open is None and loopback is None):
+            raise ValueError("`device` needs no browser: pass it without `open` and `loopback`")
         if open is not None and loopback is not None:
             raise ValueError("pass either `loopback` or `redirect_uri`, not both")
         if client_secret is not None and client_id is None:
@@ -103,7 +112,12 @@ class OAuth(TokenAuthorization):
         self._given: tuple[str, BrowserOpener] | None = None
         if redirect_uri is not None and open is not None:
             self._given = redirect_uri, partial(_visit, open)
-        self._login_timeout = login_timeout
+        self._device = device
+        self._login_timeout = (
+            (LOGIN if device is None else LONGEST) if login_timeout is None else login_timeout
+        )
+        self.user: str | None = None
+        """What the authorization server calls the user who has logged in with this object; None if it does not say."""
         self._locks = LoopLocks()
         self.secret: Callable[[], str] = flow.random_secret
         """Makes the state of a login, then its code verifier."""
@@ -111,7 +125,10 @@ class OAuth(TokenAuthorization):
     @override
     def check_usable(self, server: ServerMetadata) -> None:
         super().check_usable(server)
-        flow.check_pages(server)
+        if self._device is None:
+            flow.check_pages(server)
+        else:
+            check_device(server)
         documented = self._document is not None and server.takes_documents
         if self._id is None and not documented:
             flow.check_registers(server)
@@ -134,6 +151,9 @@ class OAuth(TokenAuthorization):
     ) -> Obtained:
         wanted = with_offline(place, scopes)
         ready = self._loopback.ready() if self._given is None else nullcontext(self._given)
+        if self._device is not None:
+            ready = nullcontext((REDIRECT, _no_browser))
+            runner.show = partial(_show, self._device)
         # One login at a time: with two login pages open, a user cannot tell which server asks.
         async with self._locks(), ready as (redirect_uri, visit):
             runner.visit = partial(self._login, visit)
@@ -156,6 +176,7 @@ class OAuth(TokenAuthorization):
         if granted.client is not None and granted.client != client:
             client = granted.client
             await self._keep_way(place, client)
+        self.user = granted.user
         return client, granted, wanted
 
     async def _authorize(
@@ -169,6 +190,10 @@ class OAuth(TokenAuthorization):
         kept: bool,
     ) -> tokens.TokenResponse:
         """Have the user log in. A client that was registered earlier may have been dropped since."""
+        if self._device is not None:
+            clock, longest = asyncio.get_running_loop().time, self._login_timeout
+            coded = log_in(place, client, scopes, clock, longest=longest, client_keys=self.client_keys)
+            return await runner.run(coded)
         asked = flow.authorize(
             place,
             client,
@@ -199,7 +224,8 @@ class OAuth(TokenAuthorization):
         async with self.records.lock(place.server.issuer):
             client = await self.client(place)
             if client is None or not _redirects(client, redirect_uri):
-                client = await runner.run(flow.register(place, self._name, redirect_uri, scopes))
+                grants = () if self._device is None else (GRANT,)
+                client = await runner.run(flow.register(place, self._name, redirect_uri, scopes, grants))
                 await self.records.keep_registration(place.server.issuer, client)
         return client
 
@@ -217,6 +243,23 @@ class OAuth(TokenAuthorization):
 def _redirects(client: Registration, redirect_uri: str) -> bool:
     """Return whether a client may be redirected to a URI."""
     return not client.redirect_uris or redirect_uri in client.redirect_uris
+
+
+async def _no_browser(_url: str) -> str:
+    raise AuthError("a login with a code opens no browser")
+
+
+async def _show(show: DeviceShower, code: DeviceCode) -> None:
+    """Show a code with the user's `device` function."""
+    try:
+        await finished(show(code))
+    except AuthError:
+        raise
+    except Exception as error:  # noqa: BLE001 - reported without its text, which may contain secrets
+        failure = AuthError(f"the login failed: `device` raised {raised_at(error)}")
+    else:
+        return
+    raise failure
 
 
 async def _visit(call: BrowserOpener, url: str) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import mcprev
 from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import MissingExtra, RemoteProtocolError
-from mcprev.oauth.steps import Answer, Flow, HttpFetch, HttpReply
+from mcprev.oauth.steps import Answer, DeviceCode, Flow, HttpFetch, HttpReply, Pause, ShowCode
 from mcprev.transports.http.client.authorization import login_tap
 from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url
 
@@ -60,6 +60,8 @@ class FlowRunner:
         self._seconds = seconds
         self.visit: Callable[[str], Awaitable[str]] | None = None
         """Opens a page for the user and returns the redirect URL."""
+        self.show: Callable[[DeviceCode], Awaitable[None]] | None = None
+        """Shows a code to the user."""
 
     def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:
         """Return a session for one request, which may lead to any address or to the public internet only."""
@@ -88,6 +90,13 @@ class FlowRunner:
                 answer: Answer
                 if isinstance(step, HttpFetch):
                     answer = await self._send(step)
+                elif isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    answer = ""
+                elif isinstance(step, ShowCode):
+                    assert self.show is not None
+                    await self.show(step.code)
+                    answer = ""
                 else:
                     assert self.visit is not None
                     if (tap := login_tap.get()) is not None:

@@ -43,6 +43,34 @@ class OpenBrowser:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What a user enters at another machine to log in (RFC 8628): `OAuth(device=...)` gets it."""
+
+    user_code: str = field(repr=False)
+    """The code to enter."""
+    verification_uri: str
+    """The page at which it is entered."""
+    verification_uri_complete: str | None = field(default=None, repr=False)
+    """The same page with the code in it, such as for a QR code; None if the server has none."""
+    expires_in: float = 0.0
+    """The seconds for which the code can be entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCode:
+    """A code to show to the user."""
+
+    code: DeviceCode
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time to wait, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class HttpReply:
     """The reply to an `HttpFetch`."""
 
@@ -60,7 +88,7 @@ class HttpReply:
         return self.why if not self.status else f"HTTP {self.status}"
 
 
-Step: TypeAlias = HttpFetch | OpenBrowser
+Step: TypeAlias = HttpFetch | OpenBrowser | ShowCode | Pause
 Answer: TypeAlias = HttpReply | str
 Flow: TypeAlias = Generator[Step, Answer, T]
 

@@ -32,9 +32,20 @@ INVALID_CLIENT: Final = "invalid_client"
 FORGET: Final = frozenset({INVALID_CLIENT, "unauthorized_client"})
 """Token endpoint errors after which the client registers again."""
 _OF_GRANTS: Final = frozenset(
-    {"invalid_grant", "invalid_scope", "invalid_target", "unsupported_grant_type", "access_denied", USE_NONCE}
+    {
+        "invalid_grant",
+        "invalid_scope",
+        "invalid_target",
+        "unsupported_grant_type",
+        "access_denied",
+        USE_NONCE,
+        "authorization_pending",
+        "slow_down",
+        "expired_token",
+    }
 )
 """Token endpoint errors that another way to authenticate does not change."""
+_JWT_PARTS: Final = 3
 SHORTEST: Final = 1.0
 """The shortest lifetime that counts, in seconds: servers also say 0 of tokens that do not expire."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
@@ -52,6 +63,8 @@ class TokenResponse:
     """The lifetime, in seconds."""
     scopes: Sequence[str] | None = None
     """The granted scopes; None if the response names none."""
+    user: str | None = None
+    """What the server calls the user who logged in; None if it does not say."""
     client: Registration | None = None
     """The client in the way to authenticate that the server accepted."""
 
@@ -107,6 +120,7 @@ def request_token(
         text(found, "refresh_token"),
         None if lasts is None or lasts < SHORTEST else lasts,
         granted_scopes(found.get("scope")),
+        user_of(text(found, "id_token")),
         accepted,
     )
 
@@ -182,6 +196,19 @@ def _proved(
 ) -> HttpFetch:
     proof = [] if dpop_signer is None else [(PROOF, dpop_signer.prove("POST", url))]
     return HttpFetch(url, (*headers, *proof), body, purpose="token")
+
+
+def user_of(id_token: str | None) -> str | None:
+    """Return what an ID token calls the user, for people to read: it comes from the token endpoint, and is not verified."""
+    parts = (id_token or "").split(".")
+    if len(parts) != _JWT_PARTS:
+        return None
+    try:
+        claims = read_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return None
+    found = (text(claims or {}, name) for name in ("email", "preferred_username", "name", "sub"))
+    return next((printable(name) for name in found if name is not None), None)
 
 
 def granted_scopes(said: object) -> tuple[str, ...] | None:
