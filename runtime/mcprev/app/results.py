@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from mcprev.app.signatures import Function
 from mcprev.core.tool_schemas import WRAPPER, ToolSchemas as Schemas
@@ -23,6 +23,7 @@ from mcprev.json_schema.plain import compile_plain
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import Revision
+from mcprev.wire.text import unicode_only
 from mcprev_types.latest import models
 
 Block: TypeAlias = models.ContentBlock
@@ -119,8 +120,14 @@ class ToolReturns:
         return models.CallToolResult(content=[], structured_content=structured)
 
     def _structured(self, data: TypeAdapter[Any], value: object) -> Json:
-        try:
+        def dumped(value: object) -> Json:
             return data.dump_python(data.validate_python(value), mode="json", by_alias=True, warnings="error")
+
+        try:
+            try:
+                return dumped(value)
+            except ValueError:  # a `ValidationError` is one
+                return dumped(unicode_only(value))  # raises it again if it was for another reason
         except (ValidationError, ValueError) as error:
             raise LocalProtocolError(
                 f"the tool '{self._name}' returned a value that its return annotation does not allow"
@@ -178,7 +185,13 @@ def _several(value: object) -> Sequence[object]:
 
 
 def _json(value: object) -> str:
-    return to_json(value, by_alias=True, inf_nan_mode="null").decode()
+    try:
+        return to_json(value, by_alias=True, inf_nan_mode="null").decode()
+    except PydanticSerializationError:
+        plain = to_jsonable_python(unicode_only(value), by_alias=True, inf_nan_mode="null")
+        return to_json(
+            unicode_only(plain), inf_nan_mode="null"
+        ).decode()  # raises it again if it was for another reason
 
 
 # -- resources, prompts, completions ---------------------------------------------------------------------

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, TypeAlias, cast
 
-from pydantic_core import to_json
-
 from mcprev.callbacks import finished
 from mcprev.errors import InternalError, Json, McpError, RpcError, ToolError
 from mcprev.middleware.records import wire_of
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.text import json_size
 from mcprev_types import Model
 
 LIMITED: Final = ("tools/call", "resources/read", "prompts/get")
@@ -46,9 +45,9 @@ class SizeLimit:
             wire = wire_of(result)
         except ToolError as error:  # its text is the result that the model reads
             wire = failed = {"content": [{"type": "text", "text": str(error)}], "isError": True}
-            if len(to_json(wire, fallback=str)) <= self._most:
+            if json_size(wire) <= self._most:
                 raise
-        size = len(to_json(wire, fallback=str))
+        size = json_size(wire)
         if size <= self._most:
             return result
         if self._truncate and call.method == _CALL and self._shorten(cast("dict[str, Json]", wire), size):
@@ -84,7 +83,7 @@ class SizeLimit:
 
 def _written(text: str) -> int:
     """Return how many bytes a text has in JSON, without its quotes."""
-    return len(to_json(text)) - 2
+    return json_size(text) - 2
 
 
 Told: TypeAlias = str | type[McpError] | Callable[[Exception], Exception | Awaitable[Exception]]

@@ -8,12 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic_core import to_json
-
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.text import json_size
 
 MAX_PAYLOAD: Final = 2_000
 """The default limit of a logged payload, in characters."""
@@ -86,7 +85,7 @@ class Logging:
             return
         members, result = described(record), wire_of(record.result)
         if result is not None:
-            members["bytes"] = len(to_json(result, fallback=str))
+            members["bytes"] = json_size(result)
         if self._payloads:
             members["params"] = shown_payload(wire_of(record.call.params), self._most)
             if result is not None:

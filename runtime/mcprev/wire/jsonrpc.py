@@ -2,7 +2,8 @@
 
 Parsing never raises: invalid input becomes a `Malformed`, which holds the error to send and whether to send one.
 Parsing tolerates unknown envelope members, `"params": null`, a null `error` beside a `result` and the reverse, a byte
-order mark, and `1.0` as an id. It keeps `1`, `1.0` and `"1"` distinct, integers of any size and lone surrogates.
+order mark, and `1.0` as an id. It keeps `1`, `1.0` and `"1"` distinct, integers of any size and lone surrogates, which are
+not written but in ids.
 Decisions where the requirements are silent:
 
 - Scalar params make an invalid request (-32600); array params are valid JSON-RPC but fit no MCP method (-32602).
@@ -17,10 +18,12 @@ Decisions where the requirements are silent:
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from math import inf, isinf
 from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
 
@@ -38,6 +41,7 @@ from mcprev.wire.bounds import (
     json_bounds,
     without_strings,
 )
+from mcprev.wire.text import replaced
 from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
@@ -148,6 +152,7 @@ class Batch:
 
 # -- reading ---------------------------------------------------------------------------------------------
 
+_logger: Final = logging.getLogger("mcprev.wire")
 _BOM: Final = b"\xef\xbb\xbf"
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
@@ -410,18 +415,41 @@ def encode_batch(messages: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(messages)
 
 
-def _dump(value: Json) -> bytes:
+def _dump(value: dict[str, Json]) -> bytes:
     """Return JSON without line ends."""
     try:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:
-        # UTF-8 cannot encode lone surrogates, JSON escapes can. A value that `json.dumps` refuses too is not JSON.
+        # UTF-8 cannot encode lone surrogates. A value that `json.dumps` refuses too is not JSON.
         try:
-            return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+            text = _dump_replacing(value)
         except (ValueError, TypeError, RecursionError) as error:
             raise LocalProtocolError(f"the message cannot be written as JSON: {error}") from error
     # Node's readline ends lines at U+2028 and U+2029 too, which occur only inside strings (STDIO-1).
     return _SEPARATORS.sub(_escape, text) if b"\xe2" in text else text
+
+
+def _dump_replacing(value: dict[str, Json]) -> bytes:
+    """Return JSON in which U+FFFD takes the place of lone surrogates, which many readers of JSON refuse.
+
+    The id stays: the peer has made it, and compares it.
+    """
+    without_id = {**value, "id": None} if "id" in value else value
+    message = json.dumps(without_id, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    cleaned = replaced(message)
+    if cleaned != message:
+        _tell_once()
+    if "id" in value:
+        cleaned = cleaned.replace('"id":null', f'"id":{json.dumps(value["id"])}', 1)
+    return cleaned.encode()
+
+
+@cache
+def _tell_once() -> None:
+    _logger.warning(
+        "a message held text that is not Unicode (a lone surrogate, as in a file name that is not UTF-8); it was sent "
+        "with U+FFFD in that place, and so are later ones"
+    )
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
