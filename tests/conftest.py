@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +72,14 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_server_is_started_twice_because_the_machine_is_slow() -> Generator[None, None, None]:
+    """Tests of what is done about a server that says nothing to a probe set the time themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcprev.client.probing.SOON", 15.0)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

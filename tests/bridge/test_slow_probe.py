@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from api.wire import Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridged
-from mcprev.bridge import probing, upstreams
+from mcprev.bridge import upstreams
 from mcprev.bridge.bridge import Bridge
+from mcprev.client import probing
 from mcprev.client.targets import Target
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import memory
@@ -21,6 +22,11 @@ from running import run, until
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]
 SESSION, MODERN = SESSIONS[-1], DEFAULT[-1]
 DISCOVER: Final = "server/discover"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "SOON", 1.0)
 
 
 class Silent(Upstream):

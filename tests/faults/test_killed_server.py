@@ -172,7 +172,7 @@ def test_killed_while_it_is_being_ended() -> None:
 
     async def main() -> None:
         target = mcprev.stdio(*OURS, "stubborn", grace=30.0)
-        client = await mcprev.connect(target, restart=False)
+        client = await mcprev.connect(target, restart=False, mode="legacy")
         closing = asyncio.create_task(client.aclose())
         await until(client.connection.closed.done)
         assert target.pid is not None

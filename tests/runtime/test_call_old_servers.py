@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,6 +16,7 @@ from click.testing import CliRunner, Result
 from mcprev.cli import main
 from mcprev.error_text import last_line
 from mcprev.revisions import DEFAULT
+from mcprev.transports.stdio.client import UNANSWERED
 
 FIRST: Final = DEFAULT[0]
 SERVER: Final = """
@@ -43,6 +46,14 @@ for line in sys.stdin:
         print("the stamp is dry", file=sys.stderr, flush=True)
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results[method]}), flush=True)
 """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    UNANSWERED._known.clear()  # pyright: ignore[reportPrivateUsage]
+    yield
+    UNANSWERED._known.clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def run(command: str, *words: str, server: str = "") -> Result:
@@ -112,6 +123,7 @@ def test_each_step_of_the_negotiation_is_one_short_line() -> None:
     assert all(len(line) < 200 for line in steps)
     assert "exited with 1: ValueError: the method server/discover is not one of all these" in steps[0]
     assert steps[0].endswith("...")
+    UNANSWERED._known.clear()  # pyright: ignore[reportPrivateUsage] - another process
     assert "Traceback (most recent call last):" in run("inspect", "--json").stdout
 
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
-from mcprev.bridge.probing import open_soon, preferred
+from mcprev.bridge.probing import preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
 from mcprev.client.connect import OPEN, Opener
+from mcprev.client.probing import open_soon
 from mcprev.client.targets import Target
 from mcprev.core.shares import Shares, share_of
 from mcprev.errors import InternalError, Json, McpError
@@ -283,9 +284,7 @@ class Upstreams:
 
         prefer = preferred(client.revision, self._revisions)
         try:
-            upstream.opener, opened = await open_soon(
-                new_opener, self.era, prefer, self._revisions, self._end_later
-            )
+            upstream.opener, opened = await open_soon(new_opener, self._end_later, self.era, prefer=prefer)
         except BaseException:
             self._drop(upstream)
             raise

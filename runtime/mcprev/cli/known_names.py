@@ -1,4 +1,6 @@
-"""The names of the last list of each server, for the completion of a shell, which never connects to one."""
+"""The names of the last list of each server, for the completion of a shell, which never connects to one; and its era, if the
+server says nothing to a probe for it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +20,8 @@ from mcprev.json_schema.bounds import LIST, OBJECT
 if TYPE_CHECKING:
     from mcprev.errors import Json
     from mcprev.hosts.named_server import NamedServer
+    from mcprev.protocol.negotiation.steps import Plan
+    from mcprev.revisions import Era
 
 MAX_NAMES: Final = 2_000
 """The maximum number of names of one list that are kept."""
@@ -25,6 +30,9 @@ MAX_NAME: Final = 200
 MAX_SERVERS: Final = 200
 """The maximum number of servers whose names are kept; the oldest are forgotten."""
 MAX_FILE: Final = 4 * 1024 * 1024
+ERA_KEPT: Final = 24 * 3600.0
+"""Seconds for which the era of a server is kept: what the command starts may be a later version by then."""
+_ERA: Final = "era"
 _KEYS: Final = {"resources": "uri", "resource_templates": "uriTemplate"}
 """The member that names an entry, for the lists in which it is not `name`."""
 
@@ -65,6 +73,34 @@ def recall(given: Sequence[str], name: str) -> Mapping[str, Sequence[str]]:
     """Return the names that a list of a server had last, each with the names of its arguments; empty if none are known."""
     found: object = _recalled(given).get(name)
     return cast("Mapping[str, Sequence[str]]", found) if isinstance(found, dict) else {}
+
+
+def remember_era(server: NamedServer, plan: Plan) -> None:
+    """Keep the era of a server that did not respond to a probe for it; forget that of one that has changed."""
+    from mcprev.protocol.negotiation.steps import Ready
+
+    known, step = _recalled(server.given), plan.step
+    assert isinstance(step, Ready)
+    if plan.unanswered:
+        known[_ERA] = {"name": step.revision.era.value, "until": time.time() + ERA_KEPT}
+    elif _ERA not in known or (step.revision.era is recall_era(server.given)):
+        return
+    else:
+        del known[_ERA]
+    with suppress(OSError, ValueError):
+        _write(_file(server.given), json.dumps(known))
+
+
+def recall_era(given: Sequence[str]) -> Era | None:
+    """Return the era of a server that did not respond to a probe for it the last time; None if it is not known."""
+    from mcprev.revisions import Era
+
+    kept: Json = _recalled(given).get(_ERA)
+    if not isinstance(kept, OBJECT):
+        return None
+    until: object = kept.get("until")
+    fresh = isinstance(until, int | float) and 0 < until - time.time() <= ERA_KEPT
+    return next((era for era in Era if fresh and era.value == kept.get("name")), None)
 
 
 def _recalled(given: Sequence[str]) -> dict[str, Json]:

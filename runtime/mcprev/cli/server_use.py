@@ -13,7 +13,7 @@ from mcprev.cli.answering import Answers, read_answers
 from mcprev.cli.arguments import read_arguments
 from mcprev.cli.command_target import read_target, target_of_server
 from mcprev.cli.connecting import ServerOutput, told_failures, told_output, told_warnings, warn
-from mcprev.cli.known_names import remember
+from mcprev.cli.known_names import recall_era, remember, remember_era
 from mcprev.cli.options import (
     env_option,
     header_option,
@@ -121,6 +121,7 @@ class ServerUse:
         opening = mcprev.connect(
             target_of_server(self.server, login=self.login, stderr=output.read),
             revisions=self.names,
+            era=recall_era(self.server.given),
             timeout=limit,
             total_timeout=None,
             probe_timeout=min(PROBE, self.timeout),
@@ -134,6 +135,7 @@ class ServerUse:
         )
         async with opening as client:
             output.connected(client.plan)
+            remember_era(self.server, client.plan)
             if self.log_level is not None:
                 await self._set_log_level(client, self.log_level)
             yield client

@@ -30,10 +30,11 @@ from mcprev.client.callbacks import (
 from mcprev.client.client import Client
 from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import TIMEOUT, TOTAL
+from mcprev.client.probing import open_soon
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import Policy, ServerCache
 from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection, SessionFactory
-from mcprev.client.targets import HasServer, HttpTarget, Target, target_of
+from mcprev.client.targets import HasServer, HttpTarget, ProbedTarget, Target, target_of
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import (
     ClientCapabilities,
@@ -70,6 +71,7 @@ from mcprev.protocol.tap import Tap
 from mcprev.revisions import LATEST, Era, HttpShape, Revision
 
 if TYPE_CHECKING:
+    from mcprev.recording.recording import Recording
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
@@ -145,8 +147,8 @@ class connect:  # noqa: N801 - called like a function
         - `prior` is an earlier result of `server/discover` of this server, and `era` the `client.spoken.era` of an
           earlier connection. Either saves a request.
         - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` that of a whole
-          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10),
-          `open_timeout` that of the response to `initialize` (60).
+          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10), beside which a
+          server is also asked by `initialize` after 1 s; `open_timeout` that of the response to `initialize` (60).
         - `restart` is a `mcprev.ReconnectPolicy` for lost connections. True: that of the target, `ReconnectPolicy()`
           for `stdio` and `http`. False: a lost connection is not opened again. A call in progress fails when the
           connection is lost; it is not repeated, because a new server process has no state.
@@ -219,23 +221,44 @@ class connect:  # noqa: N801 - called like a function
         cache, now = self._server_cache, asyncio.get_running_loop().time
         telemetry = self._telemetry
         handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
-        opener = self._new_opener(handler, self._identity.result_types)
-        opener.tap = self._tap
+        files, ending = ExitStack(), set[asyncio.Task[None]]()
+        recording: Recording | None = None
         if self._record is not None:
             from mcprev.recording.recording import Recording
 
-            recording = opener.files.enter_context(closing(Recording(self._record)))
-            opener.new_protocol, opener.tap = recording.protocol, recording.tapped(self._tap)
+            recording = files.enter_context(closing(Recording(self._record)))
+        tap = self._tap if recording is None else recording.tapped(self._tap)
+
+        def new_opener() -> Opener:
+            opener = self._new_opener(handler, self._identity.result_types)
+            opener.tap, opener.new_protocol = tap, recording.protocol if recording else ClientProtocol
+            return opener
+
+        def end_later(task: asyncio.Task[None]) -> None:
+            ending.add(task)
+            task.add_done_callback(ending.discard)
+
         try:
-            opened = await opener.open(self._era, self._prior or cache.introduction(now()))
+            prior = self._prior or cache.introduction(now())
+            opener, opened = await open_soon(new_opener, end_later, self._era, prior)
         except BaseException:
-            opener.files.close()
+            if ending:
+                await asyncio.wait(ending)
+            files.close()
             raise
+
+        async def close() -> None:
+            """Release the target and the file of the recording, after the last connection."""
+            if ending:
+                await asyncio.wait(ending)
+            await opener.close()
+            files.close()
+
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             cache.introduced(opened.discovery, now())
         settings = self._new_settings(handler.answer_input, opener.reopen, handler.callbacks)
         new_session = ClientSession if telemetry is None else telemetry.session
-        client = handler.client = Client(new_session(settings, opened), opener.close, self.server_name)
+        client = handler.client = Client(new_session(settings, opened), close, self.server_name)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
@@ -255,14 +278,13 @@ class connect:  # noqa: N801 - called like a function
 class Opener:
     """Opens the connections of one client, one after the other, by the steps of a plan."""
 
-    _target: Target
+    target: Target
     _local: LocalInfo
     _probe_timeout: float
     _open_timeout: float
     _handler: RequestHandler[Connection]
     _result_types: frozenset[str] = frozenset()
     """The result types that the client accepts besides those of the schema."""
-    files: ExitStack = field(default_factory=ExitStack)
     new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
     tap: Tap | None = None
     _connection: Connection | None = None
@@ -270,11 +292,12 @@ class Opener:
     _result: dict[str, Json] = field(default_factory=dict[str, Json])
     _error: McpError | None = None
     """The error of the last step."""
+    _may_be_old: bool = False
+    """Whether the server may have sessions, so that it is asked by `initialize` if it does not take a probe."""
 
     async def close(self) -> None:
-        """Release the target and the file of the recording, after the last connection."""
-        await self._target.close()
-        self.files.close()
+        """Release the target, after the last connection."""
+        await self.target.close()
 
     async def open(
         self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
@@ -284,8 +307,11 @@ class Opener:
         """
         self._connection, self._result, self._error = None, {}, None
         try:
-            versions = None if prior is None else prior["supportedVersions"]
-            plan = await self._run(self._plan(era, versions, prefer))
+            plan = self.plan(era, prior, prefer)
+            self._may_be_old = (era or (self.known and self.known.era)) is not Era.STATELESS and bool(
+                plan.legacy
+            )
+            plan = await self._run(plan)
             discovery = self._settle(plan, prior)
         except BaseException:
             await self._close()
@@ -304,15 +330,26 @@ class Opener:
         step = lost.plan.step
         return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
 
-    def _plan(self, era: Era | None, prior: Sequence[str] | None, prefer: Revision | None) -> steps.Plan:
-        """Return the first step, from what is known about the target."""
-        target, revisions = self._target, self._local.revisions
-        if not isinstance(target, HttpTarget):
-            return machine.start(revisions, era=era, prior=prior, prefer=prefer)
-        known = target.known
+    def plan(self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None) -> steps.Plan:
+        """Return the first step, from what is known about the target; `open` describes the arguments."""
+        target, revisions = self.target, self._local.revisions
+        versions = None if prior is None else prior["supportedVersions"]
+        known = self.known
         era = era if era is not None or known is None else known.era
+        if not isinstance(target, HttpTarget):
+            return machine.start(revisions, era=era, prior=versions, prefer=prefer)
         shape = None if known is None else known.shape
-        return machine.start(revisions, target.probe, era=era, prior=prior, shape=shape, prefer=prefer)
+        return machine.start(revisions, target.probe, era=era, prior=versions, shape=shape, prefer=prefer)
+
+    @property
+    def known(self) -> steps.ProbeResult | None:
+        """What the target remembers of its server."""
+        return self.target.known if isinstance(self.target, ProbedTarget) else None
+
+    def learn(self, plan: steps.Plan) -> None:
+        """Let the target remember the result of a negotiation."""
+        if isinstance(self.target, ProbedTarget):
+            self.target.learn(plan)
 
     @property
     def connection(self) -> Connection:
@@ -329,7 +366,7 @@ class Opener:
         """Open a connection; a previous one is closed first, but not those that others have to the same target."""
         if self._connection is not None:
             await self._close()
-        target, protocol = self._target, self.new_protocol(self._local, self._result_types)
+        target, protocol = self.target, self.new_protocol(self._local, self._result_types)
         protocol.tap = tap = None if self.tap is None else self.tap.connection(repr(target))
         try:
             if isinstance(target, HttpTarget):
@@ -349,7 +386,7 @@ class Opener:
     async def _end(self) -> None:
         if self._connection is not None:
             await self._connection.aclose()
-        await self._target.close()
+        await self.target.close()
 
     async def _run(self, plan: steps.Plan) -> steps.Plan:
         """Follow a plan to its end. Raises `NegotiationError`, or the error of a server that cannot be reached."""
@@ -363,8 +400,7 @@ class Opener:
             if isinstance(plan.step, steps.Fail):
                 raise self._failure(plan, plan.step)
             plan = machine.advance(plan, await self._carry_out(plan.step))
-        if isinstance(self._target, HttpTarget):
-            self._target.learn(plan)
+        self.learn(plan)
         return plan
 
     def _failure(self, plan: steps.Plan, step: steps.Fail) -> McpError:
@@ -417,14 +453,22 @@ class Opener:
         except RemoteProtocolError as error:
             return steps.InvalidReply(str(error))
         except (ConnectionLost, LocalProtocolError) as error:
-            if isinstance(error, StreamEnded) and isinstance(step, steps.Discover):
+            if isinstance(step, steps.Discover) and self._only_broke(error):
                 # Some servers do not respond to an unknown method.
+                self._error = error
                 return steps.InvalidReply(str(error))
             closed = self.connection.error if isinstance(error, LocalProtocolError) else None
             self._error = closed or error
             return steps.Exited(str(self.connection.error or error))
         read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
         return read(self._result)
+
+    def _only_broke(self, error: ConnectionLost | LocalProtocolError) -> bool:
+        """Return whether a server took a request and then closed its stream or its HTTP connection: others can be opened."""
+        if isinstance(error, StreamEnded):
+            return True
+        broke = isinstance(error, ConnectionLost) and error.in_flight and self.connection.error is None
+        return broke and self._may_be_old and isinstance(self.target, HttpTarget)
 
     def _settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
         """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""

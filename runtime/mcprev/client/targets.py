@@ -18,8 +18,8 @@ class Target(Protocol):
     """The interface of a server to connect to, such as `mcprev.stdio(...)`; implement it for a transport of your own.
 
     A target may have the attributes `restarts: ReconnectPolicy`, the policy of `connect(restart=True)`, `cache_key`,
-    which identifies the server in a shared `ResultCache`, and `principal`, which identifies the authorization there. A
-    server at a URL implements `HttpTarget`.
+    which identifies the server in a shared `ResultCache`, and `principal`, which identifies the authorization there. One
+    that remembers what its server spoke implements `ProbedTarget`, a server at a URL `HttpTarget`.
     """
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
@@ -35,11 +35,8 @@ class Target(Protocol):
 
 
 @runtime_checkable
-class HttpTarget(Target, Protocol):
-    """A server at a URL. Its first responses show its era and transport; the target remembers them."""
-
-    probe: Probe
-    """Interprets the response to the first request."""
+class ProbedTarget(Target, Protocol):
+    """A server whose first responses show its era; the target remembers it."""
 
     @property
     def known(self) -> ProbeResult | None:
@@ -49,6 +46,14 @@ class HttpTarget(Target, Protocol):
     def learn(self, plan: Plan, /) -> None:
         """Remember the result of a negotiation."""
         ...
+
+
+@runtime_checkable
+class HttpTarget(ProbedTarget, Protocol):
+    """A server at a URL. Its first responses show its era and transport; the target remembers them."""
+
+    probe: Probe
+    """Interprets the response to the first request."""
 
     async def open(
         self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None

@@ -145,6 +145,19 @@ def fall_back(plan: Plan, outcome: Outcome) -> Plan:
     return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
+def probe_unanswered(plan: Plan, outcome: InvalidReply) -> Plan:
+    """Try `initialize`: servers with sessions may say nothing to a request that they do not know."""  # NEG-4, NEG-5
+    return fall_back(replace(plan, unanswered=True), outcome)
+
+
+def unanswered(plan: Plan, seconds: float) -> Plan:
+    """Return a plan that began with `initialize` because the server had not responded to a probe for some seconds."""
+    first = first_step(plan.allowed)
+    outcome = InvalidReply(f"no response within {seconds:g} s, so asked by `initialize` too")
+    evidence = (describe_step(first, outcome), *plan.evidence)
+    return replace(plan, asked=(first, *plan.asked), evidence=evidence, unanswered=True)
+
+
 def accept_version(plan: Plan, outcome: Initialized) -> Plan:
     """Accept the server's version if it is allowed; else request an older one, if there is one."""  # LIFE-4
     plan = add_versions(plan, (outcome.version,))
@@ -202,7 +215,7 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
     if plan.respawned or not probed or not plan.legacy:
         return fail(plan, outcome, "the server process ended")
     then = plan.step if isinstance(plan.step, Initialize) else Initialize(plan.legacy[-1])
-    return replace(plan, step=Respawn(then), respawned=True)
+    return replace(plan, step=Respawn(then), respawned=True, unanswered=True)
 
 
 def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
@@ -324,7 +337,7 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Discover, Discovered): select_mutual,
     (Discover, Refused): probe_refused,
     (Discover, HttpRefused): fall_back,
-    (Discover, InvalidReply): fall_back,
+    (Discover, InvalidReply): probe_unanswered,
     (Discover, Exited): exited,
     (Initialize, Initialized): accept_version,
     (Initialize, Refused): initialize_rpc_error,

@@ -1,11 +1,12 @@
 """The steps of a client's negotiation, their outcomes and descriptions, and the cache of probe results (see `machine`).
 
-A cache entry belongs to an endpoint, an origin with a path: one origin can host several servers (NEG-7).
+A cache entry belongs to an endpoint, an origin with a path: one origin can host several servers (NEG-7). One of a process
+belongs to a command line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias, cast
@@ -191,6 +192,8 @@ class Plan:
     """The HTTP transport of the connection; None for the default one and for a pipe."""
     tried_old: bool = False
     """Whether the HTTP+SSE transport was tried."""  # NEG-6
+    unanswered: bool = False
+    """Whether the server did not respond to the probe, which cost time or a process: worth to be remembered."""
 
     @property
     def legacy(self) -> tuple[Revision, ...]:
@@ -254,19 +257,22 @@ class ProbeResult:
 
 
 class ProbeCache:
-    """Caches the probe results of endpoints, for a process or for its owner."""  # NEG-7
+    """Caches the probe results of servers, for a process or for its owner.
+
+    A server is the URL of an endpoint, or what identifies a command line.
+    """  # NEG-7
 
     def __init__(self, limit: int = MAX_KNOWN) -> None:
-        self._known: dict[tuple[str, str, int | None, str], ProbeResult] = {}
+        self._known: dict[tuple[Hashable, ...], ProbeResult] = {}
         self._limit = limit
 
-    def get(self, url: str) -> ProbeResult | None:
-        """Return the cached result of an endpoint, or None."""
-        return self._known.get(_endpoint(url))
+    def get(self, server: str | tuple[Hashable, ...]) -> ProbeResult | None:
+        """Return the cached result of a server, or None."""
+        return self._known.get(_endpoint(server) if isinstance(server, str) else server)
 
-    def keep(self, url: str, plan: Plan) -> None:
+    def keep(self, server: str | tuple[Hashable, ...], plan: Plan) -> None:
         """Cache the outcome of a negotiation; a failed one removes the entry."""
-        key = _endpoint(url)
+        key = _endpoint(server) if isinstance(server, str) else server
         self._known.pop(key, None)
         if isinstance(plan.step, Ready):
             self._known[key] = ProbeResult(plan.step.revision.era, plan.shape)

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
@@ -19,6 +20,7 @@ from mcprev.callbacks import at_once
 from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.protocol.negotiation.steps import Plan, ProbeCache, ProbeResult
 from mcprev.transports import process_groups
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.payloads import mask_arguments, mask_text
@@ -32,6 +34,8 @@ INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
 )  # fmt: skip
 """The environment variables that a server inherits by default."""  # STDIO-10
+UNANSWERED: Final = ProbeCache()
+"""The results of the command lines in this process whose servers did not respond to a probe."""
 GRACE: Final = 2.0
 """Seconds that a server has to exit after stdin is closed, and again after SIGTERM."""
 TAIL: Final = 8 * 1024
@@ -120,6 +124,21 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         else:
             return
         raise failure  # outside of `except`, because an exception also shows the one that is handled
+
+    @property
+    def known(self) -> ProbeResult | None:
+        """The era of this command line, if its server did not respond to a probe; another one is simply probed again."""
+        return UNANSWERED.get(self._identity)
+
+    def learn(self, plan: Plan, /) -> None:
+        """Remember the result of a negotiation."""
+        if plan.unanswered:
+            UNANSWERED.keep(self._identity, plan)
+
+    @property
+    def _identity(self) -> tuple[Hashable, ...]:
+        variables = hash(frozenset((self._env or {}).items()))  # their values may be secrets
+        return self._command, str(Path(self._cwd or ".").absolute()), variables
 
     async def close(self) -> None:
         """End the processes whose connections have ended; those of other clients keep running.
