@@ -19,6 +19,7 @@ from mcprev.wire.jsonrpc import (
     encode,
     parse,
 )
+from mcprev.wire.text import unicode_only
 from requirements import req
 from support import same
 
@@ -110,10 +111,8 @@ def test_whatever_is_read_is_a_message_or_says_what_is_wrong_and_is_written_as_i
 
 
 def members(message: Any) -> dict[str, Any]:
-    """What a message says."""
+    """What a message says, with U+FFFD for lone surrogates, which are written in ids only."""
     assert isinstance(message, Request | Notification | Response | ErrorResponse)
-    return {
-        name: getattr(message, name)
-        for name in ("id", "method", "params", "result", "error")
-        if hasattr(message, name)
-    }
+    names = ("method", "params", "result", "error")
+    found = {name: unicode_only(getattr(message, name)) for name in names if hasattr(message, name)}
+    return found | {"id": message.id} if hasattr(message, "id") else found

@@ -230,7 +230,7 @@ def test_the_steps_of_shortening_a_result_grow_with_it(monkeypatch: pytest.Monke
         written += len(found)
         return found
 
-    monkeypatch.setattr("mcprev.middleware.answers.to_json", to_json)
+    monkeypatch.setattr("mcprev.wire.text.to_json", to_json)
 
     async def cost(count: int) -> int:
         nonlocal written
