@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
-from mcprev.app.handlers import HANDLERS, Handler, guard_of
+from mcprev.app.handlers import HANDLERS, Handler, canonical_uri, guard_of
 from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import (
     NOT_MOUNTED,
@@ -149,6 +149,7 @@ class App(Routed, Pages, AppSources):
         registered.declares_pages = registered.has_pages
         registered.on_changed = server.changed
         server.guard = partial(guard_of, registered)
+        server.canonical_uri = partial(canonical_uri, registered)
         if registered.inner:
             from mcprev.app.bound_middleware import keepers
 

@@ -22,6 +22,7 @@ from mcprev.app.results import completion_of, contents_of, messages_of
 from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, Json, ResourceNotFound
 from mcprev.json_schema.validation import describe
+from mcprev.protocol.uris import comparable, normalized
 from mcprev.server.context import Context
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
@@ -178,20 +179,45 @@ def _matching(
         yield fixed[uri], {}
     for entry in tuple(templates.values()):
         texts = entry.template.match(uri)
-        if texts is not None:
+        # A policy that was asked about another spelling was not asked about what this template reads.
+        if texts is not None and entry.template.canonical(uri) == uri:
             with suppress(ArgumentError):  # the variables do not fit: another template may match
                 yield entry, entry.function.read_texts(texts)
 
 
+def canonical_uri(there: Registry, uri: str, *, of_template: bool = False) -> str:
+    """Return the one spelling of a URI for which a request is served, and by which policies decide about it.
+
+    That of what is listed; of a template with its literals and its variables percent-encoded; of any other URI as
+    `normalized` says. `of_template` is for the text of a template.
+    """
+    if of_template:
+        same = (text for text in tuple(there.templates) if comparable(text) == comparable(uri))
+        return next(same, uri)
+    listed = uri if uri in there.resources else there.spelled.get(comparable(uri))
+    if listed is not None:
+        return listed
+    for entry in tuple(there.templates.values()):
+        found = entry.template.canonical(uri)
+        texts = None if found is None else entry.template.match(found)
+        if found is not None and texts is not None:
+            with suppress(ArgumentError):
+                entry.function.read_texts(texts)
+                return found
+    return normalized(uri)
+
+
 def guard_of(there: Registry, uri: str) -> Callable[[Context], Awaitable[bool]] | None:
     """Return how to find out whether a client sees the resource at a URI; None if all clients do, or if there is none."""
+    uri = canonical_uri(there, uri)
     found = [entry for entry, _ in _matching(there.resources, there.templates, uri)]
     hidden: dict[str, dict[Any, Any]] = {kind: {} for kind in KINDS}
     for (kind, key), entry in there.disabled.items():
         hidden[kind][key] = entry
     if not all(entry.checks for entry in found):
         return None
-    if not found and not any(_matching(hidden["resources"], hidden["templates"], uri)):
+    away = comparable(uri) in map(comparable, hidden["resources"])
+    if not found and not away and not any(_matching({}, hidden["templates"], uri)):
         return None
 
     async def sees(ctx: Context) -> bool:

@@ -26,6 +26,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
+from mcprev.protocol.uris import comparable
 from mcprev.server.context import Context
 from mcprev_types.latest import models
 
@@ -55,6 +56,8 @@ class Registry:
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
     templates: dict[str, ResourceTemplate] = field(default_factory=dict[str, ResourceTemplate])
     prompts: dict[str, Prompt] = field(default_factory=dict[str, Prompt])
+    spelled: dict[str, str] = field(default_factory=dict[str, str])
+    """The URIs of the resources in service, by what all spellings of each have in common."""
     completions: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
     disabled: dict[tuple[str, Key], Any] = field(default_factory=dict[tuple[str, Key], Any])
     """Entries that are out of service, by kind and key."""
@@ -328,6 +331,9 @@ class Registry:
         """Raise the error of `add` for what cannot be added here, or where this is mounted; `task` is as of a tool."""
         if self.knows(kind, key):
             raise ValueError(f"{key!r} is registered already")
+        if kind == "resources" and comparable(str(key)) in self.spelled:
+            other = self.spelled[comparable(str(key))]
+            raise ValueError(f"{key!r} is registered already, in another spelling: {other!r}")
         if key in self.away(kind):
             raise ValueError(
                 f"{key!r} is registered already and disabled at present; remove it first, or use another name"
@@ -363,6 +369,8 @@ class Registry:
         self.of(kind)[key] = entry
         if kind == "tools":
             self._index(str(key))
+        elif kind == "resources":
+            self.spelled[comparable(str(key))] = str(key)
         self._notify(kind)
         for outer, prefix in self.outer:
             outer.set_mounted(self, prefix, kind, key, entry)
@@ -415,6 +423,8 @@ class Registry:
         if self.of(kind).pop(key, None) is not None:
             if kind == "tools":
                 self._index(str(key))
+            elif kind == "resources":
+                del self.spelled[comparable(str(key))]
             self._notify(kind)
 
     def _index(self, key: str) -> None:

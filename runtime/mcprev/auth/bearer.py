@@ -35,6 +35,7 @@ from mcprev.auth.urls import WELL_KNOWN, canonical_resource, check_issuer, in_lo
 from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
+from mcprev.protocol.uris import OF_RESOURCES, has_long_uris, other_spellings, too_long
 from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
 from mcprev.transports.http.server.request import JSON_TYPE, App, Fields, Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
@@ -226,10 +227,10 @@ class Bearer:
         needed: set[str] = set()
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, Request | Notification):
+                if member.method in OF_RESOURCES and has_long_uris(member.method, member.params or {}):
+                    return HttpError(400, too_long(), message.id if isinstance(message, Request) else None)
                 try:
-                    found = await call_within(self._timeout, self._needs, member.method, member.params or {})
-                    if found is not None:
-                        needed |= set(as_texts(found.split() if isinstance(found, str) else found))
+                    needed |= await self._needed(member.method, member.params or {})
                 except Exception:
                     _logger.exception(
                         "the scopes that %.100r requires could not be determined, so the request is refused",
@@ -240,6 +241,17 @@ class Bearer:
         if not needed:
             return None
         return await self._short_of(access, self._always | needed, message)
+
+    async def _needed(self, method: str, params: Mapping[str, Json]) -> set[str]:
+        """Return the scopes that `needs` names for a request, in any spelling of its URIs."""
+        needed, needs = set[str](), self._needs
+        assert needs is not None
+        others = other_spellings(method, params) if method in OF_RESOURCES else ()
+        for spelled in (params, *others):
+            found = await call_within(self._timeout, needs, method, spelled)
+            if found is not None:
+                needed |= set(as_texts(found.split() if isinstance(found, str) else found))
+        return needed
 
     def _token(self, headers: Headers, query: bytes) -> str | HttpError:
         """Return the token of a request; only the `Authorization` header may contain one."""

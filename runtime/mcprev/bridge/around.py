@@ -23,6 +23,7 @@ from mcprev.core.method_binding import call_stub, first, reader
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, ToolError
 from mcprev.protocol.mrtr import InputRequired, is_first
 from mcprev.protocol.subscriptions import LISTEN
+from mcprev.protocol.uris import SERVED, has_long_uris, spelled_as_usual, too_long, with_uris
 from mcprev.revisions import LATEST
 from mcprev.server.context import Context
 from mcprev.server.middleware import wrap
@@ -85,12 +86,18 @@ class Around:
         if incoming.method in _OWN or incoming.method.startswith(_TASKS):
             await serve(exchange)
             return
-        params, context = _model(incoming), self._context(exchange)
+        given = incoming.params
+        if incoming.method in SERVED and given is not None:
+            if has_long_uris(incoming.method, given):
+                raise too_long()
+            given = dict(with_uris(incoming.method, given, spelled_as_usual))
+        params, context = _model(incoming, given), self._context(exchange)
         served: list[BaseException] = []
         """The errors of servers, which pass as they are."""
 
-        async def pass_on(_context: Context, given: Model | None) -> JsonObject:
-            raw = incoming.params if given is params else None if given is None else given.to_wire()
+        async def pass_on(_context: Context, changed: Model | None) -> JsonObject:
+            # The server gets the spelling of the client, which may be the one that it lists.
+            raw = incoming.params if changed is params else None if changed is None else changed.to_wire()
             return await self._pass_on(exchange, context, raw, serve, served)
 
         try:
@@ -154,17 +161,17 @@ class Around:
         raise failed
 
 
-def _model(incoming: IncomingRequest) -> Model | None:
+def _model(incoming: IncomingRequest, params: JsonObject | None) -> Model | None:
     """Return the params of a request as a model of the client's revision. Raises `InvalidParams`."""
     spec = incoming.revision.methods.get(incoming.method)
-    if incoming.params is None:
+    if params is None:
         return None
     try:
         if spec is None or spec.params is None:
-            return Model.from_wire(incoming.params)
-        found: Model | None = reader(incoming.revision, spec.params)(incoming.params)
+            return Model.from_wire(params)
+        found: Model | None = reader(incoming.revision, spec.params)(params)
     except ValidationError as error:
-        raise InvalidParams(f"Invalid params: {first(error, incoming.params)}") from None
+        raise InvalidParams(f"Invalid params: {first(error, params)}") from None
     return found
 
 

@@ -38,6 +38,10 @@ class ClientRequests(ABC):
     def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
         """Return the exchange of a request, and what serves it."""
 
+    async def _find_name(self, exchange: Exchange) -> None:
+        """Give a request the names under which lists have what it is about. Raises `McpError`."""
+        del exchange  # one server knows its own names
+
     def _exchange(self, state: BridgeState, incoming: IncomingRequest, connection: Connection) -> Exchange:
         """Return the exchange of a request whose client is known by its session over HTTP, or by nothing but this request."""
         name = self._name(connection)
@@ -68,6 +72,7 @@ class ClientRequests(ABC):
             if state.prepare is not None:
                 await state.prepare()
             exchange, serve = self._choose(incoming, connection)
+            await self._find_name(exchange)
             await (serve(exchange) if around is None else around(exchange, serve))
         except (McpError, ConversionError) as error:
             if exchange is None:

@@ -12,6 +12,7 @@ from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.store import Records
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.uris import Spell
 from mcprev.wire.headers import Headers
 
 Connection_contra = TypeVar("Connection_contra", contravariant=True)
@@ -154,6 +155,11 @@ class ServerApp(Protocol[Connection_contra]):
     @property
     def records(self) -> Records | None:
         """The store that other processes share; None for a server without one."""
+        ...
+
+    @property
+    def canonical_uri(self) -> Spell:
+        """Returns the spelling of a URI for which requests are served, and by which policies decide."""
         ...
 
     def keep(self, connection: Connection_contra, /) -> None:

@@ -20,6 +20,7 @@ from pydantic_core import from_json, to_json
 from mcprev.errors import Json
 from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.uris import comparable
 from mcprev.revisions import LATEST
 
 MAX_ENTRIES: Final = 1_024
@@ -139,7 +140,7 @@ class ResultCache:
         self.changes += 1
         methods = _METHODS_OF_CHANGE[kind]
         for key, entry in tuple(self._entries.items()):
-            below = kind is not Changed.RESOURCE or uri is None or uri.startswith(entry.uri or "")
+            below = kind is not Changed.RESOURCE or uri is None or _is_below(uri, entry.uri)
             if key[0] == scope.server and key[2] in methods and below:
                 self._remove(key)
 
@@ -154,6 +155,11 @@ class ResultCache:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= len(entry.text)
+
+
+def _is_below(uri: str, kept: str | None) -> bool:
+    """Return whether a URI, in any spelling, begins with that of a kept result."""
+    return kept is None or comparable(uri).startswith(comparable(kept))
 
 
 def _params_key(params: Mapping[str, Json]) -> str:

@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mcprev.errors import ConnectionLost, InvalidRequest, Json, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.pending_calls import Call, PendingCalls
+from mcprev.protocol.uris import ComparedUris
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request, RequestId, record
@@ -148,6 +149,8 @@ class IncomingRequest:
         """The requested log level, if the revision sends one with each request."""
         self.listen: dict[str, Json] | None = None
         """The notifications that a listen stream carries; None for every other request."""
+        self.resources: ComparedUris | None = None
+        """The resources of which a listen stream carries the changes."""
         self.open: bool = True
         self.reports_progress: bool = False
         """Whether progress is reported after the response, for a request whose result is a task."""  # PROG-4

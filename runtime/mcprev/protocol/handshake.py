@@ -38,6 +38,7 @@ from mcprev.protocol.engine import (
 from mcprev.protocol.negotiation.versions import answer_initialize, of_era
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
+from mcprev.protocol.uris import ComparedUris
 from mcprev.revisions import Era, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
@@ -193,7 +194,7 @@ class HandshakeServer(Handshake):
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self.level: str = DEFAULT_LEVEL
-        self.subscribed: set[str] = set()
+        self.subscribed: ComparedUris = ComparedUris()
         """The URIs of the subscribed resources."""
         self.subscriber: Request | None = None
         """The last request that subscribed to one."""
@@ -271,7 +272,7 @@ class HandshakeServer(Handshake):
             self.client_info, self.delayed = record["clientInfo"], {}
         if record["ready"] and self.state is not State.READY:
             self._confirm()
-        self.level, self.subscribed = record["level"], set(record["subscribed"])
+        self.level, self.subscribed = record["level"], ComparedUris(record["subscribed"])
         return True
 
     def refuse_again(self, message: Request, batch: BatchResponse | None) -> None:
@@ -333,8 +334,8 @@ class HandshakeServer(Handshake):
             return
         if uri is None:
             self.send_notification(change.method, None)
-        elif uri in self.subscribed:
-            self.send_notification(change.method, {"uri": uri})
+        elif (spelled := self.subscribed.spelled(uri)) is not None:
+            self.send_notification(change.method, {"uri": spelled})
 
     def subscribers(self, uri: str) -> Iterator[IncomingRequest]:
         """Yield a substitute for the request that subscribed to a resource, if there is one."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import eq
 from typing import Final, TypeAlias
 
 from mcprev.error_text import shutting_down
@@ -39,6 +40,7 @@ from mcprev.errors import (
 from mcprev.protocol.negotiation.versions import of_era, versions
 from mcprev.protocol.stateless import meta_error
 from mcprev.protocol.subscriptions import LISTEN
+from mcprev.protocol.uris import same_uri
 from mcprev.revisions import Era, HttpShape, Revision
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
@@ -345,7 +347,8 @@ def _modern(
     if meta is not None and isinstance(message, Request):
         method = message.method
         name_of = endpoint.name_params.get(method)
-        error = mismatch(headers, meta[VERSION], method, message.params or {}, name_of)
+        same = same_uri if name_of == "uri" else eq
+        error = mismatch(headers, meta[VERSION], method, message.params or {}, name_of, same)
         if error is not None and meta_error(meta) is None:
             return HttpError(400, error, message.id)
     return StatelessRequest(message, accept)

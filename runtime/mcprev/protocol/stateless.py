@@ -43,6 +43,7 @@ from mcprev.protocol.subscriptions import (
     TASK_IDS,
     Changed,
     accepted_filter,
+    resources_in,
     wants,
 )
 from mcprev.revisions import Revision
@@ -171,6 +172,7 @@ class StatelessServer(Engine):
         capabilities = self.local.capabilities(incoming.revision)
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
         incoming.listen = {**accepted_filter(asked, capable), **more}
+        incoming.resources = resources_in(incoming.listen)
         self.listeners.append(incoming)
         self.stream(incoming, ACKNOWLEDGED, {"notifications": incoming.listen})
 
@@ -211,7 +213,8 @@ class StatelessServer(Engine):
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Notify the listen streams that subscribed to a change."""  # SUB-3, SUB-8
         for incoming in self._subscribed(kind, uri):
-            self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+            spelled = None if uri is None else _spelled(incoming, uri)
+            self.stream(incoming, CHANGES[kind].method, {} if spelled is None else {"uri": spelled})
 
     def subscribers(self, uri: str) -> Iterator[IncomingRequest]:
         """Return the listen streams that subscribed to a resource."""
@@ -220,11 +223,14 @@ class StatelessServer(Engine):
     def updated(self, incoming: IncomingRequest, uri: str) -> None:
         """Notify a subscriber of a change of a resource."""
         if incoming.open:
-            self.stream(incoming, CHANGES[Changed.RESOURCE].method, {"uri": uri})
+            spelled = _spelled(incoming, uri) or uri
+            self.stream(incoming, CHANGES[Changed.RESOURCE].method, {"uri": spelled})
 
     def _subscribed(self, kind: Changed, uri: str | None) -> Iterator[IncomingRequest]:
         self.listeners = [incoming for incoming in self.listeners if incoming.open]
-        return (incoming for incoming in self.listeners if wants(incoming.listen or {}, kind, uri))
+        if uri is None:
+            return (incoming for incoming in self.listeners if wants(incoming.listen or {}, kind, None))
+        return (incoming for incoming in self.listeners if _spelled(incoming, uri) is not None)
 
     def end_streams(self) -> None:
         """End every listen stream with a result, before the connection is closed."""  # SUB-4, AMB-1
@@ -235,6 +241,11 @@ class StatelessServer(Engine):
     def end_stream(self, incoming: IncomingRequest) -> None:
         """End one listen stream with a result."""
         incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
+
+
+def _spelled(incoming: IncomingRequest, uri: str) -> str | None:
+    """Return a URI as a listen stream has subscribed to it; None if it has not."""
+    return None if incoming.resources is None else incoming.resources.spelled(uri)
 
 
 def meta_error(meta: Json) -> str | None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, cast
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, RpcError
-from mcprev.protocol.uris import is_uri
+from mcprev.protocol.uris import ComparedUris, is_uri
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
@@ -104,7 +104,15 @@ def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
 def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
     """Return whether a stream with this filter carries a change."""  # SUB-3
     value = filter_.get(CHANGES[kind].member)
-    return uri in value if isinstance(value, list) else value is True
+    if not isinstance(value, list) or uri is None:
+        return value is True
+    return uri in value or uri in resources_in(filter_)
+
+
+def resources_in(filter_: Mapping[str, Json]) -> ComparedUris:
+    """Return the resources of a filter."""  # SUB-3
+    named = filter_.get(CHANGES[Changed.RESOURCE].member)
+    return ComparedUris(cast("list[str]", named) if isinstance(named, list) else ())
 
 
 def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.result_rules import RULES
 from mcprev.protocol.stateless import COMPLETE, INPUT_REQUIRED
-from mcprev.protocol.uris import check_uri
+from mcprev.protocol.uris import SERVED, check_uri, with_uris
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context, unasked
 from mcprev.server.sending import ServerHooks
@@ -94,6 +94,9 @@ class RequestDispatcher:
         try:
             if self._prepare is not None:
                 await self._prepare()
+            if incoming.method in SERVED and incoming.params is not None:
+                spelled = with_uris(incoming.method, incoming.params, self._hooks.canonical_uri)
+                incoming.params = dict(spelled)
             if self._tasks is not None and self._tasks.serves(revision, incoming.method):
                 await self._tasks.serve(incoming, self.context(connection, incoming))
                 return

@@ -14,6 +14,7 @@ from mcprev.errors import Json, LocalProtocolError
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.uris import Spell
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
@@ -58,6 +59,9 @@ class ServerHooks(Protocol):
     """What the server declares."""
     store: Records | None
     """The records of the server, which its processes share; None if it has no store."""
+
+    canonical_uri: Spell
+    """Returns the spelling of a URI for which requests are served, and by which policies decide."""
 
     @property
     def session_states(self) -> SessionStates:

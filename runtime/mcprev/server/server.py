@@ -33,6 +33,7 @@ from mcprev.options.server import check_server_kinds
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.protocol.uris import Spell, unescaped
 from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context
 from mcprev.server.dispatcher import RequestDispatcher
@@ -250,6 +251,8 @@ class Server:
         self._max_line = max_line
         self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
+        self.canonical_uri: Spell = unescaped
+        """Returns the spelling of a URI for which requests are served, and by which policies decide."""
         self.guard: Callable[[str], Check | None] = lambda _: None
         """Returns how to find out whether a client sees the resource at a URI; None: every client sees it."""
         self._guarded = GuardedChanges(self._dispatcher.context)
@@ -427,7 +430,7 @@ class Server:
         if kind is Changed.TOOLS:
             self._dispatcher.tools.forget()
         for forget in self.forget:
-            forget(kind, uri)
+            forget(kind, None if uri is None else self.canonical_uri(uri))
         for connection in [each for each in tuple(self._connections) if not each.shared]:
             call_in(connection.closed.get_loop(), self.tell_change, connection, kind, uri)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from mcprev.app.app import App
+from mcprev.app.handlers import canonical_uri
 from mcprev.app.registry import Registry
 from mcprev.errors import InvalidParams, Json, ResourceNotFound, ToolError
 from mcprev.protocol.uris import check_uri
@@ -95,7 +96,8 @@ def prompts_as_tools(app: App) -> App:
 
 def _of_the_app(registry: Registry, ctx: Context, uri: str) -> str:
     """Return a URI that a function of the app reads. Raises `ResourceNotFound` for one of the app that mounts it."""
-    templates = served(registry, ctx).templates
+    root = served(registry, ctx)
+    uri, templates = canonical_uri(root, uri), root.templates
     here = (templates[key] for key in own(registry, ctx, "templates") if key in templates)
     if uri in own(registry, ctx, "resources") or any(each.template.match(uri) is not None for each in here):
         return uri

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from operator import eq
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.errors import HeaderMismatch, Json, LocalProtocolError
@@ -191,10 +192,12 @@ def mismatch(
     method: str,
     params: Mapping[str, Json],
     name_of: str | None,
+    same: Callable[[str, str], bool] = eq,
 ) -> HeaderMismatch | None:
     """Return the error for headers that do not match the body of their request, or None.
 
-    `version` is the version in `_meta` and `name_of` the parameter that `Mcp-Name` repeats (see `name_param`).
+    `version` is the version in `_meta` and `name_of` the parameter that `Mcp-Name` repeats (see `name_param`); `same`
+    says whether two values of it name the same.
     """  # HDR-1, HDR-3
     error = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
     if error is None and name_of is not None:
@@ -202,7 +205,7 @@ def mismatch(
         if method in TASK_NAMES and NAME_KEY not in headers:
             pass  # a widespread client omits it
         elif isinstance(name, str):
-            error = _compare(headers, NAME_KEY, NAME, name)
+            error = _compare(headers, NAME_KEY, NAME, name, same)
         elif headers.get(NAME_KEY) is not None:
             error = HeaderMismatch(
                 f"Header mismatch: {NAME} is present, but params.{name_of} is not a string"
@@ -210,7 +213,9 @@ def mismatch(
     return error
 
 
-def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMismatch | None:
+def _compare(
+    headers: Headers, key: bytes, name: str, expected: str, same: Callable[[str, str], bool] = eq
+) -> HeaderMismatch | None:
     text = headers.get(key, b"").decode("latin-1")
     # Fast path: most requests match and have plain values.
     if (
@@ -226,7 +231,9 @@ def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMi
         return found
     if found is None:
         return HeaderMismatch(f"Header mismatch: {name} is missing")
-    return None if found == expected else HeaderMismatch(f"Header mismatch: {name} does not match the body")
+    return (
+        None if same(found, expected) else HeaderMismatch(f"Header mismatch: {name} does not match the body")
+    )
 
 
 def _read(headers: Headers, key: bytes, name: str) -> str | HeaderMismatch | None:

@@ -22,6 +22,7 @@ from mcprev.protocol.connection_state import (
     Unplaced,
 )
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.uris import ComparedUris
 from mcprev.stores.changes import SharedChanges
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import Session
@@ -148,8 +149,9 @@ class SharedCopy(Session):
         def change(record: dict[str, Json]) -> None:
             session, value = record["session"], event.value
             if event.member == "subscribed":
-                others = {*session["subscribed"]} - {value}
-                session["subscribed"] = sorted(others if event.removed else {*others, value})
+                subscribed = ComparedUris(session["subscribed"])
+                (subscribed.discard if event.removed else subscribed.add)(value)
+                session["subscribed"] = sorted(subscribed)
             else:
                 session[event.member] = value
 

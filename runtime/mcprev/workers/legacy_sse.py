@@ -16,12 +16,15 @@ from urllib.parse import parse_qs
 
 from typing_extensions import override
 
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 from mcprev.core.store import Store
 from mcprev.error_text import internal_error, invalid_value
 from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
 from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.stores.bounded import LIMIT
 from mcprev.transports.http.server.access import Access
+from mcprev.transports.http.server.authentication import refusal_of
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare
 from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerConnection
 from mcprev.transports.http.server.options import HttpSettings
@@ -74,6 +77,7 @@ class SharedSseSessions:
         store: Store,
         worker: Worker,
         settings: HttpSettings,
+        server: ServerApp[Connection],
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         *,
         limit: int,
@@ -81,6 +85,7 @@ class SharedSseSessions:
     ) -> None:
         self._quotas = Quotas(store, SSE, ttl=TTL, limit=limit, per_client=per_client, is_over=self.is_over)
         self._store, self._worker, self._settings, self._start = store, worker, settings, start
+        self._server = server
         self._budget = BodyBudget(settings.max_bodies)
         self._open: dict[str, LegacySseServerConnection] = {}
 
@@ -208,7 +213,9 @@ class SharedSseSessions:
     async def _refusal(self, access: Access | None, root: str, message: Message | Batch) -> HttpError | None:
         """Return the error response if a message needs more scopes than a token has."""
         auth = self._settings.auth
-        return None if access is None or auth is None else await auth.at(root).covers(access, message)
+        if access is None or auth is None:
+            return None
+        return await refusal_of(auth.at(root), access, message, self._server.canonical_uri)
 
 
 def _decoded(value: bytes) -> tuple[int, Json, str]:

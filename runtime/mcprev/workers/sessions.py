@@ -101,7 +101,7 @@ class SharedSessions(Sessions):
         limits_of_all: Any = {"ttl": self._idle, "evict": self._end_idlest, "first": UNCONFIRMED, **limits}
         self.quotas: Quotas = Quotas(self.store, INDEX, **limits_of_all)
         self.sse: SharedSseSessions = SharedSseSessions(
-            self.store, self.worker, settings, self.start, **limits
+            self.store, self.worker, settings, server, self.start, **limits
         )
         self._counted: str | None = None
         """The index of the client whose session was counted last, until the session is made."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.bridge.pair import Rule
 from mcprev.bridge.relay import Exchange
@@ -22,9 +23,11 @@ from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
 from mcprev.bridge.several.places import Mark, Places, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
-from mcprev.core.interfaces import principal_of
+from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import InvalidParams, Json, MethodNotFound, RpcError
+from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.mrtr import STATE, is_input_required
+from mcprev.protocol.uris import same_uri
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO
 
@@ -37,6 +40,50 @@ _BY_TASK: Final = Subject("taskId", Mark.TASK, "tasks")
 """What requests of the tasks extension are about, which no schema has."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a name or URI of a client leads to."""
+
+    naming: Naming
+    kind: str
+    names: list[str]
+    """The names or URIs under which lists have it."""
+    key: str
+    """Its name or URI without prefix, after it was renamed."""
+    own: str
+    """What the server calls it."""
+
+    def is_called(self, text: str) -> bool:
+        """Return whether lists have it under a name or URI, in the spelling of a client."""
+        return text in self.names or (self.kind == RESOURCES and same_uri(text, self.names[0]))
+
+
+def _named_in(subject: Subject, value: Json) -> tuple[str, str | None]:
+    """Return the kind of what params are about, and its name or URI if that is a text."""
+    kind, text = subject.kind, value
+    if subject.mark is Mark.REFERENCE:
+        reference = as_object(value)
+        kind = reference_kind(reference)
+        text = reference.get("uri" if kind == RESOURCES else "name")
+    return kind, text if isinstance(text, str) else None
+
+
+def _with_name(subject: Subject, kind: str, value: Json, name: str) -> Json:
+    """Return the value of params with another name or URI."""
+    if subject.mark is not Mark.REFERENCE:
+        return name
+    return {**as_object(value), "uri" if kind == RESOURCES else "name": name}
+
+
+async def check_scopes(incoming: IncomingRequest, params: JsonObject) -> None:
+    """Raise the error of a request that its client could not make with these params."""
+    origin = message_origin(incoming)
+    refusal: Any = None if origin is None else getattr(origin.access, "refusal", None)
+    error = None if refusal is None else await refusal(incoming.method, params)
+    if error is not None:
+        raise error
+
+
 class SeveralClient:
     """Leads the requests of one client to the servers. Subclasses are of sessions and of stateless clients."""
 
@@ -44,7 +91,7 @@ class SeveralClient:
         self.hub = hub
         self.revision = revision
         self.places: Places = places_of(revision)
-        self.names: Names = Names(lambda: hub.namings, hub.prefixes)
+        self.names: Names = Names(lambda: hub.namings, hub.prefixes, hub.may_list)
         """The names that the client sees."""
         self._translations: dict[str, Translation] = {}
         self.lists: MergedLists = MergedLists(self)
@@ -72,9 +119,7 @@ class SeveralClient:
         if entries is not None:
             await self.lists.serve(exchange, entries)
             return
-        subject = self.places.subject(method)
-        if subject is None and method.startswith(_TASKS) and not self.revision.handshake:
-            subject = _BY_TASK
+        subject = self._subject(method)
         if subject is None:
             raise MethodNotFound(
                 f"Method not found: {method} (it does not identify one of the several servers: {Rule.METHOD})"
@@ -110,28 +155,46 @@ class SeveralClient:
                 raise InvalidParams("Invalid params: the server of the task has been removed")
             # The other ids are translated by type, this one is open already.
             return found, self._params(exchange, found, params, subject.member, value)
-        kind, text = subject.kind, value
-        reference = as_object(value) if subject.mark is Mark.REFERENCE else None
-        if reference is not None:
-            kind = reference_kind(reference)
-            text = reference.get("uri" if kind == RESOURCES else "name")
-        if not isinstance(text, str):
+        kind, text = _named_in(subject, value)
+        if text is None:
             raise InvalidParams(f"Invalid params: {subject.member} is missing")
         named = await self._named(exchange, kind, text)
-        if named is None:
+        if named is None or not named.is_called(text):
             raise self._unknown(subject, text)
-        naming, own = named
-        if reference is not None:
-            return naming, self._params(
-                exchange,
-                naming,
-                params,
-                subject.member,
-                {**reference, "uri" if kind == RESOURCES else "name": own},
-            )
-        return naming, self._params(exchange, naming, params, subject.member, own)
+        told = _with_name(subject, kind, value, named.own)
+        return named.naming, self._params(exchange, named.naming, params, subject.member, told)
 
-    async def _named(self, exchange: Exchange, kind: str, text: str) -> tuple[Naming, str] | None:
+    def _subject(self, method: str) -> Subject | None:
+        subject = self.places.subject(method)
+        if subject is None and method.startswith(_TASKS) and not self.revision.handshake:
+            return _BY_TASK
+        return subject
+
+    async def canonical(self, exchange: Exchange) -> None:
+        """Give a request the name or URI under which lists have what it is about. Raises the error of a client that may not.
+
+        All that decides about the request, such as middleware, sees that one.
+        """
+        incoming = exchange.incoming
+        subject, params = self._subject(incoming.method), incoming.params or {}
+        if subject is None or subject.mark is Mark.TASK or self.places.entries(incoming.method) is not None:
+            return
+        kind, text = _named_in(subject, params.get(subject.member))
+        if text is None:
+            return
+        await self.lists.ensure(exchange)
+        named = await self._named(exchange, kind, text)
+        if named is None:
+            return
+        if not named.is_called(text):
+            value = _with_name(subject, kind, params[subject.member], named.names[0])
+            incoming.params = {**params, subject.member: value}
+        for name in dict.fromkeys((*named.names[:1], *self.names.all_names(named.naming, kind, named.key))):
+            if name != text:
+                value = _with_name(subject, kind, params[subject.member], name)
+                await check_scopes(incoming, {**params, subject.member: value})
+
+    async def _named(self, exchange: Exchange, kind: str, text: str) -> _Named | None:
         """Return the server that a name or URI leads to and what the server calls it, or None."""
         found = self.names.find(kind, text)
         if found is None and await self.lists.read_for(exchange, kind):
@@ -139,13 +202,14 @@ class SeveralClient:
         if found is None:
             return None
         naming, own = found
+        names = [self.names.spelled(naming, kind, own)]
         if kind == RESOURCES:
-            return found if naming.offer.allows(kind, own) else None
+            return _Named(naming, kind, names, own, own) if naming.offer.allows(kind, own) else None
         member = self.hub.members.get(naming.server)
         if own == LOG_IN and member is not None and member.spec.logs_in:
-            return naming, LOG_IN
+            return _Named(naming, kind, [naming.name(LOG_IN), *names], LOG_IN, LOG_IN)
         meant = naming.offer.meant(kind, own)
-        return None if meant is None else (naming, meant)
+        return None if meant is None else _Named(naming, kind, names, own, meant)
 
     def _params(
         self, exchange: Exchange, naming: Naming, params: JsonObject, member: str, value: Json

@@ -18,6 +18,7 @@ from mcprev.bridge.introduction import (
     versions_of,
 )
 from mcprev.bridge.relay import Exchange, Outlet, Serve, Within
+from mcprev.bridge.several.client import SeveralClient
 from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.session import SeveralSession
 from mcprev.bridge.several.view import StatelessView
@@ -72,6 +73,17 @@ class SeveralClients(ClientRequests):
         if incoming.method == DISCOVER:
             return exchange, partial(view.discover, versions=versions_of(hub.revisions))
         return exchange, view.serve
+
+    @override
+    async def _find_name(self, exchange: Exchange) -> None:
+        incoming, connection = exchange.incoming, exchange.connection
+        hub, shared, client = self._hub, self._shared, connection.peer_context
+        if not incoming.revision.handshake and hub is not None:
+            client = self._view(hub, sender_of(incoming), incoming.revision)
+        elif shared is not None and connection.session_id is not None and not shared.holds(connection):
+            return  # the process that has the session serves no other name than those of its lists
+        if isinstance(client, SeveralClient):
+            await client.canonical(exchange)
 
     def _session(self, incoming: IncomingRequest, connection: Connection) -> SeveralSession:
         """Return the client of a session's connection; it is known from its first request on."""

@@ -14,7 +14,7 @@ from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
 from mcprev.bridge.relay import BridgeState
 from mcprev.bridge.several.health import AGAIN, Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
-from mcprev.bridge.several.names import Namings, Prefixes
+from mcprev.bridge.several.names import Namings, Prefixes, compared
 from mcprev.bridge.several.seals import Seals
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.errors import InvalidParams, McpError, one_line
@@ -194,6 +194,19 @@ class Hub(BridgeState):
         member = self.members.get(server)
         found = None if member is None else member.spec.login_target
         return None if found is None else found(sender, step)
+
+    def may_list(self, server: str, kind: str, key: str) -> bool:
+        """Return whether a server that a client has not heard of may list a name (without prefix) or URI.
+
+        Where every name has a prefix, a server that nobody has heard of may list any.
+        """
+        member = self.members.get(server)
+        if member is None:
+            return False
+        seen = member.seen.get(kind)
+        if seen is None:
+            return self.prefixes == "always"
+        return hash(compared(kind, key)) in seen
 
     # -- clients -------------------------------------------------------------------------------------------------
 

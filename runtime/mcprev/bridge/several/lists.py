@@ -15,7 +15,7 @@ from mcprev.bridge.several.hub import Hub
 from mcprev.bridge.several.introductions import info_of
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.member import Member
-from mcprev.bridge.several.names import Names, Naming
+from mcprev.bridge.several.names import Names, Naming, compared
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Outcome
 from mcprev.bridge.several.places import Entries, Mark, Places
@@ -269,6 +269,11 @@ class MergedLists:
             for name, page in found.items()
             if name in client.hub.members
         }
+        for name, member in client.hub.members.items():
+            if name in shown:
+                member.remember(kind, [compared(kind, key) for key in shown[name]])
+            elif not client.declares(member, kind):
+                shown[name] = []
         client.names.listed.replace(kind, shown, asyncio.get_running_loop().time())
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_urlsafe
@@ -37,6 +37,8 @@ REFUSED: Final = 10.0
 """Seconds for which a sender who has to log in first is refused without asking the server again."""
 _NOBODY: Final[Sender] = ("", None)
 _LOOK: Final = 0.05
+SEEN: Final = 20_000
+"""The names and URIs of one kind that are remembered of a server."""
 """Seconds between two looks whether a call that waits for its user has ended, at a server that is to be closed."""
 
 
@@ -163,6 +165,8 @@ class Member:
     """Whether it ends with the calls that it serves now."""
     slow: bool = False
     """Whether its lists came too late, so that they are not waited for as long again."""
+    seen: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    """By kind, hashes of the names (without prefix) and URIs that any client was told of; what is away keeps them."""
     _parts: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -198,6 +202,14 @@ class Member:
     def rename(self, spec: ServerSpec) -> None:
         """Take over other names of the same server."""
         self.spec = replace(self.spec, naming=spec.naming)
+        self.seen.clear()
+
+    def remember(self, kind: str, keys: Iterable[str]) -> None:
+        """Take note of names (without prefix) or URIs that it lists, as `compared`; of the last ones if there are many."""
+        seen = self.seen.setdefault(kind, set())
+        if len(seen) > SEEN:
+            seen.clear()
+        seen.update(map(hash, keys))
 
     async def retire(self) -> None:
         """Close the connections when the last call has ended, also that of a user who is asked."""

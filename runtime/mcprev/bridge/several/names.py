@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
 from mcprev.extras.host_config import SEPARATOR
+from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
 PLUS: Final = "+"
@@ -95,12 +96,16 @@ class Listed:
     servers: dict[str, dict[str, list[str]]] = field(
         default_factory=lambda: {TOOLS: {}, PROMPTS: {}, RESOURCES: {}}
     )
+    answered: dict[str, set[str]] = field(
+        default_factory=lambda: {TOOLS: set(), PROMPTS: set(), RESOURCES: set()}
+    )
+    """By kind, the servers whose lists were seen."""
     read_at: dict[str, float] = field(default_factory=dict[str, float])
     """The time of the loop at which the lists of a kind were read."""
 
     def only(self, kind: str, key: str) -> str | None:
         """Return the server that lists a name or URI, if exactly one does."""
-        found = self.servers[kind].get(key, ())
+        found = self.servers[kind].get(compared(kind, key), ())
         return found[0] if len(found) == 1 else None
 
     def replace(self, kind: str, lists: Mapping[str, Iterable[str]], now: float) -> None:
@@ -111,17 +116,32 @@ class Listed:
             if left:
                 kept[key] = left
         for server, keys in lists.items():
-            for key in dict.fromkeys(keys):
+            for key in dict.fromkeys(compared(kind, key) for key in keys):
                 kept.setdefault(key, []).append(server)
+        self.answered[kind].update(lists)
         self.servers[kind], self.read_at[kind] = kept, now
+
+
+MayList: TypeAlias = Callable[[str, str, str], bool]
+"""Returns whether a server that a client has not heard of may list a name (without prefix) or URI of a kind."""
+
+
+def compared(kind: str, key: str) -> str:
+    """Return what all spellings of a URI have in common; a name has only one."""
+    return comparable(key) if kind == RESOURCES else key
 
 
 class Names:
     """The names that one client sees."""
 
-    def __init__(self, namings: Callable[[], Namings], prefixes: Prefixes) -> None:
+    def __init__(
+        self,
+        namings: Callable[[], Namings],
+        prefixes: Prefixes,
+        may_list: MayList = lambda _server, _kind, _key: False,
+    ) -> None:
         """`namings` returns the names of the servers that the bridge has now."""
-        self._find_namings = namings
+        self._find_namings, self._may_list = namings, may_list
         self._before: Namings = namings()
         self.needed: bool = prefixes == "needed"
         """Whether only what several servers list gets a prefix."""
@@ -138,12 +158,27 @@ class Names:
     def name(self, naming: Naming, kind: str, base: str) -> str:
         """Return the name that clients see for a name of a server, after it was renamed."""
         bare = self.needed and self.namings.of_name(base) is None
-        return base if bare and self.listed.only(kind, base) == naming.server else naming.name(base)
+        return base if bare and self._only(kind, base) == naming.server else naming.name(base)
 
     def uri(self, naming: Naming, own: str) -> str:
         """Return the URI that clients see for a URI of a server."""
         bare = self.needed and self.namings.of_uri(own) is None
-        return own if bare and self.listed.only(RESOURCES, own) == naming.server else naming.uri(own)
+        return own if bare and self._only(RESOURCES, own) == naming.server else naming.uri(own)
+
+    def spelled(self, naming: Naming, kind: str, key: str) -> str:
+        """Return the name or URI that clients see for one of a server, after it was renamed."""
+        return self.uri(naming, key) if kind == RESOURCES else self.name(naming, kind, key)
+
+    def all_names(self, naming: Naming, kind: str, key: str) -> list[str]:
+        """Return the names or URIs by which a policy may name one of a server: what has a prefix today may have none tomorrow."""
+        full = naming.uri(key) if kind == RESOURCES else naming.name(key)
+        return [full, key] if self.needed else [full]
+
+    def _only(self, kind: str, key: str) -> str | None:
+        """Return the server that lists a name or URI, if exactly one does, and none that cannot be reached may do so."""
+        namings, found = self.namings, self.listed.only(kind, key)
+        away = namings.servers.keys() - self.listed.answered[kind]
+        return None if any(self._may_list(server, kind, key) for server in away) else found
 
     def find(self, kind: str, name: str) -> tuple[Naming, str] | None:
         """Return the server that a name or URI leads to, and the rest of it without prefix.
@@ -153,6 +188,6 @@ class Names:
         found = self.namings.of_uri(name) if kind == RESOURCES else self.namings.of_name(name)
         if found is not None:
             return found
-        server = self.listed.only(kind, name)
+        server = self._only(kind, name)
         naming = None if server is None else self.namings.servers.get(server)
         return None if naming is None else (naming, name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
+from mcprev.protocol.uris import MAX_LENGTH, comparable, normalized, spellings
 
 if TYPE_CHECKING:
     from mcprev.client.targets import HasServer, Target
@@ -58,9 +59,12 @@ class Offer:
     def allows(self, kind: str, key: str) -> bool:
         """Return whether an entry is offered. A URI of which that cannot be decided is not."""
         allowed, denied = self.allow.get(kind), self.deny.get(kind)
-        if kind == RESOURCES and (allowed is not None or denied is not None) and _DOTS.search(key):
+        decides = kind == RESOURCES and (allowed is not None or denied is not None)
+        # Of a URI that is too long, nothing is known; dots may be encoded.
+        if decides and (len(key) > MAX_LENGTH or _DOTS.search(key) or _DOTS.search(normalized(key))):
             return False
-        return (allowed is None or _matches(key, allowed)) and not _matches(key, denied or ())
+        matches = _matches_in_any_spelling if kind == RESOURCES else _matches
+        return (allowed is None or matches(key, allowed)) and not matches(key, denied or ())
 
     def shown(self, kind: str, key: str) -> str | None:
         """Return the name of an entry before it gets a prefix, or None if it is not offered."""
@@ -166,6 +170,13 @@ def _patterns(value: Json) -> str | None:
 def _texts(value: Json) -> str | None:
     items = cast("dict[str, object]", value).values() if isinstance(value, dict) else (None,)
     return None if all(isinstance(item, str) for item in items) else "an object of strings"
+
+
+def _matches_in_any_spelling(uri: str, patterns: Sequence[str]) -> bool:
+    """Return whether a spelling of a URI matches a pattern, or the spelling that all have in common that of a pattern."""
+    if any(_matches(each, patterns) for each in spellings(uri)):
+        return True
+    return _matches(comparable(uri), tuple(map(comparable, patterns)))
 
 
 def _matches(key: str, patterns: Sequence[str]) -> bool:

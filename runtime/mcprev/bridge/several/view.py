@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, sender_of
 from mcprev.bridge.relay import Exchange
-from mcprev.bridge.several.client import SeveralClient
+from mcprev.bridge.several.client import SeveralClient, check_scopes
 from mcprev.bridge.several.health import AGAIN, MOST, STABLE
 from mcprev.bridge.several.introductions import joined_discovery
 from mcprev.bridge.several.login_required import LoginRequired
@@ -157,10 +157,17 @@ class Listening:
         unknown = [uri for uri in uris if view.names.find(RESOURCES, uri) is None]
         if unknown:
             await view.lists.read_for(self._exchange, RESOURCES)
-        for uri in dict.fromkeys(uris):
+        called: dict[str, None] = dict.fromkeys(uris)
+        for uri in tuple(called):
             found = view.names.find(RESOURCES, uri)
             if found is not None and found[0].offer.allows(RESOURCES, found[1]):
                 self._uris.setdefault(found[0].server, []).append(found[1])
+                called |= dict.fromkeys(view.names.all_names(found[0], RESOURCES, found[1]))
+                called[view.names.uri(*found)] = None
+        if len(called) > len(set(uris)):
+            asked = {**self._filter, _RESOURCES: list(called)}
+            incoming = self._exchange.incoming
+            await check_scopes(incoming, {**(incoming.params or {}), "notifications": asked})
 
     def _start(self, member: Member) -> None:
         principal = principal_of(self._exchange.incoming)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.uris import Spell, canonical_message
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.request import App
 from mcprev.transports.http.server.routes import Route
@@ -37,3 +38,12 @@ class Authentication(Protocol):
     async def covers(self, access: Access, message: Message | Batch, /) -> HttpError | None:
         """Return the error response if the sender may not send a message, or a message of a batch."""
         ...
+
+
+async def refusal_of(
+    auth: Authentication, access: Access, message: Message | Batch, spell: Spell
+) -> HttpError | None:
+    """Return the error response if a sender may not send a message, as it is or with the URIs for which it is served."""
+    reject = await auth.covers(access, message)
+    served = message if reject is not None else canonical_message(message, spell)
+    return reject if served is message else await auth.covers(access, served)

@@ -32,6 +32,7 @@ from mcprev.protocol.http_request_class import (
     wants_answer,
 )
 from mcprev.protocol.subscriptions import LISTEN
+from mcprev.transports.http.server.authentication import refusal_of
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import StatelessConnection, set_origin
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
@@ -323,7 +324,9 @@ class HttpDispatcher:
             reject = await self.sessions.post_sse(body, http_request)
         else:
             if access is not None and auth is not None:
-                reject = await auth.at(http_request.root).covers(access, parse(body, batch=True))
+                reject = await refusal_of(
+                    auth.at(http_request.root), access, parse(body, batch=True), self._server.canonical_uri
+                )
                 connection.renew(access)
             if reject is None:
                 reject = connection.take(body, http_request)
