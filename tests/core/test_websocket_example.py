@@ -19,7 +19,7 @@ import mcprev
 from mcprev.revisions import DEFAULT
 from mcprev_types.latest import models as m
 from requirements import req
-from running import run
+from running import passing, run
 from support import ROOT
 
 
@@ -104,7 +104,7 @@ def test_a_timeout_cancels_the_handler() -> None:
         handler = Handler()
         async with served(handler) as (url, _), mcprev.connect(EXAMPLE.websocket(url)) as client:
             with pytest.raises(mcprev.RequestTimeout):
-                await client.call_tool("wait", {}, timeout=0.05)
+                await passing(5, client.call_tool("wait", {}, timeout=5), handler.begun.is_set)
             await handler.stopped.wait()
 
     run(test())
