@@ -806,19 +806,19 @@ async def nobody_called(name: str, arguments: Mapping[str, Any]) -> Any:
     raise AssertionError(f"{name:.10} has left the sandbox")
 
 
-@pytest.mark.parametrize("large", LEAVES.values(), ids=LEAVES)
-def test_what_is_large_never_leaves_the_process_of_the_sandbox(large: str) -> None:
+@pytest.mark.parametrize(
+    ("large", "call"),
+    [
+        *((large, "{}") for large in LEAVES.values()),
+        *((large, IN_A_CALL["argument"]) for large in LEAVES.values()),
+        *((LEAVES["a large integer"], call) for call in IN_A_CALL.values()),
+    ],
+)
+def test_what_is_large_never_leaves_the_process_of_the_sandbox(large: str, call: str) -> None:
     begin, _, last = large.rpartition("\n")
-    printed = list[str]()
-
-    async def main() -> None:
-        box = MontySandbox()
-        for call in ["{}", *IN_A_CALL.values()]:
-            with pytest.raises(mcprev.ToolError) as raised:
-                await box.run(f"{begin}\n{call.format(last)}", nobody_called, printed.append)
-            assert len(str(raised.value)) < 600
-
-    run(main())
+    with pytest.raises(mcprev.ToolError) as raised:
+        run(MontySandbox().run(f"{begin}\n{call.format(last)}", nobody_called, print))
+    assert len(str(raised.value)) < 600
 
 
 def test_what_can_leave_the_sandbox_is_copied_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
