@@ -51,7 +51,7 @@ class Flaky(mcprev.memory):
 
     async def cut(self) -> None:
         """The server's end is gone, with nothing said."""
-        end = self._ends[-1][1]
+        end = next(reversed(self._ends.values()))
         end.protocol.connection.calls.drain()
         transport: Any = end
         transport._transport.abort()

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -213,5 +214,43 @@ def test_a_hundred_calls_in_flight(row: Revision, how: str) -> None:
             if how == "cut":
                 assert (await client.call_tool("x")).content == text("x").content
                 assert client.reopened == 1
+
+    run(main())
+
+
+@req("STDIO-6", "SEC-6", everywhere=True)
+def test_clients_of_this_process_that_close_together_close_each_connection_once() -> None:
+    """Not each of them all: the work grows with their number, and no faster."""
+    closed: list[object] = []
+
+    class Counting(mcprev.Server):
+        def connection(self) -> Any:
+            made = super().connection()
+            aclose = made.aclose
+
+            async def counted(*args: Any) -> None:
+                closed.append(made)
+                await aclose(*args)
+
+            made.aclose = counted  # type: ignore[method-assign]
+            return made
+
+    async def main() -> None:
+        ended: list[str] = []
+
+        @asynccontextmanager
+        async def lifespan(_: mcprev.Server) -> AsyncGenerator[None, None]:
+            yield
+            ended.append("lifespan")
+
+        target = mcprev.memory(Counting(Author(), "s", "1", lifespan=lifespan))
+        clients = [await mcprev.connect(target) for _ in range(MANY)]
+        first, *others = clients
+        await first.aclose()
+        assert len(closed) == 1, "a client waits until the server's end of its connection is closed"
+        assert not ended
+        await asyncio.gather(*(client.aclose() for client in others))
+        assert len(closed) == MANY
+        assert ended == ["lifespan"]
 
     run(main())

@@ -111,6 +111,6 @@ def test_many_at_once_open_and_close_as_they_like(row: Revision) -> None:
                     assert said(result) == str({"n": number})
 
         await asyncio.gather(*(use(number) for number in range(20)))
-        assert target._ends == []  # pyright: ignore[reportPrivateUsage]
+        assert not target._ends  # pyright: ignore[reportPrivateUsage]
 
     run(main())

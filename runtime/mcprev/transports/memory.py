@@ -131,8 +131,12 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         """Set the server: a `mcprev.Server`, or `app.server`."""
         self._server = server
         self._lifespan: LifespanHold | None = getattr(server, "lifespan", None)
-        self._ends: list[tuple[Connection, Connection]] = []
-        """The client's end and the server's, of each connection."""
+        self._ends: dict[Connection, Connection] = {}
+        """The server's end of each connection, by the client's, until it is closed."""
+        self._ended: list[Connection] = []
+        """The clients' ends that are closed, and whose server's end is not being closed."""
+        self._closing: asyncio.Task[None] | None = None
+        """Closes the server's ends of those that were in that list before."""
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Connect a client to the server; return the client's connection."""
@@ -145,14 +149,26 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         served = self._server.connection()
         connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)
         connect_pair(connection, served)
-        self._ends.append((connection, served))
+        self._ends[connection] = served
+        connection.closed.add_done_callback(lambda _: self._ended.append(connection))
         return connection
 
     async def close(self) -> None:
-        """Close the server's side of each connection whose client side has ended."""
-        for ends in [ends for ends in self._ends if ends[0].error is not None]:
-            await ends[1].aclose()
-            if ends in self._ends:
-                self._ends.remove(ends)
+        """Close the server's side of each connection whose client side has ended; clients that end together close them together."""
+        await asyncio.sleep(0)  # a connection that was just closed is in the list after this
+        for _ in range(2):  # what is being closed now may not contain it, the next does
+            if self._closing is None and self._ended:
+                self._closing = asyncio.get_running_loop().create_task(self._close_ended())
+            if self._closing is not None:
+                await asyncio.shield(self._closing)
         if self._lifespan is not None and not self._ends:
             await self._lifespan.release(self)
+
+    async def _close_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        try:
+            await asyncio.gather(*(self._ends[each].aclose() for each in ended))
+        finally:
+            for each in ended:
+                del self._ends[each]
+            self._closing = None
