@@ -16,7 +16,7 @@ from typing import Final
 LISTENS: Final = "listening at http"
 READY: Final = re.compile(r"worker (\d+) \(process (\d+)\) is ready")
 ENDED: Final = re.compile(r"worker (\d+) \(process (\d+)\) (?:ended|was ended)")
-LIMIT: Final = 30.0
+LIMIT: Final = 120.0
 """Seconds within which workers start, or end that wait for nothing."""
 
 

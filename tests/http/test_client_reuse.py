@@ -82,11 +82,11 @@ def test_hundreds_of_calls_at_a_time() -> None:
     async def main() -> None:
         hurry()
         async with laid() as (client, server):
-            await call_all(client, 500)
-            made = len(server.lanes)
-            assert made <= 501
-            await call_all(client, 500)
-            assert len(server.lanes) == made
+            for _ in range(2):
+                await call_all(client, 500)
+                assert (
+                    len(server.lanes) <= 501
+                )  # the one that connected may be free again only when all others are taken
             assert len(server.calls) == 1000
         assert server.open == 0
 
