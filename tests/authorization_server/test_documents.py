@@ -176,3 +176,21 @@ def test_as_many_documents_are_kept_as_the_limit(monkeypatch: pytest.MonkeyPatch
             assert [path[-1] for path in publisher.asked] == ["1", "5", "6"]
 
     run(main())
+
+
+@req("SEC-6")
+def test_one_address_takes_a_quarter_of_what_everybody_may_store() -> None:
+    async def main() -> None:
+        vault = Vault(MemoryRecords(), ServerKeys(SECRET), "as", Clock())
+
+        async def write(name: str, address: str) -> bool:
+            return await vault.write_within(20_000, "attempt", name, "x" * 1_000, ttl=60, address=address)
+
+        flood = [await write(f"flood {number}", "address 203.0.113.1") for number in range(20)]
+        assert 0 < sum(flood) < 5
+        assert [await write(f"honest {number}", "address 198.51.100.1") for number in range(2)] == [
+            True,
+            True,
+        ]
+
+    run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -12,9 +13,11 @@ from mcprev.extras.rate_limit import RateLimit
 from mcprev.middleware import Metrics
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import tools_by_code
+from mcprev.transports.http.server.event_store import MemoryEvents
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run, until
+from served import listening
 
 
 class Sleeps:
@@ -124,3 +127,156 @@ def test_names_that_a_client_makes_up_are_one_label(row: Revision, *, validate: 
         if sample.name == "mcp_calls_total" and sample.labels["method"] == "tools/call"
     }
     assert labels == {"other", "real", "served"}
+
+
+class Waits(mcprev.ServerHandler):
+    """Has a tool that is never done, and one that is."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        if params.name == "wait":
+            self.waiting += 1
+            await asyncio.Event().wait()
+        return m.CallToolResult(content=[m.TextContent(text="done")])
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        ctx.changed("tools")
+        return m.ListToolsResult(tools=[])
+
+
+@req("SEC-6")
+@ways
+def test_requests_without_a_session_leave_some_to_others(way: str) -> None:
+    handler = Waits()
+    server = mcprev.Server(handler, "waits", "1", validate=False)
+
+    async def main() -> None:
+        async with two(server, DEFAULT[-1], way, max_requests=16) as (flood, honest):
+            waiting = [flood.call("wait", id_=number) for number in range(14)]
+            await until(lambda: handler.waiting == 14)
+            assert (await flood.call("quick").done()).error["message"] == "too many requests in progress"
+            for number in range(2):
+                assert (await honest.call("quick").done()).text == "done"
+                waiting.append(honest.call("wait", id_=number))
+                await until(lambda number=number: handler.waiting == 15 + number)  # type: ignore[misc]
+            assert (await honest.call("quick").done()).error["message"] == "too many requests in progress"
+            await ended(flood, waiting)
+
+    run(main())
+
+
+@req("SEC-6", "SUB-2")
+@ways
+def test_listen_streams_leave_some_to_others(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcprev.transports.http.server.dispatcher.MAX_STREAMS", 16)
+    server = mcprev.Server(Waits(), "waits", "1")
+    wanted = {"notifications": {"toolsListChanged": True}}
+
+    async def main() -> None:
+        async with two(server, DEFAULT[-1], way) as (flood, honest):
+            streams = [flood.request("subscriptions/listen", wanted, number) for number in range(20)]
+            await until(lambda: sum(stream.status == 200 for stream in streams) == 14)
+            for stream in streams[14:]:
+                assert (await stream.done()).status == 503
+            heard = honest.request("subscriptions/listen", wanted)
+            await until(lambda: heard.status == 200)
+            await ended(flood, [*streams[:14], heard])
+            again = flood.request("subscriptions/listen", wanted)
+            await until(lambda: again.status == 200)
+            await ended(flood, [again])
+
+    run(main())
+
+
+@req("SEC-6", "HTTP-31")
+@each
+@ways
+def test_bodies_that_do_not_end_leave_memory_to_others(row: Revision, way: str) -> None:
+    server = mcprev.Server(Waits(), "waits", "1", validate=False)
+
+    async def main() -> None:
+        async with two(server, row, way, max_bodies=160_000, max_body=40_000) as (flood, honest):
+            slow = [flood.send("POST", open_body=True) for _ in range(8)]
+            for exchange in slow:
+                exchange.give(b"[" + b" " * 30_000, more=True)
+            await until(lambda: sum(exchange.status == 503 for exchange in slow) == 4)
+            assert (await honest.call("quick", {"text": "x" * 1_000}).done()).text == "done"
+            large = honest.send("POST", open_body=True)
+            large.give(b"[" + b" " * 15_000, more=True)
+            await until(lambda: large.awaited)
+            assert not large.status
+            await ended(flood, [*slow, large])
+
+    run(main())
+
+
+@req("SEC-6", "HTTP-31")
+def test_connections_of_one_address_leave_some_to_others() -> None:
+    """At 16 connections, an eighth is kept for addresses with fewer than four."""
+    begun = b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n"
+
+    async def connect(port: int, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        found = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+        found[1].write(begun)
+        return found
+
+    async def main() -> None:
+        server = mcprev.Server(Waits(), "waits", "1")
+        async with listening(server, max_connections=16) as url:
+            port = int(url.rpartition(":")[2])
+            flood = [await connect(port, "127.0.0.2") for _ in range(24)]
+            for reader, _ in flood[14:]:
+                with suppress(ConnectionResetError):  # the server has not read what it was sent
+                    assert await reader.read() == b""
+            honest = [await connect(port, "127.0.0.3") for _ in range(2)]
+            for reader, writer in honest:
+                writer.write(b"0123456789")
+                assert (await reader.readline()).startswith(b"HTTP/1.1 4")
+            for _, writer in (*flood, *honest):
+                writer.close()
+
+    run(main())
+
+
+@req("SEC-6", "HTTP-15")
+def test_stored_events_have_a_bound_for_each_session() -> None:
+    events = MemoryEvents(session_bytes=100, total_bytes=1_000)
+    events.append("honest", 1, 1, b"x" * 50, droppable=False)
+    for number in range(1_000):
+        events.append("flood", 1, number, b"x" * 50, droppable=False)
+    assert events.size == 150, "a session displaces its own events"
+
+
+@req("SEC-6", "TASKX-2")
+@ways
+def test_tasks_of_one_address_have_its_share(way: str) -> None:
+    """Also without a session, which no other request of the client names."""
+    app = mcprev.App("office", "1", tasks=mcprev.Tasks({}, max_running=8, max_running_each=2))
+    gate, done = asyncio.Event(), list[int]()
+
+    @app.tool(task="optional")
+    async def slow(ctx: mcprev.Context) -> str:
+        await ctx.detach()
+        await gate.wait()
+        done.append(1)
+        return ""
+
+    knows = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+    async def main() -> None:
+        async with two(app, DEFAULT[-1], way) as (flood, honest):
+            answers = [
+                await each.call("slow", id_=number, clientCapabilities=knows).done()
+                for each in (flood, honest)
+                for number in range(3)
+            ]
+            assert [answer.result.get("resultType") for answer in answers[:2]] == ["task"] * 2
+            assert [answer.result.get("resultType") for answer in answers[3:5]] == ["task"] * 2
+            for place in (2, 5):
+                assert "too many tasks of this client" in answers[place].body.decode()
+            gate.set()
+            await until(lambda: len(done) == 4)
+
+    run(main())

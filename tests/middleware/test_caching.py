@@ -297,6 +297,22 @@ def test_a_mounted_app_that_keeps_results_hears_of_changes() -> None:
     run(test())
 
 
+def test_one_caller_displaces_its_own_results_first() -> None:
+    async def test() -> None:
+        shop = Shop(Caching(60, tools=TOOLS, max_entries=8))
+        app = shop.app.asgi(principal=who)
+        for name, items in (("honest", "a"), ("flood", "abcdefghij"), ("honest", "a")):
+            client = Client(app)
+            client.session["who"] = name
+            await client.open(revision_named(E))
+            for item in items:
+                await client.call("price", {"item": item}).done()
+        assert len(shop.runs) == 11, "what was kept for the other one is still there"
+        await app.aclose()
+
+    run(test())
+
+
 def test_entries_and_bytes_are_bounded_and_each_caller_has_a_copy() -> None:
     async def test() -> None:
         caching = Caching(60, tools=TOOLS, max_entries=2)

@@ -58,7 +58,7 @@ class ClientRegistry:
             client = replace(client, secret_digest=secret_digest(secret))
             found |= {"client_secret": secret, "client_secret_expires_at": 0}
         if not await self._vault.write_within(
-            MAX_UNUSED, _KIND, client.client_id, asdict(client), ttl=UNUSED
+            MAX_UNUSED, _KIND, client.client_id, asdict(client), ttl=UNUSED, address=address
         ):
             raise _too_many()
         return found

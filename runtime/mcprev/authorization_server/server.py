@@ -282,7 +282,7 @@ class AuthorizationServer:
         if isinstance(found, User):
             return await self._logged_in(wanted, found)
         if not await self._vault.write_within(
-            MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME
+            MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME, address=request.client
         ):
             raise PageError("Too many logins are in progress. Try again in some minutes.", 503)
         return redirect(found, self._set_cookie(browser))

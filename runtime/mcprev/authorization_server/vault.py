@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcprev.authorization_server.keys import ServerKeys, digest_of
+from mcprev.core.shares import share_of
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 
@@ -49,15 +50,18 @@ class Vault:
         key = self._key(kind, name)
         return await self._records.write(key, self._sealed(key, value, ttl), seen=seen, ttl=ttl)
 
-    async def write_within(self, most: int, kind: str, name: str, value: Json, *, ttl: float) -> bool:
+    async def write_within(
+        self, most: int, kind: str, name: str, value: Json, *, ttl: float, address: str
+    ) -> bool:
         """Write a new value, unless those of its kind take more than `most` bytes in this window of `ttl` seconds.
 
-        So whoever may write without a login cannot fill the store, in which others keep theirs.
+        Those of one address take a quarter of that at most. So whoever may write without a login cannot fill the store, in which others keep theirs.
         """
         key = self._key(kind, name)
         sealed = self._sealed(key, value, ttl)
-        if not await self.count(f"bytes of {kind}", "", most, ttl, by=len(sealed)):
-            return False
+        for counted, bound in ((address, share_of(most)), ("", most)):
+            if not await self.count(f"bytes of {kind}", counted, bound, ttl, by=len(sealed)):
+                return False
         return await self._records.write(key, sealed, seen=0, ttl=ttl) is not None
 
     def _sealed(self, key: str, value: Json, ttl: float) -> bytes:

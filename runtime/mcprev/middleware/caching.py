@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from pydantic_core import from_json, to_json
 
 from mcprev.core.interfaces import message_origin
+from mcprev.core.shares import share_of
 from mcprev.errors import Json
 from mcprev.middleware.hooks import EntriesOf
 from mcprev.middleware.records import INDIRECT, asks, entry_key, is_failed, wire_of
@@ -193,7 +194,15 @@ class Caching:
         self._kept[key] = _Kept(text, model, seen, uri, self._clock() + self._ttl, size)
         self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_entries:
-            self._remove(next(iter(self._kept)))
+            self._remove(self._first_to_go(key[2]))
+
+    def _first_to_go(self, caller: object) -> _Key:
+        """Return the oldest result of a caller that has more than its share, else the oldest one of all."""  # SEC-6
+        own = [(key, kept.size) for key, kept in self._kept.items() if key[2] == caller]
+        size = sum(size for _, size in own)
+        if len(own) > share_of(self._max_entries) or size > share_of(self._max_bytes):
+            return own[0][0]
+        return next(iter(self._kept))
 
     def _remove(self, key: _Key) -> None:
         kept = self._kept.pop(key, None)

@@ -24,6 +24,8 @@ from mcprev.protocol.uris import comparable
 from mcprev.revisions import LATEST
 
 MAX_ENTRIES: Final = 1_024
+PART: Final = 4
+"""The share of a principal is a part of the room: one of so many."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 LONGEST: Final = 365 * 86_400.0
 """The longest lifetime of a result, in seconds."""
@@ -130,7 +132,15 @@ class ResultCache:
         self._entries[key] = _Entry(text, now + lifetime, uri if isinstance(uri, str) else None)
         self._bytes += len(text)
         while self._bytes > self._max_bytes or len(self._entries) > self._max_entries:
-            self._remove(next(iter(self._entries)))
+            self._remove(self._first_to_go(key[1]))
+
+    def _first_to_go(self, principal: object) -> Key:
+        """Return the oldest result of a principal that has more than a quarter of the room, else the oldest one of all."""
+        own = [(key, len(entry.text)) for key, entry in self._entries.items() if key[1] == principal]
+        size = sum(size for _, size in own)
+        if PART * len(own) > self._max_entries or PART * size > self._max_bytes:
+            return own[0][0]
+        return next(iter(self._entries))
 
     def changed(self, scope: Scope, kind: Changed, uri: str | None = None) -> None:
         """Remove the results that a change notification concerns.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mcprev.callbacks import at_once
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
+from mcprev.serving.accepting import connection_limit
 from mcprev.serving.access_log import access, log_access
 from mcprev.transports.exiting import cancelled_by_signals, exit_guard
 from mcprev.transports.gc_policy import reduced_collection
@@ -188,7 +189,7 @@ def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
     if find_spec("httptools") is not None:
         from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
 
-        front = Http11Server(app)
+        front = Http11Server(app, connection_limit(app.settings.max_connections))
         http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))
 
     # The app logs what matters; uvicorn's access log would cost as much as a response.

@@ -49,7 +49,7 @@ class HttpServer(uvicorn.Server):
         """Seconds that calls in progress have to finish when the server stops."""
         self.shutdown_delay: float = app.settings.shutdown_delay
         """Seconds of these in which new calls are served on open connections."""
-        self._limit = connection_limit(app.settings.max_connections)
+        self._limit = connection_limit(app.settings.max_connections) if front is None else front.most
         self._acceptors: list[Acceptor] = []
 
     @override

@@ -188,7 +188,7 @@ class SharedSseSessions:
         access = self._access(message["access"], message["root"]) if message["access"] else None
         http_request = PassedRequest(Headers.of(pairs), message["principal"], access, message.get("from"))
         body = b64decode(message["body"])
-        http_request.share = BodyShare(self._budget, body)
+        http_request.share = BodyShare(self._budget, body, http_request)
         try:
             if access is not None:
                 connection.renew(access)

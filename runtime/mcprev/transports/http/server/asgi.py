@@ -279,9 +279,11 @@ class AsgiApp(HttpApp):
             body = http_request.take() if http_request.ready else await self._read(http_request)
             if isinstance(body, HttpError):
                 return body
-            http_request.share = BodyShare(self.budget, body)
-            if self.budget.held > self.budget.limit:
-                return self.budget.refusal(http_request.share)
+            http_request.share = BodyShare(self.budget, body, http_request)
+            if self.budget.held > self.budget.free:
+                refused = self.budget.refusal(http_request.share)
+                if refused is not None:
+                    return refused
             message = parse(body, batch=True)
             http_request.method = getattr(message, "method", None)
             del body  # free the memory: the request may take long
@@ -324,7 +326,7 @@ class AsgiApp(HttpApp):
         body = await self._read(http_request)
         if isinstance(body, HttpError):
             return body
-        http_request.share = BodyShare(self.budget, body)
+        http_request.share = BodyShare(self.budget, body, http_request)
         refused = self.budget.refusal(http_request.share)
         connection = None if isinstance(found, HttpError) else found
         return refused or await dispatcher.take_sse(connection, body, http_request)
@@ -334,7 +336,8 @@ class AsgiApp(HttpApp):
         body = await self._read(http_request)
         if isinstance(body, HttpError):
             return body
-        if not self.budget.take(len(body)):
+        client = http_request.client
+        if not self.budget.take(len(body), client):
             return too_much()
         try:
             info = RouteInfo(
@@ -342,7 +345,7 @@ class AsgiApp(HttpApp):
             )
             return await self._routes.serve(http_request, body, info)
         finally:
-            self.budget.held -= len(body)
+            self.budget.give(len(body), client)
 
     async def _read(self, http_request: HttpRequest) -> bytes | HttpError:
         timeout = asyncio.timeout(self.settings.body_timeout)

@@ -8,8 +8,9 @@ the request became has ended.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
+from mcprev.core.shares import free_of, share_of
 from mcprev.errors import InternalError, InvalidRequest, TransportError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.wire.bounds import NO_STRUCTURE, few_marks, without_strings
@@ -43,47 +44,100 @@ _ITEM: Final = 40
 """One slot in a list or in the table of a dict, and a number in it."""
 
 
+COUNTED: Final = 16 * 1024
+"""The least weight of a body that is counted for its client, in bytes of memory."""
+
+
+class HasClient(Protocol):
+    """A request whose client is known."""
+
+    @property
+    def client(self) -> str | None:
+        """The principal, else the network address; None if neither is known."""
+        ...
+
+
 class ClientGone(TransportError):
     """The client disconnected before its request was complete."""
 
 
 class BodyBudget:
-    """Counts the memory of all request bodies in bytes: `held` never exceeds `limit`."""
+    """Counts the memory of all request bodies in bytes: `held` never exceeds `limit`.
 
-    __slots__ = ("held", "limit")
+    A client may use all but an eighth of it, and of the last eighth what is left of its share. For that, bodies of
+    `COUNTED` bytes are counted for their client; smaller ones are too few to fill the budget, as the number of
+    requests is bounded.
+    """
+
+    __slots__ = ("by", "each", "free", "held", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
+        self.free: int = free_of(limit)
+        self.each: int = share_of(limit)
         self.held: int = 0
+        self.by: dict[str, int] = {}
+        """What clients hold, of parts of bodies and of bodies that are counted."""
 
-    def take(self, size: int) -> bool:
-        """Reserve memory; return False and reserve nothing if it would exceed the limit."""
-        if self.held + size > self.limit:
+    def take(self, size: int, client: str | None = None) -> bool:
+        """Reserve memory; return False and reserve nothing if it would exceed the limit or the share of the client."""
+        if not self.fits(size, client):
             return False
         self.held += size
+        if client is not None:
+            self.count(size, client)
         return True
+
+    def give(self, size: int, client: str | None) -> None:
+        """Give back what `take` has reserved."""
+        self.held -= size
+        if client is not None:
+            self.count(-size, client)
+
+    def fits(self, size: int, client: str | None) -> bool:
+        """Return whether a client may hold so many bytes more."""
+        total = self.held + size
+        if total <= self.free or client is None:
+            return total <= self.limit
+        return total <= self.limit and self.by.get(client, 0) + size <= self.each
+
+    def count(self, size: int, client: str) -> None:
+        """Add to what a client holds."""
+        left = self.by.get(client, 0) + size
+        if left:
+            self.by[client] = left
+        else:
+            self.by.pop(client, None)
 
     def refusal(self, share: BodyShare) -> HttpError | None:
         """Return the error response for a body that exceeds the budget; the creator of the share releases it."""
-        if self.held <= self.limit:
+        client = share.client
+        beyond = self.held > self.free and client is not None and self.by.get(client, 0) > self.each
+        if self.held <= self.limit and not beyond:
             return None
-        return too_much() if share.weight <= self.limit else _too_heavy(share.weight, self.limit)
+        most = self.limit if client is None else self.free
+        return too_much() if share.weight <= most else _too_heavy(share.weight, most)
 
 
 class BodyShare:
     """The memory of one body; it is released when every holder has released it."""
 
-    __slots__ = ("_budget", "_holders", "weight")
+    __slots__ = ("_budget", "_holders", "client", "weight")
 
-    def __init__(self, budget: BodyBudget, body: bytes) -> None:
-        """Reserve memory for a complete body."""
+    def __init__(self, budget: BodyBudget, body: bytes, http_request: HasClient | None = None) -> None:
+        """Reserve memory for a complete body of a request."""
         self._budget = budget
+        self.client: str | None = None
+        """The client for which it is counted; None for a small one."""
         self._holders = 1
         self.weight: int = parsed_weight(body, LOOSE)
         """The size, in bytes of memory."""
         if LOOSE * (budget.held + self.weight) > budget.limit:
             self.weight = parsed_weight(body)  # too high an estimate must refuse no body
         budget.held += self.weight
+        if self.weight >= COUNTED and http_request is not None and http_request.client is not None:
+            self.client = http_request.client
+            budget.count(self.weight, self.client)
 
     def hold(self) -> None:
         """Add a holder: another message of the body is being served."""
@@ -94,6 +148,8 @@ class BodyShare:
         self._holders -= 1
         if not self._holders:
             self._budget.held -= self.weight
+            if self.client is not None:
+                self._budget.count(-self.weight, self.client)
 
 
 def declares_too_much(headers: Headers, limit: int) -> bool:
@@ -128,7 +184,7 @@ def opening_refusal(share: BodyShare | None, request_id: RequestId) -> HttpError
 def _too_heavy(weight: int, limit: int) -> HttpError:
     """Return the error response for a body that exceeds the whole budget."""
     why = (
-        f"parsed, the body takes about {weight} bytes of memory, more than all bodies together may take ({limit}); "
+        f"parsed, the body takes about {weight} bytes of memory, more than the bodies of a client may take ({limit}); "
         "the server's option max_bodies allows more"
     )
     return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))

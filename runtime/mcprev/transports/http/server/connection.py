@@ -11,14 +11,16 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Collection
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from typing_extensions import override
 
 from mcprev.core.connection import HTTP, Connection
-from mcprev.core.interfaces import RequestHandler
+from mcprev.core.interfaces import RequestHandler, client_of
 from mcprev.core.limits import LINGER, MAX_HANDLERS
+from mcprev.core.shares import free_of, share_of
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
     Channel,
@@ -31,6 +33,9 @@ from mcprev.protocol.http_request_class import RETRY_SOON, status_of
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
+
+COUNTED: Final = 256
+"""The requests of each client are counted anew after so many parts of the bound: it takes time."""
 
 
 def set_origin(message: Request | Notification, origin: object) -> None:
@@ -60,11 +65,16 @@ class AsgiConnection(Connection):
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self._connection_state.shared = self.stateless
+        self._free = free_of(max_handlers) if self.stateless else max_handlers
+        """The requests that one client may have; beyond them, it has a share."""
         self.engine: HandshakeServer | StatelessServer = (
             protocol.stateless if self.stateless else protocol.session
         )
         """The engine that processes requests which are not in a batch."""
         self._running = 0
+        self._tally = Counter[str | None]()
+        """The requests of each client when they were counted last, and those that have begun since."""
+        self._until_tally = 0
 
     # -- in ------------------------------------------------------------------------------------------------
 
@@ -73,7 +83,7 @@ class AsgiConnection(Connection):
         set_origin(request, response_stream)
         self.engine.request(request)
         incoming = self._connection_state.take_request(response_stream)
-        if incoming is not None and self._running >= self._max_handlers:
+        if incoming is not None and self._running >= self._free and self._is_full(response_stream.client):
             incoming.fail(InternalError("too many requests in progress"))
             incoming = None
         if incoming is None or self._connection_state.events:
@@ -104,6 +114,18 @@ class AsgiConnection(Connection):
         if response_stream.cancelled:
             await _undo_cancellation(task)
         await response_stream.finish()
+
+    def _is_full(self, client: str | None) -> bool:
+        """Return whether a client has no room for one more request, while few may begin."""  # SEC-6
+        most = self._max_handlers
+        if self._running >= most or client is None:
+            return self._running >= most
+        self._until_tally -= 1
+        if self._until_tally <= 0:
+            self._tally = Counter(map(client_of, self._serving))
+            self._until_tally = max(1, most // COUNTED)
+        self._tally[client] += 1
+        return self._tally[client] > share_of(most)
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
         """Process the members of a batch separately, so that a slow one delays no other."""  # BATCH-4, BATCH-7

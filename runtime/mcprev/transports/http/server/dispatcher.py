@@ -14,11 +14,13 @@ from typing import Final
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
+from mcprev.core.shares import Shares, free_of
 from mcprev.error_text import internal_error
-from mcprev.errors import InvalidRequest, StoreError
+from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
+    RETRY_LATER,
     RETRY_SOON,
     DeleteSession,
     HttpError,
@@ -31,7 +33,7 @@ from mcprev.protocol.http_request_class import (
     stopped,
     wants_answer,
 )
-from mcprev.protocol.subscriptions import LISTEN
+from mcprev.protocol.subscriptions import LISTEN, MAX_STREAMS
 from mcprev.transports.http.server.authentication import refusal_of
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import StatelessConnection, set_origin
@@ -85,6 +87,7 @@ class HttpDispatcher:
             _logger,
             max_handlers=settings.max_requests,
         )
+        self._listens = Shares(MAX_STREAMS, free=free_of(MAX_STREAMS))
         server.keep(self.shared)
         if self.sessions.shared:
             self.shared.closed.add_done_callback(lambda _: self.loop.create_task(self.sessions.aclose()))
@@ -182,11 +185,24 @@ class HttpDispatcher:
             return
         if message.method in TASK_NAMES and NAME_KEY not in http_request.headers:
             self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
-        accept = STREAM if message.method == LISTEN else request_class.accept
-        response_stream = self._respond(http_request, self.shared, accept)
         if message.method == LISTEN:
+            await self._listen(message, http_request)
+        else:
+            await self.shared.serve(message, self._respond(http_request, self.shared, request_class.accept))
+
+    async def _listen(self, message: Request, http_request: HttpRequest) -> None:
+        """Serve a listen stream, within the share of its client."""  # SEC-6
+        client = http_request.client
+        if not self._listens.take(client):
+            why = "too many listen streams are open"
+            await http_request.refuse(HttpError(503, InternalError(why), message.id, headers=RETRY_LATER))
+            return
+        try:
+            response_stream = self._respond(http_request, self.shared, STREAM)
             response_stream.on_expired = self.shared.end_listening
-        await self.shared.serve(message, response_stream)
+            await self.shared.serve(message, response_stream)
+        finally:
+            self._listens.give(client)
 
     # -- sessions ------------------------------------------------------------------------------------------
 

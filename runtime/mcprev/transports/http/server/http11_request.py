@@ -44,6 +44,8 @@ class RequestConnection(Protocol):
     """The local address at which requests arrive."""
     server: tuple[str, int] | None
     client: tuple[str, int] | None
+    place: str | None
+    """The key of clients at its address, for quotas."""
     paused: bool
     """Whether the client reads too slowly to be sent more."""
     closed: bool
@@ -122,6 +124,11 @@ class Http11Request(HttpRequest):
             "client": self._http.client,
         }
 
+    @property
+    @override
+    def client(self) -> str | None:
+        return self._http.place if self.principal is None else f"principal {self.principal}"
+
     # -- the body ------------------------------------------------------------------------------------------
 
     @override
@@ -130,6 +137,11 @@ class Http11Request(HttpRequest):
         body = b"".join(self.parts)
         self.parts.clear()
         self._budget.held -= self.taken
+        if self.taken and self._http.place is not None:  # not by a method: every request passes here
+            by, place = self._budget.by, self._http.place
+            by[place] -= self.taken
+            if not by[place]:
+                del by[place]
         self.taken = 0
         return body
 

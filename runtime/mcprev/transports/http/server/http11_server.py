@@ -22,17 +22,20 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from heapq import nlargest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
 from typing_extensions import override
 
+from mcprev.core.shares import Shares, free_of
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
 from mcprev.transports.http.server.http11_request import Http11Request
+from mcprev.transports.http.server.request import place_of
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import SPACE, Headers
 
@@ -48,6 +51,8 @@ GRACE: Final = 0.5
 """Seconds that a new connection has for its first request before it may be closed to make room for another."""
 LINGER: Final = 2
 """Seconds that a client has to read the response to a request that it has not sent completely."""
+LOOKED_AT: Final = 64
+"""The number of connections among which one is looked for that makes room: more would hold up all others."""
 WAITING: Final = 64
 """The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire."""
 _NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is not HTTP/1.1"), null_id=True)
@@ -67,8 +72,13 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 class Http11Server:
     """The state that all connections to one app share."""
 
-    def __init__(self, app: HttpApp) -> None:
+    def __init__(self, app: HttpApp, most: int | None = None) -> None:
+        """`most` is the maximum number of connections. None: that of the app's settings."""
         self.app = app
+        self.most: int = app.settings.max_connections if most is None else most
+        """The maximum number of connections."""
+        self._places = Shares(self.most, free=free_of(self.most))
+        """The connections of each address."""
         self.target: bytes = app.settings.path.encode()
         self.path: str = app.settings.path
         self._open: dict[Http11Connection, None] = {}
@@ -81,13 +91,26 @@ class Http11Server:
         """Add a connection."""
         self._open[connection] = None
         connection.stopping = self.leaving
+        connection.counted = self._places.take(connection.place)
+        if not connection.counted and self._places.exceeds_share(connection.place):
+            self._make_room_at(connection)
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(1.0, self._sweep, loop)
 
     def closed(self, connection: Http11Connection) -> None:
         """Remove a connection."""
+        if connection in self._open and connection.counted:
+            self._places.give(connection.place)
         self._open.pop(connection, None)
+
+    def _make_room_at(self, newest: Http11Connection) -> None:
+        """Close one of the oldest connections of an address that has more than its share if it is idle, else its newest one."""  # SEC-6
+        own = [each for each in islice(self._open, LOOKED_AT) if each.place == newest.place and each.is_quiet]
+        spare = max(own, key=Http11Connection.silence, default=newest)
+        spare.shutdown()
+        if spare is not newest:  # which takes its place
+            newest.counted, spare.counted = spare.counted, newest.counted
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         for connection in tuple(self._open):
@@ -144,11 +167,15 @@ class Http11Connection(asyncio.Protocol):
         """The local address at which its requests arrive."""
         self.server: tuple[str, int] | None = None
         self.client: tuple[str, int] | None = None
+        self.place: str | None = None
+        """The key of clients at its address, for quotas."""
         self.paused: bool = False
         """Whether the client reads too slowly to be sent more."""
         self.closed: bool = False
         self.stopping: bool = False
         """Whether responses say that the connection closes after them."""
+        self.counted: bool = False
+        """Whether it counts for the share of its address."""
         self._ending = False
         """Whether it closes after the request in progress, whatever the response has said."""
         self.write: Callable[[bytes], None] = _drop
@@ -177,6 +204,7 @@ class Http11Connection(asyncio.Protocol):
         use_small_reads(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
+        self.place = None if self.client is None else place_of(self.client[0])
         cast("set[object]", self.state.connections).add(self)
         self.http_server.opened(self, self._loop)
 
@@ -248,12 +276,16 @@ class Http11Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
+        """Whether no request is in progress, no part of a response is unsent, and there was time for a first request."""
+        return self.is_quiet and self._loop.time() - self._made >= GRACE
+
+    @property
+    def is_quiet(self) -> bool:
         """Whether no request is in progress and no part of a response is unsent."""
         return (
             self._serving is None
             and not self._transport.is_closing()
             and not self._transport.get_write_buffer_size()
-            and self._loop.time() - self._made >= GRACE
         )
 
     def silence(self) -> int:
@@ -328,10 +360,13 @@ class Http11Connection(asyncio.Protocol):
         request.size += len(data)
         if request.size > self._max_body:
             request.fail(too_large(self._max_body))
-        elif self.budget.held + len(data) > self.budget.limit:
+        elif self.budget.held + len(data) > self.budget.free and not self.budget.fits(len(data), self.place):
             request.fail(too_much())
         else:
             self.budget.held += len(data)
+            if self.place is not None:
+                by = self.budget.by
+                by[self.place] = by.get(self.place, 0) + len(data)
             request.taken += len(data)
             request.parts.append(data)
 

@@ -83,13 +83,7 @@ class HttpRequest:
         if self.principal is not None:
             return f"principal {self.principal}"
         peer = self.scope.get("client")
-        if not peer or not peer[0]:
-            return None
-        try:
-            address = IPv6Address(peer[0].partition("%")[0])
-        except ValueError:
-            return f"address {peer[0]}"
-        return f"address {address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64)}"
+        return place_of(peer[0]) if peer and peer[0] else None
 
     def take(self) -> bytes:
         """Return the body of a request that is ready."""
@@ -134,6 +128,15 @@ class HttpRequest:
         await self.answer(status, (), b"")
 
 
+def place_of(address: str) -> str:
+    """Return the key of clients at a network address, for quotas; see `HttpRequest.client`."""
+    try:
+        known = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return f"address {address}"
+    return f"address {known.ipv4_mapped or IPv6Address(int(known) >> 64 << 64)}"
+
+
 class AsgiRequest(HttpRequest):
     """A request of an ASGI server."""
 
@@ -158,7 +161,7 @@ class AsgiRequest(HttpRequest):
         if declares_too_much(self.headers, limit):
             return too_large(limit)
         body = bytearray()
-        taken = 0
+        taken, client = 0, None
         try:
             while True:
                 message = await self._receive()
@@ -170,14 +173,17 @@ class AsgiRequest(HttpRequest):
                     return too_large(limit)
                 if not (more or body):
                     return chunk
-                if not budget.take(len(chunk)):
+                if not body:
+                    client = self.client
+                if not budget.take(len(chunk), client):
                     return too_much()
                 taken += len(chunk)
                 body += chunk
                 if not more:
                     return bytes(body)
         finally:
-            budget.held -= taken
+            if taken:
+                budget.give(taken, client)
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
