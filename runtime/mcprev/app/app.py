@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 
 from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
 from mcprev.app.handlers import HANDLERS, Handler, canonical_uri, guard_of
@@ -70,7 +70,7 @@ class App(Routed, Pages, AppSources):
     def __init__(
         self,
         name: str,
-        version: str,
+        version: str = "0.0.0",
         *,
         visible: Visible | None = None,
         executor: Executor | None = None,
@@ -78,7 +78,7 @@ class App(Routed, Pages, AppSources):
         list_ttl_ms: int = 0,
         **options: Unpack[ServerOptions],
     ) -> None:
-        """Set the name and version that clients see, and the options.
+        """Set the name and version that clients see, and the options. Set a version: clients and logs tell servers apart by it.
 
         - `visible(context, tags)` is called for each request and each tool, resource, template and prompt. If it
           returns False, the client of this request does not see the entry: it is not listed, and a call gets the
@@ -202,6 +202,29 @@ class App(Routed, Pages, AppSources):
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout, and block until it disconnects; see `Server.run_stdio`."""
         self.server.run_stdio()
+
+    def run(
+        self,
+        transport: Literal["stdio", "http", "streamable-http"] = "stdio",
+        *,
+        host: str = HOST,
+        port: int = PORT,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        """Serve with `run_stdio`, or with `run_http` and its options, and block until the end.
+
+        Raises `ValueError` for another transport, and `TypeError` for options of HTTP on stdio.
+        """
+        if transport in {"http", "streamable-http"}:
+            self.run_http(host, port, **options)
+        elif transport != "stdio":
+            raise ValueError(
+                f"there is no transport {transport!r}; use 'stdio', or 'http' (with sse=True for HTTP+SSE too)"
+            )
+        elif options or (host, port) != (HOST, PORT):
+            raise TypeError("stdio has no host, port or options of HTTP; pass transport='http' with them")
+        else:
+            self.run_stdio()
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP, and block until SIGINT, SIGTERM or SIGHUP; the options are those of `Server.asgi`.

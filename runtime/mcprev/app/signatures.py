@@ -43,6 +43,7 @@ from mcprev.errors import Json, ToolError
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_from
 from mcprev.server.context import Context
+from mcprev.server.in_threads import EVENT_LOOP
 from mcprev.transports.exiting import RUNNING
 
 Work = Callable[..., object]
@@ -226,6 +227,7 @@ class Function:
                 RUNNING.discard(run)
 
         inside = contextvars.copy_context()
+        inside.run(EVENT_LOOP.set, asyncio.get_running_loop())
         if self._executor is None:
             return threads().run(ctx.principal or ctx.session_id, partial(inside.run, run))
         return asyncio.get_running_loop().run_in_executor(self._executor, inside.run, run)

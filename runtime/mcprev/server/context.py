@@ -5,7 +5,7 @@ SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the types of the late
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -23,6 +23,7 @@ from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related
 from mcprev.revisions import LATEST
+from mcprev.server.in_threads import wait_in_thread
 from mcprev.server.sending import ASK_TIMEOUT, SendingContext
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO
@@ -165,6 +166,30 @@ class Context(SendingContext):
         if self.running is not None and self.running.task is not None:
             params["_meta"] = related(self.running.task)
         await self.notify(LOG, params)
+
+    async def debug(self, data: Json, logger: str | None = None) -> None:
+        """Send a log message of the level `debug`; see `log`."""
+        await self.log("debug", data, logger)
+
+    async def info(self, data: Json, logger: str | None = None) -> None:
+        """Send a log message of the level `info`; see `log`."""
+        await self.log("info", data, logger)
+
+    async def warning(self, data: Json, logger: str | None = None) -> None:
+        """Send a log message of the level `warning`; see `log`."""
+        await self.log("warning", data, logger)
+
+    async def error(self, data: Json, logger: str | None = None) -> None:
+        """Send a log message of the level `error`; see `log`."""
+        await self.log("error", data, logger)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine, for functions without `async`: `ctx.wait(ctx.progress(1, 2))`.
+
+        The function has to run in a thread, as functions of an `App` without `async` do, and as its dependencies do.
+        Blocks until the coroutine has ended, and raises what it raises. Raises `LocalProtocolError` in the event loop.
+        """
+        return wait_in_thread(work)
 
     async def detach(
         self, *, ttl: int | None = None, poll_interval: int | None = None, message: str | None = None
