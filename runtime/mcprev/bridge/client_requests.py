@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from mcprev.bridge.introduction import INITIALIZE
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 class ClientRequests(ABC):
     """The request handler of a bridge."""
+
+    finds_names: ClassVar[bool] = False
+    """Whether clients may write other names than those of the lists."""
 
     def __init__(self, around: Within | None) -> None:
         """`around` is what each request is answered within."""
@@ -72,7 +75,8 @@ class ClientRequests(ABC):
             if state.prepare is not None:
                 await state.prepare()
             exchange, serve = self._choose(incoming, connection)
-            await self._find_name(exchange)
+            if self.finds_names:
+                await self._find_name(exchange)
             await (serve(exchange) if around is None else around(exchange, serve))
         except (McpError, ConversionError) as error:
             if exchange is None:

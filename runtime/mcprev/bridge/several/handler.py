@@ -37,6 +37,8 @@ VIEWS: Final = 256
 class SeveralClients(ClientRequests):
     """Serves the requests of every client."""
 
+    finds_names = True
+
     def __init__(self, around: Within | None) -> None:
         super().__init__(around)
         self._hub: Hub | None = None
