@@ -120,9 +120,8 @@ class StatelessClients:
 
         After a call that was cancelled, `stray` messages about it may still come: the next call must not be taken for it.
         """
-        owner = _first(upstream.key)
         if stray and holder is not None and upstream.alive and self.keeps(upstream):
-            if owner not in (None, _STATELESS) and PING in upstream.revision.methods:
+            if _first(upstream.key) not in (None, _STATELESS) and PING in upstream.revision.methods:
                 upstream.settling = True
                 self.relay.start(self._settle(upstream, holder))
                 return
@@ -212,7 +211,9 @@ class StatelessClients:
         assert isinstance(receiver, Pooled)
         receiver.upstream = upstream
         exchange.reads(upstream)
-        if not upstream.revision.handshake and _first(upstream.key) != _STATELESS and upstream in upstreams:
+        if cast("tuple[object, ...]", upstream.key)[0] == _STATELESS:
+            return upstream
+        if not upstream.revision.handshake and upstream in upstreams:
             # It was opened before anybody knew that the server keeps nothing of its clients.
             key = self._key(exchange, client)
             upstreams.rename(upstream, key, self._owner(exchange, key, holder))
