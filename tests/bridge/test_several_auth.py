@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -206,6 +207,29 @@ def test_a_login_is_of_the_browser_and_the_user_that_it_was_made_for() -> None:
             assert (await alice.get(f"{url}nowhere"))[0] == 404
 
     run(main())
+
+
+def test_the_authorization_page_is_not_asked_before_the_user_has_allowed_it() -> None:
+    """Nor without the browser that comes back: also when the bridge is registered already, and could have been dropped."""
+
+    async def main() -> None:
+        async with served() as at, browsing("alice", "bob") as (alice, bob):
+
+            def asked() -> int:
+                return sum(urlsplit(seen.path).path == "/authorize" for seen in at.at.auth.seen)
+
+            _, where = await alice.decide(await at.page_for(SESSION, "alice"))
+            assert (await alice.get(await at.at.browse(where)))[0] == 200
+            before = asked()
+            start = await at.page_for(SESSION, "bob")
+            assert asked() == before
+            _, where = await bob.decide(start)
+            assert asked() == before + 1, "the bridge looks whether it was dropped"
+            back, before = await at.at.browse(where), asked()
+            assert (await bob.get(back))[0] == 200
+            assert asked() == before
+
+    run(main(), limit=120.0)
 
 
 def test_a_login_that_the_authorization_server_refuses_says_so() -> None:

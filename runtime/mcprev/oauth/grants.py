@@ -121,6 +121,8 @@ class OAuth(TokenAuthorization):
         self._locks = LoopLocks()
         self.secret: Callable[[], str] = flow.random_secret
         """Makes the state of a login, then its code verifier."""
+        self.checks_page: bool = True
+        """Whether the page of an older registration is requested once without the user, to see if it was dropped."""
 
     @override
     def check_usable(self, server: ServerMetadata) -> None:
@@ -201,7 +203,7 @@ class OAuth(TokenAuthorization):
             redirect_uri,
             secret=self.secret,
             client_keys=self.client_keys,
-            known=not kept or not client.redirect_uris,
+            known=not (kept and client.redirect_uris and self.checks_page),
         )
         return await runner.run(asked)
 

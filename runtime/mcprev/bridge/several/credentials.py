@@ -101,7 +101,9 @@ def targets_for(
     def target(sender: Sender | None) -> Target:
         if sender is None:
             return new_target(OAuth(store=login.store, **shared))
-        return new_target(OAuth(open=known.opener(server, sender), **of_sender(sender)))
+        from mcprev.bridge.several.login_flow import OfferOAuth
+
+        return new_target(OfferOAuth(known.opener(server, sender), **of_sender(sender)))
 
     def login_target(sender: Sender, step: LoginStep) -> Target:
         from mcprev.bridge.several.login_flow import LoginOAuth

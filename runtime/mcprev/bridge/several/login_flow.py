@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from mcprev.oauth.store import Registration
 
 
+class OfferOAuth(OAuth):
+    """Offers a login, and sends nothing to the authorization page: the user has not allowed it yet."""
+
+    def __init__(self, offer: Callable[[str], Awaitable[str]], **of_login: Any) -> None:  # noqa: ANN401
+        super().__init__(open=offer, **of_login)
+        self.checks_page: bool = False
+
+
 class LoginOAuth(OAuth):
     """Sends a browser to an authorization server in one step, and gets the tokens in another one, perhaps of another process."""
 
@@ -25,6 +33,8 @@ class LoginOAuth(OAuth):
         super().__init__(open=step.open, **options)
         self._step = step
         self.secret: Callable[[], str] = step.secret
+        # The browser that is back has seen the page; another page is not told the state of the login.
+        self.checks_page: bool = step.back is None
 
     @override
     async def obtain(
