@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
@@ -90,7 +91,7 @@ async def _tried(use: Awaitable[object], odd: Odd, wrong: list[str]) -> None:
         await use
     except McpError:
         pass
-    except Exception as error:  # noqa: BLE001 - it is told
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is told
         wrong.append(f"{odd.note}: {type(error).__name__}: {error!s:.200}")
 
 

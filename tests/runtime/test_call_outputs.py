@@ -152,8 +152,8 @@ for line in sys.stdin:
 
 
 WARNING: Final = (
-    "Warning: not all tools of the server are valid: entry 1 ('odd'): $.description Input should be a valid string; "
-    "results are not held against output schemas\n"
+    "Warning: not all entries of 'tools/list' of the server are valid; left out: entry 1 ('odd'): $.description Input should be "
+    "a valid string\n"
 )
 each_session = pytest.mark.parametrize(
     "row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name

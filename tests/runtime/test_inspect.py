@@ -169,6 +169,8 @@ def test_list_that_does_not_end_costs_itself_only(
 
 def test_the_pages_of_a_list_have_one_bound_together() -> None:
     class Slow:
+        invalid_entries: Final[dict[str, Any]] = {}
+
         async def tools(self) -> AsyncIterator[Any]:
             yield m.Tool(name="first", input_schema=m.ToolInputSchema.from_wire({"type": "object"}))
             await asyncio.Event().wait()

@@ -6,6 +6,7 @@ outcome, and refuses methods that one of the two does not have.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,8 +15,12 @@ from typing import Final, TypeAlias, cast
 from mcprev.convert import ConversionContext, PayloadKind, converter
 from mcprev.convert.ladder import failure
 from mcprev.convert.rules import JsonObject, NotRepresentable, new_id
+from mcprev.core.lists import LISTS
+from mcprev.core.valid_entries import InvalidEntries, valid_page
 from mcprev.errors import INTERNAL_ERROR, Json
 from mcprev.revisions import Revision
+
+logger: Final = logging.getLogger("mcprev.bridge")
 
 
 class Rule(StrEnum):
@@ -77,6 +82,7 @@ class Pair:
         self.same: bool = client.name == server.name
         """Whether payloads pass unchanged."""
         self._policy = policy
+        self._invalid = InvalidEntries(logger)
 
     def has(self, method: str) -> bool:
         """Return whether both revisions have a method, or nothing is converted."""
@@ -93,7 +99,22 @@ class Pair:
 
     def to_client(self, value: Json, method: str, kind: PayloadKind) -> Json:
         """Return a payload of the server at the client's revision. Raises `ConversionError`."""
-        return value if self.same else self._convert(value, method, kind, self.server, self.client, None)
+        if self.same:
+            return value
+        if kind is PayloadKind.RESULT and method in LISTS and not self._policy.strict:
+            return self._list_to_client(value, method)
+        return self._convert(value, method, kind, self.server, self.client, None)
+
+    def _list_to_client(self, value: Json, method: str) -> Json:
+        """Return a page of a list for the client; entries that are not valid are left out and reported."""
+
+        def judge(page: JsonObject) -> JsonObject:
+            found = self._convert(page, method, PayloadKind.RESULT, self.server, self.client, None)
+            return cast("JsonObject", found)
+
+        found, invalid = valid_page(method, value, judge)
+        self._invalid.add(invalid)
+        return found
 
     def error(self, error: Mapping[str, Json], method: str, *, to_client: bool = True) -> JsonObject:
         """Return an error object of one side for the other one, with a code that the other's revision has."""

@@ -30,7 +30,8 @@ from mcprev.cli.options import (
 from mcprev.cli.pages import hidden_pages, page_extensions, page_rows, pages_option
 from mcprev.cli.stopping import run
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
-from mcprev.cli.valid_entries import told_entries, valid_entries
+from mcprev.cli.valid_entries import invalid_entries
+from mcprev.core.valid_entries import told_entries
 from mcprev.error_text import last_line
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _describe(client: Client) -> dict[str, Any]:
 
 async def _list(client: Client, name: str, seconds: float, errors: dict[str, str]) -> list[dict[str, Any]]:
     """Return all entries of one list. Errors end only this list, unless the connection is lost."""
-    from mcprev.errors import ConnectionLost, McpError, MethodNotFound, RemoteProtocolError
+    from mcprev.errors import ConnectionLost, McpError, MethodNotFound
 
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[dict[str, Any]] = []
@@ -191,12 +192,11 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
         # Templates have no capability of their own: many servers with resources lack the method.
         if name != "resource_templates":
             errors[name] = str(error)
-    except RemoteProtocolError as error:
-        valid, wrong = valid_entries(name, error.raw)
-        found += [entry.to_wire() for entry in valid]
-        errors[name] = "; ".join(told_entries(wrong)) or str(error)
     except McpError as error:
         errors[name] = str(error) or type(error).__name__
+    wrong = told_entries(invalid_entries(client, name))
+    if wrong:
+        errors[name] = "; ".join([*([errors[name]] if name in errors else []), *wrong])
     return found
 
 

@@ -7,37 +7,17 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from typing_extensions import override
-
 from mcprev.cli.exit_codes import ExitCode, Failure, MismatchError
-from mcprev.cli.issues import issues_of
 from mcprev.cli.table import clean, echo_lines
 from mcprev.core.lists import ListTooLong
+from mcprev.core.valid_entries import InvalidEntry
 from mcprev.error_text import did_you_mean
-from mcprev.errors import Json, RemoteProtocolError
-from mcprev.json_schema.bounds import LIST, OBJECT
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
 
 MAX_NAMED: Final = 5
-"""The maximum number of invalid entries of a list that are named, and of mistakes in one."""
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidEntry:
-    """An entry of a list that is not valid."""
-
-    number: int
-    """Its place in its page, from 1."""
-    name: str | None
-    issues: str
-    """The path and the error of each mistake."""
-
-    @override
-    def __str__(self) -> str:
-        called = "" if self.name is None else f" ('{self.name}')"
-        return f"entry {self.number}{called[:100]}: {self.issues}"
+"""The maximum number of names that a message proposes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +27,7 @@ class ListedEntries:
     valid: list[Any]
     invalid: Sequence[InvalidEntry] = field(default=())
     unread: bool = False
-    """Whether there are pages after the one with the invalid entries, which are not read."""
+    """Whether there are pages that are not read."""
     hidden: str = ""
     """The next step if the server may have more entries, which it hides."""
 
@@ -76,56 +56,21 @@ class ListedEntries:
 
 
 async def listed_entries(client: Client, name: str, seconds: float) -> ListedEntries:
-    """Return the entries of a list of a server; of a page that is not valid as a whole also the invalid ones, with a warning of them."""
+    """Return the valid entries of a list of a server, and the others, of which the client warns."""
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[Any] = []
+    unread = False
     try:
         async with asyncio.timeout(seconds):
             async for entry in pages:
                 found.append(entry)  # noqa: PERF401 - what came before an error is kept
     except ListTooLong as error:
         echo_lines(clean(f"Warning: {error}; what comes after it is not read"), err=True)
-        return ListedEntries(found, unread=True)
-    except RemoteProtocolError as error:
-        valid, wrong = valid_entries(name, error.raw)
-        if not wrong:
-            raise
-        unchecked = "; results are not held against output schemas" if name == "tools" else ""
-        text = f"Warning: not all {name} of the server are valid: {'; '.join(told_entries(wrong))}{unchecked}"
-        echo_lines(clean(text), err=True)
-        unread = isinstance(error.raw, OBJECT) and "nextCursor" in error.raw
-        return ListedEntries([*found, *valid], wrong, unread)
-    return ListedEntries(found)
+        unread = True
+    return ListedEntries(found, invalid_entries(client, name), unread)
 
 
-def valid_entries(name: str, page: Json) -> tuple[list[Any], list[InvalidEntry]]:
-    """Return the entries of a page that is not valid as a whole: the valid ones, and the others with what is wrong."""
-    from pydantic import ValidationError
-
-    from mcprev_types.latest import models
-
-    kinds: dict[str, Any] = {
-        "tools": models.Tool,
-        "resources": models.Resource,
-        "resource_templates": models.ResourceTemplate,
-        "prompts": models.Prompt,
-    }
-    members: dict[str, Json] = page if isinstance(page, OBJECT) else {}
-    listed: Json = members.get("resourceTemplates" if name == "resource_templates" else name)
-    entries: list[Json] = listed if isinstance(listed, LIST) else []
-    valid, wrong = list[Any](), list[InvalidEntry]()
-    for number, entry in enumerate(entries, 1):
-        try:
-            valid.append(kinds[name].from_wire(entry))
-        except (TypeError, ValidationError) as error:
-            called: Json = entry.get("name") if isinstance(entry, OBJECT) else None
-            wrong.append(
-                InvalidEntry(number, called if isinstance(called, str) else None, ", ".join(issues_of(error)))
-            )
-    return valid, wrong
-
-
-def told_entries(wrong: Sequence[InvalidEntry]) -> list[str]:
-    """Return what is wrong with the first of the entries, and how many more there are."""
-    more = len(wrong) - MAX_NAMED
-    return [*map(str, wrong[:MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])]
+def invalid_entries(client: Client, name: str) -> Sequence[InvalidEntry]:
+    """Return the entries of a list, such as `resource_templates`, that its last reading has left out."""
+    method = "resources/templates/list" if name == "resource_templates" else f"{name}/list"
+    return client.invalid_entries.get(method, ())

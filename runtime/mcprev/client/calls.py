@@ -8,7 +8,7 @@ each Python call counts here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -22,11 +22,14 @@ from mcprev.convert import PayloadKind, converter
 from mcprev.convert.ladder import failure
 from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
+from mcprev.core.lists import LISTS
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
+from mcprev.core.valid_entries import InvalidEntry, valid_page
 from mcprev.errors import Json, LocalProtocolError, RequestTimeout
 from mcprev.protocol.connection_state import PROGRESS
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 
@@ -34,10 +37,20 @@ from mcprev.revisions import LATEST
 class MethodPlan:
     """Converts the params of one method to the server's revision, and its results back to the latest one."""
 
-    __slots__ = ("_down", "_introduction", "_judge", "_meta", "_revision", "_up", "up")
+    __slots__ = ("_down", "_introduction", "_judge", "_meta", "_method", "_report", "_revision", "_up", "up")
 
-    def __init__(self, method: str, protocol: ClientProtocol, identity: ClientCapabilities) -> None:
-        """Raises `LocalProtocolError` for a method that the server's revision or the server does not have."""
+    def __init__(
+        self,
+        method: str,
+        protocol: ClientProtocol,
+        identity: ClientCapabilities,
+        report: Callable[[Sequence[InvalidEntry]], None] | None,
+    ) -> None:
+        """`report` takes the entries of a list that are not valid and left out; None: then the result is not valid.
+
+        Raises `LocalProtocolError` for a method that the server's revision or the server does not have.
+        """
+        self._method, self._report = method, report
         protocol.engine.check_sendable(method)
         self._revision = revision = protocol.revision
         self._down = converter(method, PayloadKind.PARAMS, from_=LATEST, to=revision)
@@ -50,6 +63,8 @@ class MethodPlan:
         self.up: Callable[[dict[str, Json]], dict[str, Json]] | None = (
             self._convert_up if self._up.steps else None
         )
+        if method in LISTS and report is not None:
+            self.up = self._list_up
         """Converts a result to the latest revision; None if no result of this method needs it."""
 
     def params(self, given: dict[str, Json], meta: Mapping[str, Json]) -> dict[str, Json]:
@@ -77,6 +92,25 @@ class MethodPlan:
         except (NotRepresentable, ValidationError):
             out = down(wire)  # raises the error with the path of the invalid member
         return out
+
+    def _list_up(self, wire: dict[str, Json]) -> dict[str, Json]:
+        """Convert a page of a list; entries that are not valid are left out and reported."""
+        read = result_reader(self._method)
+
+        def judge(page: dict[str, Json]) -> dict[str, Json]:
+            found = self._convert_up(page)
+            if found.get("resultType", COMPLETE) == COMPLETE and TASK not in found:
+                read(found)
+            return found
+
+        try:
+            found, invalid = valid_page(self._method, wire, judge)
+        except ValidationError:
+            return self._convert_up(wire)  # who reads it tells what is wrong with the page
+        if invalid:
+            assert self._report is not None
+            self._report(invalid)
+        return found
 
     def _convert_up(self, wire: dict[str, Json]) -> dict[str, Json]:
         """Convert a result; a task in its place is returned unchanged. Raises `ConversionError`."""

@@ -36,6 +36,7 @@ from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.core.valid_entries import InvalidEntry
     from mcprev.exact.calls import Package
     from mcprev.protocol.negotiation.steps import Plan
     from mcprev_types.latest import models
@@ -185,7 +186,7 @@ class Client(Methods):
             sent[TASK] = {}
         try:
             if method in METHODS:
-                fetch = partial(session.request, method, sent, options, end)
+                fetch = partial(self._fetch, method, sent, options, end)
                 check = partial(read_result, self._readers[method])
                 result = await self._server_cache.result(method, sent, options, fetch, check)
             else:
@@ -207,6 +208,23 @@ class Client(Methods):
         if method == CALL:
             self._server_cache.check(str(sent.get("name")), typed)
         return typed
+
+    async def _fetch(
+        self, method: str, params: dict[str, Json], options: Options, end: float | None
+    ) -> dict[str, Json]:
+        """Request a result that may be cached."""
+        if "cursor" not in params:
+            self.session.invalid.begin(method)
+        return await self.session.request(method, params, options, end)
+
+    @property
+    def invalid_entries(self) -> Mapping[str, Sequence[InvalidEntry]]:
+        """The entries that were left out of the lists of the server because they are not valid, by method (`tools/list`).
+
+        Of each list those that its last reading found, at most 1,000. A warning in the log names each once. With
+        `strict=True`, `connect` makes a client that leaves none out: such a list raises `RemoteProtocolError`.
+        """
+        return self.session.invalid.by_method
 
     @override
     async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:

@@ -122,6 +122,7 @@ class connect:  # noqa: N801 - called like a function
         restart: ReconnectPolicy | bool = True,
         cache: ResultCache | bool = True,
         validate: Policy = "warn",
+        strict: bool = False,
         ping_interval: float | None = None,
         tasks: bool = True,
         record: str | os.PathLike[str] | None = None,
@@ -159,6 +160,8 @@ class connect:  # noqa: N801 - called like a function
         - `ping_interval` is the time between pings, at revisions with `ping`. The connection to a server that does
           not respond within 10 s is closed. None: no pings.
         - `tasks` declares that the server may respond to a call with a task; the client waits for the task's result.
+        - `strict=True` raises `RemoteProtocolError` for a list with an entry that is not valid. False, the default: the
+          entry is left out, a warning is logged, and `Client.invalid_entries` has it.
         - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
           results, and the status and media type of HTTP responses, but without HTTP headers and members with names of secrets. None: no recording.
         - `tap` is a function that is called with each `mcprev.WireEvent`: all that is sent and received, with its secrets,
@@ -196,7 +199,7 @@ class connect:  # noqa: N801 - called like a function
         self._new_opener = partial(Opener, target, identity, probe_timeout, open_timeout)
         self._new_settings = partial(
             ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval),
-            self._server_cache,
+            self._server_cache, strict=strict,
         )  # fmt: skip
         self._identity, self._telemetry = identity, telemetry
         self._prior = None if prior is None else prior.to_wire()

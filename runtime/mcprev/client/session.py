@@ -29,6 +29,7 @@ from mcprev.core.keepalive import keep_pinging
 from mcprev.core.limits import LINGER
 from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
+from mcprev.core.valid_entries import InvalidEntries
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired, one_line
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import check_level, declares
@@ -75,6 +76,8 @@ class ClientSettings:
     reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]]
     """Returns another connection in place of a lost one."""
     callbacks: CallbackQueue
+    strict: bool = False
+    """Whether a list with an entry that is not valid is not valid."""
 
 
 class ClientSession:
@@ -86,6 +89,8 @@ class ClientSession:
         self.server_cache: ServerCache = settings.server_cache
         self.answer_input: InputAnswerer = settings.answer_input
         self.callbacks: CallbackQueue = settings.callbacks
+        self.invalid: InvalidEntries = InvalidEntries(logger)
+        """The entries that were left out of lists."""
         self.listeners: dict[Listener, tuple[str, ...]] = {}
         """Subscriptions of a handshake session, whose notifications belong to no stream, with their resources."""
         self._log_level: str | None = None
@@ -160,7 +165,9 @@ class ClientSession:
                         await self._set_level_of(options)
                     plan = self._plans.get(method)
                     if plan is None:
-                        plan = self._plans[method] = MethodPlan(method, self.protocol, self.identity)
+                        report = None if self._settings.strict else self.invalid.add
+                        plan = MethodPlan(method, self.protocol, self.identity, report)
+                        self._plans[method] = plan
                     sent, up = plan.params(params, meta), plan.up
                 call = self.open(method, sent, options, end)
                 result = await self.connection.wait(call, progress)

@@ -15,7 +15,7 @@ from typing import Final, Self
 from mcprev.client.calls import until
 from mcprev.client.session import ClientSession
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, one_line
+from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RemoteProtocolError, one_line
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -153,6 +153,10 @@ class Subscription:
                     await self._wait_again(error, again=again and ready.done())
                 else:
                     end = StopAsyncIteration()
+                    if not ready.done():
+                        ready.set_exception(
+                            RemoteProtocolError(f"the server ended '{LISTEN}' without acknowledging it")
+                        )
                     return
         except McpError as error:
             end = error

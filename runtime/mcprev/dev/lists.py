@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev.convert import PayloadKind, converter
 from mcprev.core.lists import ListBudget, ListTooLong, read_pages
+from mcprev.core.valid_entries import InvalidEntry, told_entries, valid_page
 from mcprev.dev.channels import Channels
-from mcprev.errors import Json, McpError, MethodNotFound
+from mcprev.errors import ConversionError, Json, McpError, MethodNotFound
 from mcprev.json_schema.bounds import LIST
+from mcprev.revisions import LATEST
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -123,6 +126,8 @@ async def _read(client: Client, method: str, member: str, items: list[Json]) -> 
     def fetch(cursor: str | None) -> Awaitable[dict[str, Json]]:
         return client.raw(method, None if cursor is None else {"cursor": cursor})
 
+    invalid: list[InvalidEntry] = []
+    up = converter(method, PayloadKind.RESULT, from_=client.spoken, to=LATEST)
     try:
         async with aclosing(read_pages(method, fetch, ListBudget.take)) as pages:
             async for page in pages:
@@ -130,6 +135,8 @@ async def _read(client: Client, method: str, member: str, items: list[Json]) -> 
                 if not isinstance(found, list):
                     return f"the result has no list `{member}`"
                 items += cast("list[object]", found)
+                with suppress(ConversionError):  # the page as a whole is not valid, but shown
+                    invalid += valid_page(method, page, up)[1]
     except ListTooLong as error:
         return str(error)
-    return None
+    return f"not all entries are valid: {'; '.join(told_entries(invalid))}" if invalid else None

@@ -115,6 +115,7 @@ class ConnectOptions(TypedDict, total=False):
     restart: ReconnectPolicy | bool
     cache: ResultCache | bool
     validate: Policy
+    strict: bool
     ping_interval: float | None
     tasks: bool
     record: str | os.PathLike[str] | None

@@ -21,10 +21,12 @@ from mcprev.bridge.several.parts import Outcome
 from mcprev.bridge.several.places import Entries, Mark, Places
 from mcprev.bridge.several.translation import Translation
 from mcprev.bridge.upstream import logger
+from mcprev.convert import PayloadKind, converter
 from mcprev.convert.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
 from mcprev.core.lists import ListBudget, ListTooLong
-from mcprev.errors import Json, one_line
+from mcprev.core.valid_entries import InvalidEntries, valid_page
+from mcprev.errors import ConversionError, Json, one_line
 from mcprev.protocol.cache import LONGEST
 from mcprev.protocol.durations import seconds_of
 from mcprev.revisions import Revision
@@ -81,6 +83,7 @@ class MergedLists:
         """The servers at which the user has to log in, as their last lists have shown."""
         self._late: set[tuple[str, str]] = set()
         """The servers, by generation, whose pages of a method are still awaited."""
+        self._invalid = InvalidEntries(logger)
 
     async def serve(self, exchange: Exchange, entries: Entries) -> None:
         """Answer a request for a page."""
@@ -183,7 +186,9 @@ class MergedLists:
             if isinstance(outcome.refusal, LoginRequired):
                 self._needs_login[member.name] = outcome.refusal
             if outcome.result is not None:
-                found[member.name] = outcome.result
+                page = self._valid(member, method, outcome.result)
+                if page is not None:
+                    found[member.name] = page
             elif outcome.error is not None:
                 logger.info(
                     "the result of '%s' lacks the entries of '%s': %s",
@@ -191,6 +196,20 @@ class MergedLists:
                     member.name,
                     one_line(str(outcome.error.get("message"))),
                 )
+        return found
+
+    def _valid(self, member: Member, method: str, page: JsonObject) -> JsonObject | None:
+        """Return a page of a server with its valid entries only; None for one that is not valid without the others either."""
+        revision = self._client.revision
+        judge = converter(method, PayloadKind.RESULT, from_=revision, to=revision)
+        try:
+            found, invalid = valid_page(method, page, judge)
+        except ConversionError as error:
+            logger.warning(
+                "the result of '%s' from '%s' is not valid: %s", method, member.name, one_line(error)
+            )
+            return None
+        self._invalid.add(invalid, f"'{member.name}'")
         return found
 
     def _await_late(self, member: Member, method: str, task: asyncio.Task[Outcome]) -> None:
