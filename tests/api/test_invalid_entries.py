@@ -13,7 +13,6 @@ from api.wire import HandServer, Message, serving
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged
 from bridge.joining import all_tools, ends, joined
 from mcprev.core.lists import LISTS
-from mcprev.core.valid_entries import InvalidEntry
 from mcprev.dev.channels import Channels
 from mcprev.dev.lists import KINDS, Lists
 from mcprev.errors import RemoteProtocolError
@@ -58,7 +57,11 @@ LATELY: Final[dict[str, list[Any]]] = {
     "prompts/list": [{**GOOD["prompts/list"], "name": "odd", "icons": [7]}],
 }  # fmt: skip
 """Entries whose members are those of later revisions only."""
-UNDERSTOOD: Final = ({}, {"properties": {"x": {"type": "string"}}}, {"additionalProperties": False})
+UNDERSTOOD: Final[tuple[Message, ...]] = (
+    {},
+    {"properties": {"x": {"type": "string"}}},
+    {"additionalProperties": False},
+)
 """Schemas without a type."""
 EACH: Final = [(method, [*entries, *LATELY[method]]) for method, entries in ALWAYS.items()]
 each_list = pytest.mark.parametrize(("method", "odd"), EACH, ids=list(ALWAYS))
@@ -98,7 +101,7 @@ def test_a_client_lists_the_valid_entries_and_names_the_others_once(
             assert len(invalid) >= len(ALWAYS[method])
             assert len(invalid) + len(found) == len(odd) + 2
             assert invalid[0].number == 2
-            assert all(isinstance(each, InvalidEntry) and each.issues for each in invalid)
+            assert all(each.issues for each in invalid)
             page = await getattr(client, f"list_{NAMES[method]}")()
             assert len(getattr(page, NAMES[method])) == len(found)
 

@@ -8,11 +8,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import pytest
+from click.testing import CliRunner
+from typing_extensions import override
 
 import mcprev
 from api.odd_results import Odd, OddServer, odd_results, task_state
 from api.test_every_method import CLIENT_CAN, helpful
 from api.wire import serving
+from bridge.hands import Downstream, Servers, bridge_to, bridged
+from bridge.task_hands import capabilities_with_tasks
+from mcprev.bridge.bridge import Bridge
+from mcprev.bridge.several.options import BridgedServer
+from mcprev.cli import main as app
 from mcprev.errors import McpError
 from mcprev.protocol import tasks
 from mcprev.protocol.durations import seconds_of
@@ -207,5 +214,124 @@ def test_a_failed_task_whose_error_has_no_code_is_an_error_with_its_text() -> No
         async with serving(row, replies) as (client, _):
             with pytest.raises(mcprev.RpcError, match="out of paper"):
                 await client.call_tool("t")
+
+    run(main())
+
+
+# -- what stands before the server: a bridge, the command ---------------------------------------------------------
+
+
+PARAMS: Final[Mapping[str, dict[str, Any]]] = {
+    "tools/call": {"name": "t"},
+    "resources/read": {"uri": "a:b"},
+    "prompts/get": {"name": "p"},
+    "completion/complete": {
+        "ref": {"type": "ref/prompt", "name": "p"},
+        "argument": {"name": "a", "value": ""},
+    },
+}
+LISTED: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+
+
+class Taking(Downstream):
+    """A client by hand that takes what is valid at no revision, as a bridge of one revision passes it on."""
+
+    @override
+    def _take(self, message: dict[str, Any]) -> None:
+        try:
+            super()._take(message)
+        except Exception:  # noqa: BLE001 - what is judged here is that an answer comes
+            self.got.append(message)
+            waiting = self._waiting.get(message.get("id"))
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+
+
+@req("SEAM-10", "ERR-1")
+@pytest.mark.parametrize("there", DEFAULT, ids=lambda row: row.name)
+@pytest.mark.parametrize("several", [False, True], ids=["one server", "several"])
+def test_a_bridge_answers_each_request_whatever_its_server_says(
+    there: Revision, several: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And logs no exception of its own."""
+    rows = (DEFAULT[0], DEFAULT[-1])
+
+    async def main(row: Revision) -> None:
+        made: list[OddServer] = []
+
+        def server() -> OddServer:
+            made.append(OddServer(there))
+            made[-1].odd = odd_now
+            return made[-1]
+
+        odd_now: Odd | None = None
+        servers = Servers(server)
+        target = mcprev.memory(cast("Any", servers))
+        bridge = (
+            Bridge({"a": BridgedServer(target=target)}, server_revisions=[there.name])
+            if several
+            else bridge_to(servers, there)
+        )
+        client = Taking(row)
+        async with bridged(bridge, client):
+            for odd in odd_results(there, CASES, 4, (*PARAMS, *LISTED)):
+                odd_now = odd
+                for each in made:
+                    each.odd = odd
+                if odd.method not in row.methods:
+                    continue
+                params = {**PARAMS.get(odd.method, {})}
+                if several and "name" in params:
+                    params["name"] = f"a__{params['name']}"
+                answer = (await client.ask(odd.method, params or None)).message
+                assert ("result" in answer) is not ("error" in answer), odd.note
+
+    for row in rows:
+        run(main(row), limit=LIMIT)
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@req("ERR-1")
+@pytest.mark.parametrize(
+    "command", [("inspect",), ("call", "t"), ("prompt", "p"), ("read", "a:b")], ids=" ".join
+)
+def test_the_command_ends_with_a_message_whatever_the_server_says(
+    row: Revision, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[OddServer] = []
+    monkeypatch.setattr(
+        "mcprev.cli.server_use.target_of_server", lambda *_, **__: mcprev.memory(cast("Any", servers[-1]))
+    )
+    monkeypatch.setattr(
+        "mcprev.cli.inspect_.target_of_server", lambda *_, **__: mcprev.memory(cast("Any", servers[-1]))
+    )
+    wrong: list[str] = []
+    for odd in odd_results(row, 4, 5, (*OPENERS, *PARAMS, *LISTED)):
+        servers.append(OddServer(row))
+        servers[-1].odd = odd
+        done = CliRunner().invoke(app, [*command, "--as", row.name, "--timeout", "1", "--", "x"])
+        assert servers[-1].got
+        if not isinstance(done.exception, SystemExit | None) or "Traceback" in done.output:
+            wrong.append(f"{odd.note}: {done.exception!r:.200}")
+    assert wrong == []
+
+
+@req("TASK-3", "TOOL-10")
+@pytest.mark.parametrize("support", [[], {}, None, 7, "x", ["required"]], ids=str)
+def test_a_bridge_takes_a_tool_with_odd_support_of_tasks_for_one_without_any(support: Any) -> None:
+    there = next(row for row in DEFAULT if row.tasks is TaskSupport.CORE)
+    made: list[OddServer] = []
+
+    def server() -> OddServer:
+        made.append(OddServer(there))
+        tool = {"name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}}
+        made[-1].replies["tools/list"] = {"tools": [tool]}
+        return made[-1]
+
+    async def main() -> None:
+        client = Downstream(LATEST, capabilities_with_tasks(LATEST, {}))
+        async with bridged(bridge_to(Servers(server), there), client):
+            assert (await client.ask("tools/call", {"name": "t"})).result["content"] == []
+        assert any(each.asked("tools/list") for each in made)
 
     run(main())
