@@ -215,16 +215,13 @@ class ClientSession:
 
         Raises `TypeError` for an option that there is not.
         """
-        total = self.total_timeout(options)
+        if options and not options.keys() <= KNOWN:
+            raise unknown_option(options)
+        total = options.get("total_timeout", self._settings.timeouts[1])
         return None if total is None else self.connection.now() + total
 
     def total_timeout(self, options: Options) -> float | None:
-        """Return the total timeout of a call with these options; None for none.
-
-        Raises `TypeError` for an option that there is not.
-        """
-        if options and not options.keys() <= KNOWN:
-            raise unknown_option(options)
+        """Return the total timeout of all calls of a list with these options; None for none."""
         return options.get("total_timeout", self._settings.timeouts[1])
 
     # -- log levels ----------------------------------------------------------------------------------------
