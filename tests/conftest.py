@@ -179,6 +179,17 @@ def pytest_runtest_teardown() -> None:
         ours.setLevel(logging.NOTSET)
 
 
+def _make_sendable(report: pytest.TestReport) -> None:
+    """Replace lone surrogates, of which a process of several cannot report: the whole run would end."""
+    report.sections = [(name, _readable(text)) for name, text in report.sections]
+    if report.longrepr is not None and (text := str(report.longrepr)) != _readable(text):
+        report.longrepr = _readable(text)
+
+
+def _readable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Run a test as pytest does; a process of several reports no setup and teardown that passed.
@@ -189,6 +200,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if is_alone:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if not is_alone:
+            _make_sendable(report)
         if is_alone or report.when == "call" or not report.passed or report.duration > LISTED:
             item.ihook.pytest_runtest_logreport(report=report)
     if is_alone:
