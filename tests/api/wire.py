@@ -23,6 +23,7 @@ from mcprev.convert import PayloadKind, convert
 from mcprev.revisions import DEFAULT, LATEST, Revision, load, revision_named as row_of
 from mcprev.transports.memory import connect_pair
 from mcprev.wire.headers import Headers
+from task_extension import is_of_extension, objections as task_objections
 
 Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Any]
@@ -122,8 +123,10 @@ class Answer:
 def judge(row: Revision, message: Message, method: str) -> None:
     """Fail for what is no message of a revision; `method` is that of the request, for an answer."""
     assert message["jsonrpc"] == "2.0"
-    if method not in row.methods and method.startswith(("tasks/", "notifications/tasks")):
-        return  # an extension's, for which there is no schema
+    if is_of_extension(row, method):
+        kind = "params" if "method" in message else "result" if "result" in message else "error"
+        assert task_objections(method, kind, message.get(kind)) == [], message
+        return
     if "method" in message:
         kind, value = PayloadKind.PARAMS, message.get("params")
         asks = row.methods[method].result is not None
@@ -133,6 +136,7 @@ def judge(row: Revision, message: Message, method: str) -> None:
         kind, value = PayloadKind.RESULT, message["result"]
         assert "error" not in message
         if value.get("resultType") == "task":
+            assert task_objections(method, kind, value) == [], message
             return
     else:
         kind, value = PayloadKind.ERROR, message["error"]

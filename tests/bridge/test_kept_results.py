@@ -131,7 +131,7 @@ def test_the_result_of_a_server_that_asks_and_goes_on_is_kept(there: Revision, k
             await answered_by(up)
             assert said((await client.ask("tools/call", more)).result) == {"n": 1}
             assert up.ran == [{"n": 1}]
-            await until(lambda: up.answers)
+            await until(lambda: bool(up.answers))
             assert "result" in up.answers[0], "the server gets what the user said"
             over = (await client.ask("tools/call", more)).error
             assert (over["code"], over["data"]) == (-32602, {"mayHaveRun": True})
@@ -165,7 +165,7 @@ def test_what_such_a_call_fails_with_is_kept_as_well(ends: Message | Error) -> N
                 assert message["error"]["message"] == ends.message
             else:
                 assert message["result"]["isError"] is True
-            await until(lambda: up.answers)
+            await until(lambda: bool(up.answers))
             assert "error" in up.answers[0], "and the server is told that nobody answers"
 
     run(main())

@@ -22,7 +22,7 @@ from typing import Final
 
 from conformance import run
 from conformance.run import Case, Fixture, Suite, Verdict
-from mcprev.revisions import DEFAULT
+from mcprev.revisions import DEFAULT, TaskSupport, revision_named
 from served_workers import free_port
 
 WIRES: Final = run.FROZEN
@@ -30,6 +30,7 @@ WIRES: Final = run.FROZEN
 BOUND: Final = 180.0
 """Seconds that one run of the suite may take."""
 AUTH: Final = "auth/"
+TASKS: Final = "tasks-"
 COMMAND: Final = Path(sys.executable).with_name("mcprev")
 
 
@@ -71,7 +72,19 @@ async def server_leg(suite: Suite, url: str, revision: str, only: str | None) ->
             names = await suite.scenarios("--server", "--spec-version", wire)
             cases = [Case("server", name, wire, wire) for name in names if only in (None, name)]
             verdicts.append(await suite.together(cases, front, BOUND))
+        verdicts[-1] += await tasks_leg(suite, front, revision, only)
     return verdicts
+
+
+async def tasks_leg(suite: Suite, front: str, revision: str, only: str | None) -> list[Verdict]:
+    """What is asked of a server with the tasks extension, at the newest of the suite's revisions, where the server has tasks."""
+    if revision_named(revision).tasks is TaskSupport.NONE:
+        return []
+    names = await suite.scenarios("--server")
+    cases = [
+        Case("server", name, WIRES[-1]) for name in names if name.startswith(TASKS) and only in (None, name)
+    ]
+    return await asyncio.gather(*(suite.case(case, "--url", front) for case in cases))
 
 
 async def client_leg(suite: Suite, revision: str, only: str | None) -> list[list[Verdict]]:

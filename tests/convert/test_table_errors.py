@@ -108,7 +108,11 @@ def test_conv_34_missing_capability(to: str) -> None:
         "message": "requires sampling",
         "data": {"requiredCapabilities": {"sampling": {}}},
     }
-    assert down(missing, "tools/call", ERROR, to) == {**missing, "code": -32602}
+    older = {**missing, "code": -32602}
+    assert down(missing, "tools/call", ERROR, to) == older
+    assert up(older, "tools/call", ERROR, to) == missing, "the data says what is meant"
+    for other in ({**older, "data": {"requiredCapabilities": "x"}}, {"code": -32602, "message": "x"}):
+        assert up(other, "tools/call", ERROR, to) is other
 
 
 @req("CONV-34")

@@ -27,7 +27,7 @@ from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, M
 from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.durations import seconds_of
-from mcprev.protocol.stateless import uncovered
+from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, TASK_IDS
 from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev.server.context import Context
@@ -101,8 +101,13 @@ class BridgedTasks:
 
     async def answer(self, exchange: Exchange, context: Context) -> None:
         """Answer a request about tasks. Raises `RpcError`."""
-        await self._manager.serve(exchange.incoming, context)
-        _record(exchange)
+        incoming = exchange.incoming
+        if incoming.method == LISTEN:
+            await self._manager.serve(incoming, context)
+            return
+        if incoming.revision.tasks is TaskSupport.EXTENSION and uncovered(incoming.capabilities, tasks.NEEDS):
+            raise missing_capability(tasks.NEEDS)  # MOD-6
+        exchange.answer(await self._manager.answer(incoming, context))
 
     async def run(
         self,

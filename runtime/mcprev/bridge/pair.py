@@ -10,14 +10,16 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias, cast
+from functools import cache
+from typing import Any, Final, TypeAlias, cast, get_args
 
 from mcprev.convert import ConversionContext, PayloadKind, converter
 from mcprev.convert.ladder import failure
-from mcprev.convert.rules import JsonObject, NotRepresentable, new_id
+from mcprev.convert.rules import JsonObject, NotRepresentable, new_id, without
 from mcprev.core.lists import LISTS
 from mcprev.core.valid_entries import InvalidEntries, valid_page
 from mcprev.errors import INTERNAL_ERROR, Json
+from mcprev.protocol import mrtr, tasks
 from mcprev.revisions import Revision
 
 logger: Final = logging.getLogger("mcprev.bridge")
@@ -67,6 +69,8 @@ class Policy:
 
 
 LENIENT: Final = Policy()
+_STEERING: Final = frozenset({tasks.TASK, mrtr.RESPONSES, mrtr.STATE})
+"""The members of params that say how a request is executed."""
 
 
 class Pair:
@@ -146,6 +150,8 @@ class Pair:
                 raise NotRepresentable(f"{revision} has no {reason}, and nothing is replaced ({reason})")
             return None
 
+        if kind is PayloadKind.PARAMS and isinstance(value, dict) and not _STEERING.isdisjoint(value):
+            value = without(value, *_unmeant(source, target, method))
         step = converter(method, kind, from_=source, to=target)
         hook = downgrade if policy.strict or policy.report is not None else None
         found: Json = step(value, ConversionContext(target.name, hook, meta or {}, new_id))
@@ -163,6 +169,19 @@ class Pair:
                     ConversionReport(source.name, target.name, method, kind, value, found, tuple(reasons))
                 )
         return found
+
+
+@cache
+def _unmeant(source: Revision, target: Revision, method: str) -> frozenset[str]:
+    """Return the members of params that say nothing at one revision and say at the other how a request is executed."""
+    return _STEERING & _members(target, method) - _members(source, method)
+
+
+def _members(revision: Revision, method: str) -> frozenset[str]:
+    spec = revision.methods.get(method)
+    found: Any = getattr(revision.models, (spec and spec.params) or "", None)
+    models: tuple[Any, ...] = get_args(found) or (() if found is None else (found,))
+    return frozenset(each.alias or name for model in models for name, each in model.model_fields.items())
 
 
 def _lost_structure(before: Json, after: Json) -> bool:

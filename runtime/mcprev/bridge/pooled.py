@@ -12,7 +12,7 @@ from mcprev.bridge.relay import LOG, Exchange, Relay, refuse_question
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
-from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.upstream import Upstream, logger, renamed
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.errors import InvalidParams, Json, McpError, RpcError, one_line
@@ -45,8 +45,8 @@ class Pooled:
     def notified(self, notified: NotificationReceived) -> None:
         """Pass log messages to the call that they belong to, and changes to the streams that want them."""
         upstream, method, params = self.upstream, notified.method, notified.params or {}
-        if upstream is None or SUBSCRIPTION_ID in as_object(params.get("_meta")):
-            return  # what belongs to a listen stream has come with it
+        if upstream is None or upstream.in_listen_stream(notified):
+            return
         change = BY_METHOD.get(method)
         if change is Changed.TOOLS:
             self._tools.forget()
@@ -54,7 +54,8 @@ class Pooled:
             for listen in tuple(self.listens):
                 listen.changed(change, method, params)
             return
-        caller = upstream.caller_of(notified.origin) or upstream.holder
+        call = upstream.stream_of(params)
+        caller = (call and upstream.calls.get(call)) or upstream.caller_of(notified.origin) or upstream.holder
         request = None if caller is None else caller.request
         if caller is None or request is None:
             logger.debug(
@@ -65,7 +66,8 @@ class Pooled:
         if method == LOG and not _wants_level(request, params.get("level")):
             return
         if pair.has(method):
-            caller.send(method, pair.to_client(notified.params, method, PayloadKind.PARAMS))
+            found = pair.to_client(notified.params, method, PayloadKind.PARAMS)
+            caller.send(method, found if call is None else renamed(as_object(found), call, caller))
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Pass a question to the task that it names, or to the call that holds the upstream."""

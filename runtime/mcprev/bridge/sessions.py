@@ -36,7 +36,7 @@ from mcprev.bridge.upstreams import Owner
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
 from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.convert.rules import JsonObject, as_list
 from mcprev.core.connection import Connection
 from mcprev.errors import (
     ConnectionLost,
@@ -59,7 +59,7 @@ from mcprev.protocol.subscriptions import BY_METHOD, CHANGES, Changed, resource_
 from mcprev.protocol.tasks import Support
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context
-from mcprev.wire.meta_keys import LOG_LEVEL, SUBSCRIPTION_ID
+from mcprev.wire.meta_keys import LOG_LEVEL
 from mcprev_types import Direction
 
 SET_LEVEL: Final = "logging/setLevel"
@@ -308,8 +308,8 @@ class SessionPeer:
     def notified(self, notified: NotificationReceived) -> None:
         """Pass a notification of the server to the client."""
         upstream, method, params = self._upstream, notified.method, notified.params
-        if upstream is None or SUBSCRIPTION_ID in as_object((params or {}).get("_meta")):
-            return  # what belongs to the listen stream has come with it
+        if upstream is None or upstream.in_listen_stream(notified):
+            return
         pair = self.pair(upstream)
         if BY_METHOD.get(method) is Changed.TOOLS:
             self._tasks.tools.forget()
@@ -403,6 +403,8 @@ class SessionPeer:
             level = params.get("level")
             if not (isinstance(level, str) and level in SEVERITY):
                 raise InvalidParams(f"Invalid params: not a log level: {level!r:.40}")
+            if not declares(upstream.introduction.capabilities, "logging"):
+                raise MethodNotFound(f"Method not found: {SET_LEVEL}: the server sends no log messages")
             self._level = level
             exchange.answer({})
         elif incoming.method in (SUBSCRIBE, UNSUBSCRIBE):

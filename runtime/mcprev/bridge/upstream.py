@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.client.connect import LAST_WORDS, Opener
+from mcprev.convert.rules import as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import (
     ConnectionLost,
@@ -21,10 +22,14 @@ from mcprev.errors import (
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.subscriptions import BY_METHOD, LISTEN, Changed
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, BY_METHOD, LISTEN, Changed
+from mcprev.protocol.tasks import TASK_NOTIFICATION
 from mcprev.revisions import Revision
+from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 
 logger: Final = logging.getLogger("mcprev.bridge")
+_OF_LISTEN: Final = frozenset({ACKNOWLEDGED, TASK_NOTIFICATION, *BY_METHOD})
+"""The notifications that only listen streams carry."""
 
 
 class Receiver(Protocol):
@@ -201,7 +206,8 @@ class Upstream:
         )
         self.calls[call] = caller
         try:
-            return await connection.wait(call, listener, lambda: _why_cancelled(caller))
+            result = await connection.wait(call, listener, lambda: _why_cancelled(caller))
+            return result if caller is None or "_meta" not in result else renamed(result, call, caller)
         except SessionExpired:
             self.expired = True
             raise
@@ -230,6 +236,18 @@ class Upstream:
         # What belongs to a listen stream names its subscription.
         callers = [each for call, each in self.calls.items() if each is not None and call.method != LISTEN]
         return callers[0] if len(callers) == 1 and not self.attributes else None
+
+    def stream_of(self, params: Mapping[str, Json] | None) -> Call | None:
+        """Return the open call whose stream a notification names as its own, or None."""
+        named = _subscription(params)
+        return None if named is None else self.protocol.connection.calls.find(named)
+
+    def in_listen_stream(self, notified: NotificationReceived) -> bool:
+        """Return whether a notification belongs to a listen stream, with which it has come already, or which has ended."""
+        if not self.revision.listens or _subscription(notified.params) is None:
+            return False
+        call = self.stream_of(notified.params)
+        return notified.method in _OF_LISTEN if call is None else call.method == LISTEN
 
     def requests(self) -> list[IncomingRequest]:
         """Return the requests of clients whose calls are in progress."""
@@ -260,6 +278,19 @@ class Upstream:
             await self.link.aclose()
         if self.opener is not None:
             await self.opener.close()
+
+
+def renamed(found: dict[str, Json], call: Call, caller: Caller) -> dict[str, Json]:
+    """Return a result or params that name the stream of a call as they do for the client, by the id of its request."""
+    request = caller.request
+    if request is None or str(_subscription(found)) != str(call.id):
+        return found
+    return {**found, "_meta": {**as_object(found["_meta"]), SUBSCRIPTION_ID: request.id}}
+
+
+def _subscription(found: Mapping[str, Json] | None) -> Json:
+    """Return the id of the stream that a result or params name, or None."""
+    return as_object((found or {}).get("_meta")).get(SUBSCRIPTION_ID)
 
 
 def _why_cancelled(caller: Caller | None) -> str | None:

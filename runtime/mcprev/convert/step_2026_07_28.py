@@ -167,12 +167,14 @@ def _error_down(error: JsonObject, method: str, _: ConversionContext) -> JsonObj
 
 
 def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
-    """Refuse an error that asks for a URL, and replace the old code of an unknown resource."""
+    """Refuse an error that asks for a URL, and replace the old codes of an unknown resource and of a missing capability."""
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
         raise NotRepresentable(
             "this revision requests input in a result: return an InputRequiredResult", "code"
         )
+    if code == INVALID_PARAMS and isinstance(as_object(error.get("data")).get("requiredCapabilities"), dict):
+        return {**error, "code": MISSING_CLIENT_CAPABILITY}
     return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
 
 

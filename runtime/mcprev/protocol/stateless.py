@@ -240,7 +240,7 @@ class StatelessServer(Engine):
 
     def end_stream(self, incoming: IncomingRequest) -> None:
         """End one listen stream with a result."""
-        incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
+        incoming.respond({"resultType": COMPLETE, "_meta": {SUBSCRIPTION_ID: incoming.id}})
 
 
 def _spelled(incoming: IncomingRequest, uri: str) -> str | None:

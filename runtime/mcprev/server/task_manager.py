@@ -31,7 +31,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.stateless import StatelessServer, missing_capability, uncovered
+from mcprev.protocol.stateless import COMPLETE, StatelessServer, missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, TASK_IDS, task_ids
 from mcprev.protocol.tasks import Status, Support, Task
 from mcprev.revisions import Revision, TaskSupport
@@ -86,7 +86,14 @@ class TaskManager(RunningTasks):
         if incoming.method == LISTEN:
             await self._listen(incoming, context)
         else:
-            incoming.respond(await self._methods[incoming.method](incoming, context))
+            incoming.respond(await self.answer(incoming, context))
+
+    async def answer(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
+        """Return the result of a request about tasks other than to listen. Raises `RpcError` if it is refused."""
+        result = await self._methods[incoming.method](incoming, context)
+        if incoming.revision.tasks is TaskSupport.EXTENSION:
+            result.setdefault("resultType", COMPLETE)
+        return result
 
     def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10

@@ -21,7 +21,7 @@ from mcprev.bridge.several.parts import PartExchange
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
-from mcprev.errors import InternalError, InvalidParams, Json, McpError, one_line
+from mcprev.errors import InternalError, InvalidParams, Json, McpError, MethodNotFound, one_line
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import SEVERITY, declares
@@ -216,6 +216,9 @@ class SeveralSession(SeveralClient):
         level = (exchange.incoming.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
             raise InvalidParams(f"Invalid params: not a log level: {level!r:.40}")
+        logs = [self.declares(member, "logging") for member in self.hub.members.values()]
+        if logs and not any(logs):
+            raise MethodNotFound(f"Method not found: {SET_LEVEL}: no server sends log messages")
         self._level = level
         told: list[Member] = []
         for member in self.hub.members.values():
