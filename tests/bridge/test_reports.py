@@ -120,6 +120,7 @@ def test_conversions_are_reported() -> None:
     lines = [line for change in changes for line in explained(change)]
     head = f"{MODERN.name} -> {OLDEST.name}"
     assert f"{head} tools/list result: dropped $.tools[0].title" in lines
+    assert not [line for line in lines if "resultType" in line or "_meta" in line], "the envelope is no data"
     results = [change for change in changes if (change.method, change.kind) == ("tools/call", "result")]
     assert [change.reasons for change in results] == [("audio", "CONV-4")]
     assert f"{head} tools/call result: dropped $.structuredContent (audio, CONV-4)" in lines

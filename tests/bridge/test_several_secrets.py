@@ -65,17 +65,17 @@ def test_the_state_of_one_server_is_none_of_another(there: Revision) -> None:
 @each_client
 def test_task_ids_lead_to_the_server_of_the_task(row: Revision) -> None:
     """Both servers call their task the same."""
-    times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": None}
-    task = {"taskId": "t1", "status": "working", **times}
     handshake = row.handshake
+    times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
+    task = {"taskId": "t1", "status": "working", "ttl" if handshake else "ttlMs": None, **times}
 
     async def begins(_up: Upstream, _request: Message) -> Message:
         if handshake:
             return {"task": task}
-        return {"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": None, **times}
+        return {"resultType": "task", **task}
 
     def get(_request: Message) -> Message:
-        return task if handshake else {"resultType": "complete", "taskId": "t1", "status": "working", **times}
+        return task if handshake else {"resultType": "complete", **task}
 
     def result(_request: Message) -> Message:
         meta = {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}
@@ -86,7 +86,7 @@ def test_task_ids_lead_to_the_server_of_the_task(row: Revision) -> None:
         "tasks/get": get,
         "tasks/result": result,
         "tasks/list": {"tasks": [task]},
-        "tasks/cancel": get,
+        "tasks/cancel": get if handshake else {"resultType": "complete"},
     }
     capabilities: Message = (
         {"tasks": {}} if handshake else {"extensions": {"io.modelcontextprotocol/tasks": {}}}

@@ -6,18 +6,24 @@ from typing import Final
 
 from mcprev.bridge.pair import ConversionReport
 from mcprev.convert.ladder import json_path
-from mcprev.looking.differences import differences
+from mcprev.looking.differences import differences, is_envelope
 
 MOST: Final = 50
 """The differences of one conversion that are listed."""
 
 
 def explained(change: ConversionReport) -> list[str]:
-    """Return a line for each difference that a conversion made, without any value: only paths are named."""
+    """Return a line for each difference that a conversion made, without any value: only paths are named.
+
+    Those of the envelope, which each revision has in its own form, are no data and are not told.
+    """
     head = f"{change.source} -> {change.target} {change.method} {change.kind}:"
     rules = f" ({', '.join(dict.fromkeys(change.reasons))})" if change.reasons else ""
     found: list[str] = []
-    for verb, path, _, _ in differences(change.before, change.after):
+    for difference in differences(change.before, change.after):
+        verb, path, _, _ = difference
+        if is_envelope(difference):
+            continue
         if len(found) == MOST:
             found.append(f"{head} and more")
             break

@@ -58,7 +58,7 @@ class Elsewhere:
         """Return a line of the list of all revisions."""
         return {
             "revision": self.revision, "outcome": self.outcome, "changes": len(self.changes),
-            "lost": sum(change.verb == "dropped" for change in self.changes),
+            "lost": sum(map(_loses_data, self.changes)),
             "problems": len(self.problems), "counterpart": self.counterpart,
         }  # fmt: skip
 
@@ -109,7 +109,7 @@ def at_revision(log: EventLog, event: SeenEvent, body: bytes | None, revision: R
         return Elsewhere(revision.name, outcome, changes=found.changes, error=found.error)
     other = _with_payload(message, found.payload)
     data = encode(other, null_id_in_errors=revision.null_id_in_errors)
-    lost = any(change.verb == "dropped" for change in found.changes)
+    lost = any(map(_loses_data, found.changes))
     outcome = "lost" if lost else "changed" if found.changes else "same"
     elsewhere = Elsewhere(revision.name, outcome, data, found.changes)
     return _judged(revision, event, other, elsewhere)
@@ -194,12 +194,16 @@ def _sentences() -> Mapping[str, str]:
     return {rule.id: rule.text for rule in catalog()}
 
 
+def _loses_data(change: ConversionChange) -> bool:
+    return change.verb == "dropped" and not change.envelope
+
+
 def _change(change: ConversionChange, sentences: Mapping[str, str]) -> Json:
     step = change.rule.rpartition("/")[0].split("/")
     return {
         "step": "/".join(step[:2]), "rule": change.rule, "sentence": sentences.get(change.rule),
         "path": change.path[:LONGEST], "origin": None if change.origin is None else change.origin[:LONGEST],
-        "what": change.verb, "old": _value(change.old), "new": _value(change.new),
+        "what": change.verb, "envelope": change.envelope, "old": _value(change.old), "new": _value(change.new),
     }  # fmt: skip
 
 

@@ -6,12 +6,24 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcprev.errors import Json
+from mcprev.wire.meta_keys import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
+    VERSION,
+)
 
 Verb: TypeAlias = Literal["dropped", "added", "changed"]
 Difference: TypeAlias = tuple[Verb, tuple[str | int, ...], Json, Json]
 """What happened, the path, the value before and the value after."""
 _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
+_OF_ENVELOPE: Final = frozenset(
+    {VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID}
+)
+"""The keys of `_meta` that belong to the envelope."""
 
 
 def differences(before: Json, after: Json, path: tuple[str | int, ...] = ()) -> Iterator[Difference]:
@@ -35,6 +47,22 @@ def differences(before: Json, after: Json, path: tuple[str | int, ...] = ()) -> 
         yield from _of_lists(cast("list[Json]", before), cast("list[Json]", after), path)
     elif type(before) is not type(after) or before != after:
         yield "changed", path, before, after
+
+
+def is_envelope(difference: Difference) -> bool:
+    """Return whether a difference is one of the envelope of a message: its result type, or what `_meta` says of the two sides.
+
+    Each revision has an envelope of its own, so nothing that a user has said is lost with it.
+    """
+    _, path, before, after = difference
+    if path and path[-1] == "_meta":
+        said = {**_members(before), **_members(after)}
+        return bool(said) and said.keys() <= _OF_ENVELOPE
+    return path == ("resultType",) or (len(path) > 1 and path[-2] == "_meta" and path[-1] in _OF_ENVELOPE)
+
+
+def _members(value: Json) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, _DICT) else {}
 
 
 def _of_lists(before: list[Json], after: list[Json], path: tuple[str | int, ...]) -> Iterator[Difference]:

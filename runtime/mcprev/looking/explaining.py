@@ -16,7 +16,7 @@ from mcprev.convert.ladder import converter, json_path
 from mcprev.convert.rules import LIST, OBJECT, ConversionContext, Json, OnDowngrade, Path, new_id
 from mcprev.convert.walk import Convert
 from mcprev.errors import ConversionError
-from mcprev.looking.differences import Verb, differences
+from mcprev.looking.differences import Verb, differences, is_envelope
 from mcprev.revisions import Revision
 from mcprev.wire.bounds import MAX_DEPTH
 
@@ -41,6 +41,8 @@ class ConversionChange:
     """The value before; None for what was added."""
     new: Json
     """The value after; None for what was dropped."""
+    envelope: bool = False
+    """Whether it belongs to the envelope, such as the result type, which each revision has in its own form: it is no data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,10 @@ class _Notebook:
             here, origin = places.get(id(old), ()), self._origins.get(id(old))
             for verb, path, before, after in differences(old, new) if rule else ():
                 start = None if origin is None else json_path((*origin, *path))
+                place = (*(here if origin is None else origin), *path)
+                apart = is_envelope((verb, place, before, after))
                 self.changes.append(
-                    ConversionChange(rule, verb, json_path((*here, *path)), start, before, after)
+                    ConversionChange(rule, verb, json_path((*here, *path)), start, before, after, apart)
                 )
             _place(new, here, places)
             if origin is not None:

@@ -13,6 +13,8 @@ export const OUTCOMES = table({
 /** How much of a value stands beside another: what differs is to be seen, not what is the same. */
 const BRIEF = 240;
 const WHAT = table({ dropped: ["−", "lost"], added: ["+", "added"], changed: ["~", "changed"] });
+/** What happened to a member; one of the envelope, which each revision has in its own form, is no data. */
+const named = (change) => (change.envelope ? ["·", "envelope"] : WHAT[change.what] ?? ["·", change.what]);
 
 /** The outcome of a message at a revision, in few words. */
 function words(found) {
@@ -166,10 +168,10 @@ function changes(found) {
   return h("ol", { class: "steps" }, [...steps].map(([step, list]) => h("li", {}, h("h4", {}, climbed(step)),
     h("ul", {}, by_rule(list.slice(0, 100)).map((group) => {
       const [{ rule, sentence, what }] = group;
-      return h("li", { class: `change ${group.every((each) => each.what === what) ? WHAT[what]?.[1] ?? "" : "changed"}` },
+      return h("li", { class: `change ${group.every((each) => each.what === what) ? named(group[0])[1] : "changed"}` },
         group.map((change, index) => {
-          const [glyph, word] = WHAT[change.what] ?? ["·", change.what];
-          return h("p", { class: "place" }, h("span", { class: `what w-${WHAT[change.what] ? word : ""}` }, `${glyph} ${word}`), h("code", {}, short(change.path ?? "", 200)),
+          const [glyph, word] = named(change);
+          return h("p", { class: "place" }, h("span", { class: `what w-${word}` }, `${glyph} ${word}`), h("code", {}, short(change.path ?? "", 200)),
             h("span", { class: "values" }, value(change.old, "old"), has(change.old) && has(change.new) ? " → " : null, value(change.new, "new")),
             index === 0 ? h("code", { class: "rule" }, rule) : null);
         }),
