@@ -61,6 +61,10 @@ def connection_reason(error: BaseException) -> str:
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:
         return os.strerror(number)
+    if (
+        isinstance(cause, OSError) and cause.strerror and number is None
+    ):  # aiohttp's own words for a request that was cut
+        return one_line(f"the request was cut short: {cause.strerror}")
     return one_line(str(cause)) or type(cause).__name__
 
 

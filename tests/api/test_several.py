@@ -210,7 +210,7 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is not a list"),
     "a number": ({"x": {"command": "c", "args": [5]}}, "5 is not a string"),
     "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is not an object"),
-    "an ambiguous name": ({"a_": GONE}, "'a_' cannot be a prefix with '__'"),
+    "an ambiguous name": ({"a_": GONE, "a": GONE}, "two servers have the prefix 'a'"),
     "a variable of VS Code": (
         {"x": {"url": "https://${input:token}"}},
         "the variable input:token is not set",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
-from mcprev_codegen.facts.vocabulary import VERSION_CONSTANT, Side
+from mcprev_codegen.facts.vocabulary import STATED, VERSION_CONSTANT, Side
 from mcprev_codegen.inputs import Pin
 from mcprev_codegen.ir import Json
 from mcprev_codegen.python import PythonNames
@@ -42,6 +43,35 @@ class Revision:
         """Return the overlay's value for an absent member, stated at its type or at a supertype; None without one."""
         places = (f"{name}.{member}" for name in (owner, *self.schema.supertypes(owner)))
         return next((self.facts.default[place] for place in places if place in self.facts.default), None)
+
+    def stated(self, member: ir.Field) -> Json:
+        """Return the least value of a member that the runtime states of its side in each request; None for any other.
+
+        The runtime replaces what constructors fill in: the caller of a method knows nothing of it.
+        """
+        if member.name != STATED or member.optional:
+            return None
+        type_ = self.schema.follow(member.type)
+        if not isinstance(type_, ir.Ref):
+            return None
+        fields = [each.field for each in self.schema.flat(type_.name).fields if not each.field.optional]
+        text, found = ir.Prim("string"), dict[str, Json]()
+        for each in fields:
+            kind = self.schema.follow(each.type)
+            if kind != text and not isinstance(kind, ir.Ref):
+                return None  # an id of the other side, which this one does not know
+            found[each.name] = self.negotiated_as if kind == text else {}
+        return found
+
+    def needs_params(self, method: Method) -> bool:
+        """Return whether a caller of a method has to give params."""
+        if method.params is None or method.params_optional:
+            return False
+        type_ = self.schema.follow(ir.Ref(method.params))
+        if not isinstance(type_, ir.Ref):
+            return True
+        fields = [each.field for each in self.schema.flat(type_.name).fields]
+        return any(not f.optional and self.stated(f) is None for f in fields)
 
     @property
     def of_mcp(self) -> bool:

@@ -46,5 +46,7 @@ LISTING_UNIONS: Final = frozenset(
 """The unions that list all messages or results of a side; they say who sends what, and are part of no message."""
 ENVELOPE_MEMBERS: Final = frozenset({"jsonrpc", "id"})
 """The members that every message has, wherever a schema declares them."""
+STATED: Final = "_meta"
+"""The member in which a side states what it is; where it must be there, the runtime knows what it has to say."""
 VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
 """The constant by which a schema states its revision."""

@@ -114,6 +114,13 @@ def constant(value: T) -> T:
     return cast("T", _marked(cast("FieldInfo", Field()), value))
 
 
+def stated(value: dict[str, Any]) -> Any:  # noqa: ANN401 - the type of the member
+    """Return the default of a member that the runtime states of its side: constructors fill in the least that is valid, messages
+    must contain it, and what the runtime sends replaces it.
+    """
+    return _marked(cast("FieldInfo", Field()), value)
+
+
 def fallback(value: T) -> T:
     """Return the default of a required member: constructors fill it in; it is also used for a message that lacks it."""
     return cast("T", _marked(cast("FieldInfo", Field(default=value)), value))

@@ -286,7 +286,7 @@ class ClientCalls:
         """
         await self._sender.send(METHODS["notifications/cancelled"], params)
 
-    async def discover(self, params: models.RequestParams) -> models.DiscoverResult:
+    async def discover(self, params: models.RequestParams | None = None) -> models.DiscoverResult:
         """The client may ask which protocol versions and features the server supports
         (`server/discover`).
 
@@ -296,7 +296,9 @@ class ClientCalls:
         """
         return cast("models.DiscoverResult", await self._sender.send(METHODS["server/discover"], params))
 
-    async def list_resources(self, params: models.PaginatedRequestParams) -> models.ListResourcesResult:
+    async def list_resources(
+        self, params: models.PaginatedRequestParams | None = None
+    ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
         A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
@@ -307,7 +309,7 @@ class ClientCalls:
         return cast("models.ListResourcesResult", await self._sender.send(METHODS["resources/list"], params))
 
     async def list_resource_templates(
-        self, params: models.PaginatedRequestParams
+        self, params: models.PaginatedRequestParams | None = None
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
@@ -349,7 +351,9 @@ class ClientCalls:
             await self._sender.send(METHODS["subscriptions/listen"], params),
         )
 
-    async def list_prompts(self, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
+    async def list_prompts(
+        self, params: models.PaginatedRequestParams | None = None
+    ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
         A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
@@ -373,7 +377,7 @@ class ClientCalls:
             await self._sender.send(METHODS["prompts/get"], params),
         )
 
-    async def list_tools(self, params: models.PaginatedRequestParams) -> models.ListToolsResult:
+    async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
         A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in

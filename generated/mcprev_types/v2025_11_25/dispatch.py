@@ -430,7 +430,7 @@ class ClientCalls:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    async def cancelled(self, params: models.CancelledNotificationParams) -> None:
+    async def cancelled(self, params: models.CancelledNotificationParams | None = None) -> None:
         """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
@@ -656,7 +656,7 @@ class ServerCalls:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    async def cancelled(self, params: models.CancelledNotificationParams) -> None:
+    async def cancelled(self, params: models.CancelledNotificationParams | None = None) -> None:
         """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import Unpack, override
 
+from mcprev import __version__
 from mcprev.bridge.client_requests import ClientRequests
 from mcprev.bridge.introduction import (
     DISCOVER,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.routes import Route
     from mcprev.transports.memory import PipeServer
 
-VERSION: Final = "0"
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -71,7 +71,7 @@ class Bridge(Server):
         self,
         target: Target | PipeServer | HasServer | str | Servers | ConfigFile,
         name: str | None = None,
-        version: str = VERSION,
+        version: str = __version__,
         *,
         revisions: Sequence[str] | None = None,
         server_revisions: Sequence[str] | None = None,

@@ -31,7 +31,7 @@ from mcprev.protocol.connection_state import PROGRESS
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.tasks import TASK, is_task
-from mcprev.revisions import LATEST
+from mcprev.revisions import LATEST, Revision
 
 
 class MethodPlan:
@@ -163,13 +163,13 @@ async def until(end: float | None, what: str) -> AsyncGenerator[None, None]:
         raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
 
 
-def result_reader(method: str) -> Callable[[Any], Any]:
-    """Return the function that validates a result of the latest revision. Raises `LocalProtocolError` for an unknown
-    method.
+def result_reader(method: str, spoken: Revision = LATEST) -> Callable[[Any], Any]:
+    """Return the function that validates a result of the latest revision. Raises `LocalProtocolError`, which names the spoken
+    revision, for an unknown method.
     """
     spec = LATEST.methods.get(method)
     if spec is None or spec.result is None:
-        raise LocalProtocolError(f"'{method}' is not a request of {LATEST.name}")
+        raise LocalProtocolError(f"'{method}' is not a request of {spoken.name}")
     if method == CALL:
         from mcprev.client.tool_result import ToolResult
 

@@ -178,7 +178,7 @@ class Client(Methods):
         session = self.session
         sent: dict[str, Json] = {**params}
         if method not in self._readers:
-            self._readers[method] = result_reader(method)
+            self._readers[method] = result_reader(method, self.spoken)
         end = session.deadline(options)
         task_tools = self._server_cache.task_tools
         as_task = method == CALL and bool(task_tools) and sent.get("name") in task_tools

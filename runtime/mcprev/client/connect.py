@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
+from mcprev import __version__
 from mcprev.client.callbacks import (
     Elicitation,
     LogMessage,
@@ -103,7 +104,7 @@ class connect:  # noqa: N801 - called like a function
         logging: LogMessage | None = None,
         on_change: OnChange | None = None,
         name: str = "mcprev",
-        version: str = "0",
+        version: str = __version__,
         title: str | None = None,
         description: str | None = None,
         website_url: str | None = None,

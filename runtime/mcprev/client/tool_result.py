@@ -9,7 +9,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from mcprev.core.method_binding import first
 from mcprev.core.tool_schemas import WRAPPER
@@ -43,6 +43,11 @@ class ToolResult(models.CallToolResult):
         """Whether the tool failed."""
     else:
         is_error: bool | None = Field(default=False, exclude_if=lambda value: value is None)
+
+    @field_validator("is_error", mode="before")
+    @classmethod
+    def _null_as_absent(cls, value: object) -> object:
+        return False if value is None else value
 
     @property
     def text(self) -> str:

@@ -18,6 +18,7 @@ from mcprev.callbacks import finished, is_cancelled
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
 from mcprev.core.capabilities import Capabilities, bindings
+from mcprev.core.union_errors import meant, of_meant_types
 from mcprev.error_text import internal_error
 from mcprev.errors import (
     ConversionError,
@@ -201,7 +202,7 @@ def read_result(read: Callable[[Any], Any], result: dict[str, Json]) -> object:
     try:
         return read(result)
     except ValidationError as error:
-        found = with_json_paths(error, result)
+        found = with_json_paths(of_meant_types(error, result), result)
         raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
 
@@ -211,7 +212,7 @@ def _as_is(value: Json) -> Json:
 
 def first(error: ValidationError, value: object) -> str:
     """Return the first error of a JSON value that was refused as JSON path and message, without the value."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = meant(error.errors(include_url=False, include_input=False, include_context=False), value)[0]
     steps, _ = locate(value, first["loc"], missing=first["type"] == "missing")
     place = ".".join(str(part) for part in steps)
     return f"{place}: {first['msg']}" if place else first["msg"]

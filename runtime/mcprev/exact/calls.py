@@ -55,6 +55,8 @@ class ExactSender:
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the package's types."""
         wire = plain_params(params)
+        if wire is None and method.params is not None and not method.params_optional:
+            wire = {}  # what it requires is what the runtime states
         if method.result is None:
             return await finished(self.notify(method.method, wire))
         result = await self.request(method.method, wire)

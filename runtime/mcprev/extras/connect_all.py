@@ -37,7 +37,7 @@ from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
-from mcprev.extras.host_config import SEPARATOR, Config, targets_of
+from mcprev.extras.host_config import SEPARATOR, Config, prefix_of, targets_of
 from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class ConnectOptions(TypedDict, total=False):
 class Clients(Methods):
     """Open connections to several servers, with the methods of a client; `clients["name"]` is the client of one server.
 
-    Names of tools and prompts have the prefix `<server>__`, and so has every URI of a result: those of resources,
-    templates, contents, links and the pages of tools. Lists contain the entries of all servers. Results of the client
+    Names of tools and prompts have the prefix `<server>__`, with `-` for what no name of a tool may have, and so has every
+    URI of a result: those of resources, templates, contents, links and the pages of tools. Lists contain the entries of all servers. Results of the client
     of one server have no prefixes, and can be used with that client only.
     """
 
@@ -152,9 +152,10 @@ class Clients(Methods):
 
     def __getitem__(self, name: str) -> Client:
         """Return the client of a server. Raises `ServersFailed` if it could not be reached, `KeyError` if it is unknown."""
-        if name in self.errors:
-            raise ServersFailed({name: self.errors[name]})
-        return self.clients[name]
+        prefix = name if name in self.clients else prefix_of(name)
+        if prefix in self.errors:
+            raise ServersFailed({prefix: self.errors[prefix]})
+        return self.clients[prefix]
 
     @override
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:

@@ -31,10 +31,15 @@ Entry: TypeAlias = "Mapping[str, Json] | Target | PipeServer | HasServer | str"
 Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Entry]"
 _MEMBERS: Final = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
 """The members that are read. Hosts have more; only what looks like one of these is refused."""
+CONTAINERS: Final = ("mcpServers", "servers", "context_servers")
+"""The members that hold the servers in the files of hosts."""
+_URL_MEMBERS: Final = ("httpUrl", "serverUrl")
+"""Members of some hosts with a URL, beside `url`."""
 _BELONG: Final = {"url": ("args", "env", "cwd"), "command": ("headers",)}
 """Members that the other kind of entry has."""
 _TYPES: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http", "sse")
 """What hosts write in `type` and `transport`; the first goes with `command`, all others with `url`."""
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
 _COMMENT: Final = re.compile(
     r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
@@ -46,26 +51,37 @@ What does not end is kept to the end, so that nothing is looked for twice.
 
 
 def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
-    """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
+    """Return the targets by the prefixes of their names. Raises `OSError`, and `ValueError` that names the invalid entry."""
     targets: dict[str, Target] = {}
     for name, entry in config_entries(config).items():
-        if not name or f"{name}{separator}".find(separator) != len(name):
+        prefix = prefix_of(name)
+        if not prefix or f"{prefix}{separator}".find(separator) != len(prefix):
             raise ValueError(
                 f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
             )
+        if prefix in targets:
+            raise ValueError(f"two servers have the prefix '{prefix}'; rename '{name}'")
         with naming(name):
-            targets[name] = target_of_entry(entry)
+            targets[prefix] = target_of_entry(entry)
     return targets
+
+
+def prefix_of(server: str) -> str:
+    """Return what stands before the names of a server's tools: its name, with `-` for what no name of a tool may have."""
+    return _FOREIGN.sub("-", server).strip("-_")
 
 
 def config_entries(config: Config) -> dict[str, Json]:
     """Return the entries by name that are not disabled. Raises `OSError` and `ValueError`."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
-    for key in ("mcpServers", "servers"):
-        if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), list):
-            raise ValueError(f"`{key}` is a list; write an object with the servers by name")  # noqa: TRY004
-        if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
-            found = cast("Mapping[str, Json]", found)[key]
+    if isinstance(found, Mapping):
+        root, held = cast("Mapping[str, Json]", found), dict[str, Json]()
+        for key in CONTAINERS:
+            if isinstance(root.get(key), list):
+                why = f"`{key}` is a list; write an object with the servers by name"
+                raise ValueError(why)  # noqa: TRY004 - a file may say anything
+            if isinstance(servers := root.get(key), Mapping):
+                found = held = {**cast("Mapping[str, Json]", servers), **held}
     if not isinstance(found, Mapping):
         raise ValueError(  # noqa: TRY004 - a file may say anything
             "the configuration is not an object with servers by name, such as {'mcpServers': {...}}"
@@ -158,6 +174,7 @@ class ServerEntry(NamedTuple):
 
 def entry_of(members: Mapping[str, Json]) -> ServerEntry:
     """Return an entry with its variables replaced. Raises `TypeError` and `ValueError` that say what is wrong."""
+    members = usual(members)
     _check(members)
     if "url" in members:
         return ServerEntry(url=filled(members["url"]), headers=_texts(members, "headers"))
@@ -169,6 +186,21 @@ def entry_of(members: Mapping[str, Json]) -> ServerEntry:
     words = [filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
     cwd: Json = members.get("cwd")
     return ServerEntry(tuple(words), _texts(members, "env"), None if cwd is None else filled(cwd))
+
+
+def usual(members: Json) -> dict[str, Json]:
+    """Return an entry as most hosts write it. Raises `TypeError` for what is no object."""
+    if not isinstance(members, Mapping):
+        raise TypeError("its entry is not an object")
+    entry = dict(cast("Mapping[str, Json]", members))
+    for name in _URL_MEMBERS:
+        if name in entry:
+            entry["url"] = entry.pop(name)
+    command: Json = entry.get("command")
+    if isinstance(command, Mapping):  # of older versions of Zed
+        inner = cast("Mapping[str, Json]", command)
+        entry |= {"command": inner.get("path"), "args": inner.get("args"), "env": inner.get("env")}
+    return entry
 
 
 def checked_url(entry: str) -> str:
@@ -248,7 +280,8 @@ def filled(text: Json) -> str:
         variables: Mapping[str, str] = os.environ if match[1] in (None, "env") else {}
         if match[2] not in variables and match[3] is None:
             raise ValueError(f"the variable {match[0][2:-1]} is not set in the environment")
-        return variables.get(match[2], match[3])
+        found = variables.get(match[2], "")
+        return found if found or match[3] is None else match[3]  # as shells do, also for an empty variable
 
     # No variable ends after the last brace, so that none is looked for there again and again.
     last = text.rfind("}") + 1

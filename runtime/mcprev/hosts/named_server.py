@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
-from mcprev.extras.host_config import ServerEntry, entry_of, read_text
+from mcprev.extras.host_config import ServerEntry, entry_of, read_text, usual
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc
 from mcprev.hosts.table import ANY_FILE, HOSTS, MemberPath
 from mcprev.json_schema.bounds import LIST
@@ -31,8 +31,6 @@ NAMES: Final = (
 )
 HEADERS_VARIABLE: Final = "MCPREV_HEADERS"
 """The variable of the environment with headers for the server of `mcprev bridge URL`, one on each line."""
-_URL_MEMBERS: Final = ("httpUrl", "serverUrl")
-"""Members of some hosts with a URL, beside `url`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,7 @@ def entry_text(server: Configured) -> str:
     from mcprev.hosts.masking import masked_words
 
     try:
-        members = _usual(server.members)
+        members = usual(server.members)
     except TypeError as error:
         return f"({error})"
     url: Json = members.get("url")
@@ -260,21 +258,6 @@ def _only(given: tuple[str, ...], file: str) -> NamedServer:
 
 def _read(given: tuple[str, ...], found: Configured) -> NamedServer:
     try:
-        return NamedServer(given, entry_of(_usual(found.members)), name=found.name)
+        return NamedServer(given, entry_of(usual(found.members)), name=found.name)
     except (TypeError, ValueError) as error:
         raise ValueError(f"the server '{found.name}' in '{found.file}': {error}") from error
-
-
-def _usual(members: Json) -> Mapping[str, Json]:
-    """Return an entry as most hosts write it. Raises `TypeError` for what is no object."""
-    if not isinstance(members, Mapping):
-        raise TypeError("its entry is not an object")
-    entry = dict(cast("Mapping[str, Json]", members))
-    for name in _URL_MEMBERS:
-        if name in entry:
-            entry["url"] = entry.pop(name)
-    command: Json = entry.get("command")
-    if isinstance(command, Mapping):  # of older versions of Zed
-        inner = cast("Mapping[str, Json]", command)
-        entry |= {"command": inner.get("path"), "args": inner.get("args"), "env": inner.get("env")}
-    return entry

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from mcprev.extras.host_config import CONTAINERS
+
 MemberPath: TypeAlias = tuple[str, ...]
 """The names of the members that lead to a value of a JSON file."""
 FOLDER: Final = "{folder}"
@@ -93,7 +95,7 @@ HOSTS: Final[Mapping[str, Host]] = {
     )
 }
 """The hosts by name."""
-ANY_FILE: Final = (("mcpServers",), ("servers",), ("context_servers",))
+ANY_FILE: Final = tuple((name,) for name in CONTAINERS)
 """Where the servers may be in a file that a user names."""
 
 

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, cast
 from pydantic import ValidationError
 
 from mcprev.core.method_binding import reader
+from mcprev.core.union_errors import meant
 from mcprev.errors import Json
 from mcprev.looking.schemas import definitions_of
 from mcprev.revisions import Revision
@@ -115,7 +116,7 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
 def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
     """Return the errors of a validator by JSON path; errors at the same path are merged."""
     found: dict[str, list[str]] = {}
-    for one in error.errors(include_url=False, include_input=False, include_context=False):
+    for one in meant(error.errors(include_url=False, include_input=False, include_context=False), value):
         steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
         types = [part for part in skipped if hasattr(revision.models, part)]
         said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]

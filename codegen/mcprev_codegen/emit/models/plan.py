@@ -21,6 +21,8 @@ class ModelMember:
     field: ir.Field
     fallback: Json
     """The overlay's value for a required member that a peer leaves out; None without one."""
+    stated: Json
+    """What constructors fill in for a required member that the runtime states of its side; None for any other."""
     doc: str
     """The text of its docstring, as that of a class or alias; empty without one."""
 

@@ -179,7 +179,8 @@ class ModelPlanner:
     def _member(self, owner: str, member: ir.Field) -> plan.ModelMember:
         single = self.schema.literal(member.type) is not None
         fallback = None if single else self.revision.default(owner, member.name)
-        return plan.ModelMember(member, fallback, self.docs.get(f"{owner}.{member.name}", ""))
+        stated = self.revision.stated(member)
+        return plan.ModelMember(member, fallback, stated, self.docs.get(f"{owner}.{member.name}", ""))
 
     def _alias(self, name: str) -> plan.ModelAlias:
         decl = self.schema.types[name]

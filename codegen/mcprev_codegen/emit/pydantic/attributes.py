@@ -22,7 +22,7 @@ from mcprev_codegen.python import Code, identifier, literal
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import wire_name
 
-_HELPERS: Final = frozenset({"constant", "fallback", "wire"})
+_HELPERS: Final = frozenset({"constant", "fallback", "stated", "wire"})
 """The functions that the lines of a class call."""
 
 
@@ -72,6 +72,8 @@ def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, E
     literals = schema.literals(f.type)
     if member.fallback is not None:
         return annotation, call("fallback", literal(member.fallback))
+    if member.stated is not None:
+        return annotation, call("stated", literal(member.stated))
     if not f.optional:
         return annotation, call("constant", literal(literals[0])) if len(literals) == 1 else None
     if _nullable(schema, f.type):

@@ -21,6 +21,8 @@ class Stub:
     doc: str
     params: Code
     """The annotation of its params."""
+    needed: bool
+    """Whether callers have to give params; what the runtime states they need not."""
     result: Code
     """The annotation of its result."""
 
@@ -37,7 +39,13 @@ class DispatchClasses:
 def dispatch_classes(revision: Revision, docs: Docs) -> DispatchClasses:
     """Return the methods of a revision by direction."""
     stubs = [
-        Stub(method, docs.method(method), _params(method, revision.names), _result(method, revision.names))
+        Stub(
+            method,
+            docs.method(method),
+            _params(method, revision.names),
+            revision.needs_params(method),
+            _result(method, revision.names),
+        )
         for method in revision.methods.values()
     ]
     return DispatchClasses(

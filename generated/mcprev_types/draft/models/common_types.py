@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from ..._base import DEPRECATED, EXACT, Model, Opt, Whole, fallback, wire
+from ..._base import DEPRECATED, EXACT, Model, Opt, Whole, fallback, stated, wire
 
 if TYPE_CHECKING:
     JSONValue: TypeAlias = "str | int | float | bool | dict[str, JSONValue] | list[JSONValue] | None"
@@ -132,7 +132,9 @@ class RequestParams(Model):
     See https://modelcontextprotocol.io/specification/draft/schema#requestparams
     """
 
-    meta: RequestMetaObject
+    meta: RequestMetaObject = stated(
+        {"io.modelcontextprotocol/protocolVersion": "draft", "io.modelcontextprotocol/clientCapabilities": {}}
+    )
     """Protocol version, client capabilities and other metadata of this request."""
 
 

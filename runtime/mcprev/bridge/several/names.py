@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
-from mcprev.extras.host_config import SEPARATOR
+from mcprev.extras.host_config import SEPARATOR, prefix_of
 from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
 PLUS: Final = "+"
-_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_SCHEME: Final = re.compile(r"[^a-z0-9.-]+")
 
 
@@ -36,8 +36,12 @@ class Naming:
     @classmethod
     def of(cls, server: str, prefix: str | None, offer: Offer) -> Naming:
         """Return the names of a server. Raises `ValueError` for a prefix that cannot be told from a name."""
-        chosen = _FOREIGN.sub("-", server).strip("-_") if prefix is None else prefix
-        if not chosen or _FOREIGN.search(chosen) or f"{chosen}{SEPARATOR}".find(SEPARATOR) != len(chosen):
+        chosen = prefix_of(server) if prefix is None else prefix
+        if (
+            not chosen
+            or not _PREFIX.fullmatch(chosen)
+            or f"{chosen}{SEPARATOR}".find(SEPARATOR) != len(chosen)
+        ):
             raise ValueError(
                 f"the server '{server}' cannot have the prefix '{chosen}'; use letters, digits, '.', '-' and single '_', which "
                 "is not the last"

@@ -18,7 +18,7 @@ from mcprev.bridge.several.options import KEY, BridgedServer, UserLogin, offer_o
 from mcprev.bridge.upstream import logger
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
-from mcprev.extras.host_config import checked_url, config_entries, naming, target_of_entry
+from mcprev.extras.host_config import checked_url, config_entries, naming, target_of_entry, usual
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
@@ -100,7 +100,7 @@ def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
         raise TypeError(f"`{KEY}.prefix` is not a string")
     if not isinstance(per_principal, bool):
         raise TypeError(f"`{KEY}.perPrincipal` must be true or false")
-    plain = {each: value for each, value in members.items() if each != KEY}
+    plain = usual({each: value for each, value in members.items() if each != KEY})
     kept = {each: value for each, value in options.items() if each not in _OF_NAMES}
     naming_ = Naming.of(name, prefix, offer_of(options))
     source = json.dumps({**members, KEY: kept}, sort_keys=True)
@@ -110,7 +110,7 @@ def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     from mcprev.bridge.several.credentials import auth_of
 
     auth = auth_of(options)
-    if "url" not in members:
+    if "url" not in plain:
         raise ValueError(f"`{KEY}.auth` is for a server with a `url`; pass credentials of a command in `env`")
     if isinstance(auth, UserLogin):
         return _spec_with_logins(naming_, source, partial(target_of_entry, plain), auth, logins)
