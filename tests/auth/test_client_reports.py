@@ -556,3 +556,56 @@ def test_no_other_way_is_tried_for_an_error_about_the_grant(row: Revision) -> No
             assert asked == ["authorization_code"]
 
     run(main())
+
+
+# -- a 401 that is about a session -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in DEFAULT if row.handshake and row.auth is not None], ids=lambda row: row.name
+)
+@pytest.mark.parametrize(
+    "said", ["Session not found", "Unknown session", "the session has expired", "No valid session ID"]
+)
+@pytest.mark.parametrize("kind", ["an error", "a text"])
+@req("HTTP-23", everywhere=True)
+def test_a_401_about_the_session_begins_another_session(row: Revision, said: str, kind: str) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+            gone: list[str] = []
+
+            async def admit(exchange: Exchange) -> None:
+                if exchange.method != "tools/call" or gone:
+                    await at.speaks(exchange)
+                    return
+                gone.append(exchange.headers.get("mcp-session-id", ""))
+                if kind == "an error":
+                    await exchange.error(-32001, 401, said)
+                else:
+                    await exchange.respond(401, said.encode())
+
+            at.admit = admit  # type: ignore[method-assign]
+            async with mcprev.connect(
+                mcprev.http(at.mcp.url), revisions=[row.name], validate="off"
+            ) as client:
+                await client.call_tool("any", {})
+                assert len(at.asked_for("initialize")) == 2
+
+    run(main())
+
+
+@at_each
+@pytest.mark.parametrize("said", ["who are you?", "session token missing", "Unauthorized"])
+@req("HTTP-23", "AUTH-2", everywhere=True)
+def test_any_other_401_advises_a_token(row: Revision, said: str) -> None:
+    async def main() -> None:
+        async with world(row, REPLIES) as at:
+
+            async def admit(exchange: Exchange) -> None:
+                await exchange.respond(401, said.encode())
+
+            at.admit = admit  # type: ignore[method-assign]
+            with pytest.raises(mcprev.McpError, match="requires a token"):
+                await mcprev.connect(mcprev.http(at.mcp.url), revisions=[row.name])
+
+    run(main())

@@ -36,7 +36,12 @@ async def guarded(*, login: bool) -> AsyncGenerator[tuple[Page, mcprev.MemoryTok
     ready = asyncio.Event()
     serving = asyncio.ensure_future(app.server.serve_http("127.0.0.1", port, ready=lambda _: ready.set()))
     logins, tokens = LoginSteps(), mcprev.MemoryTokens()
-    auth = logins.oauth(tokens) if login else None
+
+    def make(*, asks: bool, **options: Any) -> mcprev.OAuth:
+        assert asks
+        return mcprev.OAuth(**options)
+
+    auth = logins.oauth(tokens, make) if login else None
     target = mcprev.http(url, auth=auth)
     try:
         await ready.wait()

@@ -317,13 +317,35 @@ for _words in (
     TABLE["wrong arguments"][_words[0]].append(Bad((*_words, "nan"), (2,), "nan is not in the range"))
 TABLE["wrong arguments"]["generate"].pop(1)  # writes all packages
 TABLE["wrong arguments"]["diff"][1] = Bad(("diff",), (2,), "pass two inputs, OLD and NEW")
+for _name in ("login", "logout"):  # they read a TARGET as `inspect` does, and connect only to URLs
+    for _kind in (
+        "missing file",
+        "binary file",
+        "wrong JSON",
+        "huge names",
+        "control characters",
+        "no permission",
+    ):
+        TABLE[_kind][_name] = [
+            bad._replace(arguments=(_name, *bad.arguments[1:]))
+            for bad in TABLE[_kind]["inspect"]
+            if not {"shop.py", "--"}.intersection(bad.arguments)
+        ]
+TABLE["unknown revision"]["login"] = [
+    Bad(("login", "http://127.0.0.1:1/mcp", "--revision", "2031-01-01"), (2,), "2031-01-01")
+]
+TABLE["dead URL"]["login"] = [
+    Bad(("login", *QUICK, "http://127.0.0.1:1/mcp"), (3,), "check that the server runs")
+]
 NOT: Final[dict[str, frozenset[str]]] = {
     "missing file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
     "binary file": frozenset({"list", "show", "hosts", "completion", "unpin"}),
     "wrong JSON": frozenset(
         {"list", "show", "hosts", "completion", "generate", "import", "unpin", "diff", "explore"}
     ),
-    "unknown revision": frozenset({"list", "hosts", "serve", "install", "uninstall", "completion", "import"}),
+    "unknown revision": frozenset(
+        {"list", "hosts", "serve", "install", "uninstall", "completion", "import", "logout"}
+    ),
     "dead URL": frozenset(
         # The first four take no URL of a server, `bridge` and `dev` serve and tell their clients of it.
         {
@@ -338,6 +360,7 @@ NOT: Final[dict[str, frozenset[str]]] = {
             "validate",
             "generate",
             "unpin",
+            "logout",
         }
     ),
     "hung server": frozenset(set(_COMMANDS) - set(USES)),

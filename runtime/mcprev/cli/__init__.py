@@ -39,6 +39,8 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "complete": ("mcprev.cli.call", _NOTHING),
     "ask": ("mcprev.cli.ask", _NOTHING),
     "task": ("mcprev.cli.task", _NOTHING),
+    "login": ("mcprev.cli.login", _NOTHING),
+    "logout": ("mcprev.cli.login", _NOTHING),
     "install": ("mcprev.cli.install", _NOTHING),
     "uninstall": ("mcprev.cli.install", _NOTHING),
     "hosts": ("mcprev.cli.hosts_", _NOTHING),

@@ -12,7 +12,7 @@ from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.loading import Loaded
-from mcprev.cli.options import NumberRange, header_option, revision_option, target_argument
+from mcprev.cli.options import NumberRange, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import (
     address,
     health_option,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     help="Let stateless clients over HTTP that are not authenticated share connections to a server with sessions, and so "
     "the state of those sessions.",
 )
+@login_option
 @partial(header_option, variable=HEADERS_VARIABLE)
 @click.option(
     "--revision",
@@ -134,6 +135,7 @@ def bridge_command(
     *,
     http: str | None,
     no_auth: bool,
+    login: bool | None,
     headers: tuple[str, ...],
     revisions: tuple[str, ...],
     server_revisions: tuple[str, ...],
@@ -191,6 +193,8 @@ def bridge_command(
         raise click.UsageError(
             "--cache is for one process, which does not hear of the changes that others are told of; pass neither --store nor --workers"
         )
+    if where is not None and login is None:
+        login = False  # everybody who reaches the bridge would use the login of the user
     opened = None if store is None else opened_store(store)
     file = None if config is None else _file(config)
     worker = worker_of_command()
@@ -200,7 +204,7 @@ def bridge_command(
     try:
         counted = Metrics() if metrics else None
         bridge = Bridge(
-            command_target(argv, headers, login=False) if file is None else file,
+            command_target(argv, headers, login=login) if file is None else file,
             name,
             revisions=_names(revisions),
             server_revisions=_names(server_revisions),

@@ -6,13 +6,12 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from mcprev.cli.exit_codes import ExitCode, Failure
-from mcprev.cli.table import clean, echo_lines
+from mcprev.cli.table import clean
 from mcprev.hosts.named_server import NamedServer, named_server, with_values
 
 if TYPE_CHECKING:
@@ -97,16 +96,21 @@ def told_server(read: Callable[[], NamedServer]) -> NamedServer:
 
 
 def target_of_server(
-    server: NamedServer, *, login: bool | None, stderr: Callable[[bytes], None] | None = None
+    server: NamedServer,
+    *,
+    login: bool | None,
+    stderr: Callable[[bytes], None] | None = None,
+    terminal: bool = True,
 ) -> Target:
     """Return what to connect to. `login` says whether a browser may be opened; None: only tokens of earlier logins are
-    used unless stderr is a terminal. `stderr` reads that of a process. Raises `click.ClickException`.
+    used unless stderr is a `terminal`. `stderr` reads that of a process. Raises `click.ClickException`.
     """
     url, named = server.entry.url, server.entry.headers
     wanted = url is not None and not any(name.lower() == "authorization" for name in named)
     try:
         return server.target(
-            auth=_authorization(url, login) if wanted and url is not None else None, stderr=stderr
+            auth=_authorization(url, login, terminal=terminal) if wanted and url is not None else None,
+            stderr=stderr,
         )
     except ImportError as error:
         raise click.ClickException(str(error)) from None
@@ -115,8 +119,11 @@ def target_of_server(
 
 
 def command_target(argv: Sequence[str], headers: Sequence[str], *, login: bool | None) -> Target:
-    """Return the target of a URL, of a file or module, or of a command. Raises `click.ClickException`."""
-    return target_of_server(read_target(argv, headers=headers), login=login)
+    """Return the target of a URL, of a file or module, or of a command, at which only `login=True` opens a browser.
+
+    Raises `click.ClickException`.
+    """
+    return target_of_server(read_target(argv, headers=headers), login=login, terminal=False)
 
 
 def variables_and_headers(
@@ -149,44 +156,19 @@ def _variables(given: Sequence[str]) -> Mapping[str, str]:
 # -- logins ------------------------------------------------------------------------------------------------
 
 
-def token_folder() -> Path:
-    """Return the folder in which tokens and registrations of logins are kept, which only its owner can read."""
-    return Path(click.get_app_dir("mcprev")) / "tokens"
-
-
-def _authorization(url: str, login: bool | None) -> Authorization | None:  # noqa: FBT001
+def _authorization(url: str, login: bool | None, *, terminal: bool) -> Authorization | None:  # noqa: FBT001
     """Return an authorization with kept tokens and the user's browser, if tokens may be sent to the URL."""
-    import mcprev
+    from mcprev.cli.logins import LoginOptions, has_login, tell_tried
     from mcprev.oauth.credentials import check_server
-    from mcprev.oauth.loopback import open_browser
 
-    asks = sys.stderr.isatty() if login is None else login
-    if login is False or (not asks and not _has_login(url)):
+    options = LoginOptions.of_command()
+    asks = (options.device or (terminal and sys.stderr.isatty())) if login is None else login
+    if login is False or (not asks and not has_login(url)):
         return None
-
-    def show(page: str) -> bool:
-        echo_lines(f"the server requires a login: log in at\n  {clean(page)}", err=True)
-        open_browser(page)
-        return True
-
     try:
-        check_server(url, private=False)
+        check_server(url, private=options.private)
     except ValueError:
         return None
-    store = mcprev.DiskTokens(token_folder())
-    if not asks:
-        from mcprev.cli.no_login import NoLogin
-
-        return NoLogin(client_name="mcprev", store=store)
-    return mcprev.OAuth(client_name="mcprev", loopback=mcprev.Loopback(open=show), store=store)
-
-
-def _has_login(url: str) -> bool:
-    """Return whether tokens of an earlier login at the server of a URL are kept; True if the folder cannot be read."""
-    from mcprev.extras.token_stores import resources_on_disk
-    from mcprev.oauth.discovery import is_resource
-
-    try:
-        return any(kept == url or is_resource(kept, url) for kept in resources_on_disk(token_folder()))
-    except OSError:
-        return True  # the store says why, if the server requires a token
+    if asks:
+        tell_tried()
+    return options.authorization(url, asks=asks)

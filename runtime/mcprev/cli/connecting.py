@@ -12,6 +12,8 @@ import click
 from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure, failure_of
+from mcprev.cli.logins import can_log_in
+from mcprev.cli.options import STDERR
 from mcprev.cli.table import clean, echo, echo_lines, show_progress
 from mcprev.wire.payloads import mask_text
 
@@ -93,16 +95,33 @@ def told_warnings() -> Iterator[None]:
 
 
 class ServerOutput:
-    """The end of what a server process writes to stderr."""
+    """The end of what a server process writes to stderr; with `live`, all of it is printed as it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, live: bool = False) -> None:
+        self._live, self._line = live, b""
         self._tail = bytearray()
         self._left_out = list[str]()
 
     def read(self, data: bytes) -> None:
-        """Keep the end of what the process has written until now."""
+        """Keep the end of what the process has written until now, or print its whole lines."""
+        if self._live:
+            *lines, rest = (self._line + data).split(b"\n")
+            self._print(*lines)
+            self._line = rest[-MAX_OUTPUT:]
+            return
         self._tail.extend(data)
         del self._tail[:-MAX_OUTPUT]
+
+    def end(self) -> None:
+        """Print the last line, which nothing has ended."""
+        self._print(*filter(None, (self._line,)))
+        self._line = b""
+
+    @staticmethod
+    def _print(*lines: bytes) -> None:
+        for line in lines:
+            show_progress("")
+            echo(clean(mask_text(line.decode(errors="replace").rstrip("\r").replace("\t", "    "))), err=True)
 
     def connected(self, plan: Plan) -> None:
         """Forget what an old server has written until now, much of it about `server/discover`, which it does not know."""
@@ -129,9 +148,13 @@ def told_output() -> Iterator[ServerOutput]:
 
     A server logs there why a call failed. What the error of the command says already is not printed twice.
     """
-    output = ServerOutput()
+    ctx = click.get_current_context(silent=True)
+    output = ServerOutput(live=ctx is not None and ctx.meta.get(STDERR) is True)
     try:
-        yield output
+        try:
+            yield output
+        finally:
+            output.end()
     except (click.ClickException, click.exceptions.Exit) as error:
         lines = output.lines()
         told = lines and isinstance(error, click.ClickException) and lines[-1] in error.message
@@ -177,7 +200,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield "its stream ended before the response: the blank line after an event may be missing, or a proxy may have ended the stream"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
-    if isinstance(error, errors.AuthError):
+    if isinstance(error, errors.AuthError) and can_log_in():
         yield "log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'"
     if isinstance(error, errors.NegotiationError) and any(
         "no response within" in step for step in error.evidence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from mcprev.cli import completing
-from mcprev.cli.command_target import TargetCommand, read_target, token_folder, words_after_dashes
+from mcprev.cli.command_target import TargetCommand, read_target, words_after_dashes
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.pages import pages_option
 from mcprev.cli.serve import log_to_stderr
@@ -144,12 +144,15 @@ def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> La
 
 def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Target:
     """Return the target of a URL, at which the user can log in from the page. Raises `click.ClickException`."""
+    from mcprev.cli.logins import LoginOptions, token_folder
     from mcprev.dev.authorization import can_log_in
     from mcprev.extras.token_stores import DiskTokens
 
     url = server.entry.url or ""
     has_token = any(name.lower() == "authorization" for name in server.entry.headers)
-    auth = logins.oauth(DiskTokens(token_folder())) if login and not has_token and can_log_in(url) else None
+    options = LoginOptions.of_command()
+    wanted = login and not has_token and (options.private or can_log_in(url))
+    auth = logins.oauth(DiskTokens(token_folder()), partial(options.authorization, url)) if wanted else None
     try:
         return server.target(auth=auth)
     except ValueError as error:

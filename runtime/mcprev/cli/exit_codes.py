@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +13,20 @@ from mcprev.cli.table import clean
 
 if TYPE_CHECKING:
     from mcprev.errors import McpError
+
+
+_WORDS: Final = {
+    "pass its `client_id`": "pass it with --client-id ID",
+    "pass it as `resource`": "pass it with --resource URL",
+    "pass credentials for that authorization server": "pass the --client-id and --issuer of that authorization server",
+    "pass credentials for one of these": "pass the --client-id and --issuer of one of these",
+    "pass `private=True`, as in `OAuth(private=True)`,": "pass --private",
+    "`private=True` allows that": "--private allows that",
+    "pass an `open` function that shows the URL to the user": "log in with a code, with --device",
+    ": log in with a browser": ": log in with a browser, without --device",
+    "use a newer revision, or let the server use `mcprev.Login`": "speak a newer revision with --revision",
+}
+"""What errors advise a program to do, and what does it on a command line."""
 
 
 class ExitCode(IntEnum):
@@ -73,8 +87,9 @@ def failure_of(error: McpError | OSError | ValueError, *hints: str) -> Failure:
 
     Of a token that is refused at once these are the words of the server, without the arguments of Python to pass instead.
     """
-    lines = [
-        clean(line) for line in re.sub("; the server .*`mcprev.http`.*", "", readable(error)).split("\n")
-    ]
+    said = re.sub("; the server .*`mcprev.http`.*", "", readable(error))
+    for of_python, of_command in _WORDS.items():
+        said = said.replace(of_python, of_command)
+    lines = [clean(line) for line in said.split("\n")]
     text = "\n".join([*lines, *hints]).strip() or type(error).__name__
     return Failure(text, code_of(error))

@@ -24,6 +24,7 @@ from mcprev.cli.options import (
     record_option,
     revision_names,
     revisions_option,
+    stderr_option,
     target_argument,
     timeout_option,
 )
@@ -65,6 +66,7 @@ _SECTIONS: Final = (
 @header_option
 @env_option
 @login_option
+@stderr_option
 @record_option
 @target_argument
 def inspect_command(

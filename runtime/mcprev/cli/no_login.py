@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, NoReturn
 from typing_extensions import override
 
 from mcprev.errors import TokenRejected
+from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.grants import OAuth
 from mcprev.oauth.store import TokenKey
 from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
-    from mcprev.oauth.discovery import ProtectedServer
+    from mcprev.oauth.discovery import ProtectedServer, ServerMetadata
     from mcprev.oauth.store import Registration
 
 
 class NoLogin(OAuth):
     """Ends where others begin a login, also before a client is registered in place of that of the kept tokens."""
+
+    @override
+    def check_usable(self, server: ServerMetadata) -> None:
+        """Accept a server at which nobody can log in from here: the tokens may come from a login with a code."""
+        TokenAuthorization.check_usable(self, server)
 
     @override
     async def obtain(

@@ -10,6 +10,7 @@ import click
 from typing_extensions import override
 
 from mcprev.cli import completing
+from mcprev.cli.logins import login_options
 from mcprev.cli.table import clean
 
 if TYPE_CHECKING:
@@ -82,14 +83,29 @@ def env_option(command: Command) -> Command:
     )(command)
 
 
+def stderr_option(command: Command) -> Command:
+    """Add the option that shows what a server process writes to stderr."""
+
+    def keep(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+        ctx.meta[STDERR] = value
+
+    return click.option(
+        "--stderr",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Print what a server that is started writes to stderr. Default: the end of it, if the command fails.",
+    )(command)
+
+
 def login_option(command: Command) -> Command:
-    """Add the option for logins at a server at a URL."""
+    """Add the options for logins at a server at a URL."""
     return click.option(
         "--login/--no-login",
         default=None,
         help="Log in with a browser if a server at a URL requires it, and store the tokens. Default: only at a terminal; "
         "otherwise with the tokens of earlier logins.",
-    )(command)
+    )(login_options(command))
 
 
 def revisions_option(command: Command) -> Command:
@@ -130,6 +146,8 @@ unchecked_option: Final = click.option(
     help="Send the name and the arguments as they are: the server's list is not read, nothing is checked against it, and "
     "each VALUE is a string. Shows what the server refuses.",
 )
+STDERR: Final = f"{__name__}.stderr"
+"""The name under which a context has the value of --stderr."""
 TIMEOUT: Final = 30.0
 """The default timeout of each step, in seconds."""
 

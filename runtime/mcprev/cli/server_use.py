@@ -21,6 +21,7 @@ from mcprev.cli.options import (
     record_option,
     revision_names,
     revisions_option,
+    stderr_option,
     timeout_option,
 )
 from mcprev.cli.pages import hidden_pages, page_extensions, pages_option
@@ -70,6 +71,7 @@ def session_options(command: Command) -> Command:
             multiple=True,
             help="Declare this root to the server; may be repeated.",
         ),
+        stderr_option,
         login_option,
         header_option,
         env_option,

@@ -65,9 +65,12 @@ class LoginSteps:
                     detail[CHALLENGE] = value[:_SHOWN]  # says where to log in, and holds no secret
             self.add("metadata", detail)
 
-    def oauth(self, store: TokenStore) -> OAuth:
-        """Return an authorization whose steps are shown; the page of the login is opened by the user."""
-        return OAuth(
+    def oauth(self, store: TokenStore, make: Callable[..., OAuth]) -> OAuth:
+        """Return the authorization that a function makes of options, whose steps are shown; the page of the login is opened
+        by the user.
+        """
+        return make(
+            asks=True,
             client_name="mcprev dev",
             loopback=Loopback(open=self._visit),
             login_timeout=LOGIN,

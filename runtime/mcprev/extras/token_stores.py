@@ -290,11 +290,12 @@ class DiskTokens(KeptTokens):
         super().__init__(_Folder(Path(folder)), SERVICE, Path(folder))
 
 
-def resources_on_disk(folder: Path) -> set[str]:
-    """Return the resources of the tokens that `DiskTokens` keep in a folder. Raises `OSError` if it cannot be read."""
+def keys_on_disk(folder: Path) -> set[TokenKey]:
+    """Return the keys of the tokens that `DiskTokens` keep in a folder. Raises `OSError` if it cannot be read."""
     store = _Folder(folder)
     records = (_parsed(Tokens, store.get_password(SERVICE, name)) for name in store.names())
-    return {resource for record in records if record is not None for resource in record[0][1:2]}
+    keys = (record[0] for record in records if record is not None)
+    return {TokenKey(*key) for key in keys if len(key) == len(TokenKey._fields)}
 
 
 class KeyringTokens(KeptTokens):

@@ -64,7 +64,7 @@ class NamedServer:
 
         entry = self.entry
         if entry.url is not None:
-            return mcprev.http(entry.url, headers=entry.headers, auth=auth)
+            return mcprev.http(entry.url, headers=entry.headers, auth=auth, trust_env=True)
         # Python else keeps what a server prints to stdout by mistake in a buffer, until it ends.
         env = entry.env if stderr is None else {"PYTHONUNBUFFERED": "1", **entry.env}
         return mcprev.stdio(*entry.words, env=env, cwd=entry.cwd, stderr=stderr)

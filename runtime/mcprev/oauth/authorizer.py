@@ -261,7 +261,8 @@ class Authorizer(Authorization):
 
         private = self._auth.private or is_loopback(urlsplit(self._url).hostname or "")
         session = None if self.session is None or self.session.closed else self.session
-        return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
+        auth = self._auth
+        return FlowRunner(self._url, session, private=private, seconds=auth.timeout, trust_env=auth.trust_env)
 
     async def _without_user(
         self, place: ProtectedServer, used: ActiveToken | None, required: Sequence[str], before: list[str]

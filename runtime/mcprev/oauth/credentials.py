@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
 from mcprev.auth.urls import canonical_resource, check_issuer, is_same_issuer, is_secure
+from mcprev.callbacks import finished
 from mcprev.errors import DiscoveryFailed, IssuerMismatch
 from mcprev.oauth.discovery import NONE, ProtectedServer, ServerMetadata, secret_method
 from mcprev.oauth.shared_store import SharedStore
@@ -24,6 +25,8 @@ REQUEST: Final = 15.0
 """Seconds for each request to an authorization server."""
 Scopes: TypeAlias = tuple[str, ...] | None
 """The scopes of a request; None if it names none."""
+SecretSource: TypeAlias = str | Callable[[str], str | Awaitable[str]]
+"""A client secret, or a function that returns it for the issuer that it would be sent to."""
 Obtained: TypeAlias = tuple[Registration, TokenResponse, Scopes]
 """The client's registration, the response with the token, and the requested scopes."""
 
@@ -37,6 +40,7 @@ class AuthOptions(TypedDict, total=False):
     store: TokenStore | None
     timeout: float
     private: bool
+    trust_env: bool
 
 
 class Credentials:
@@ -47,13 +51,14 @@ class Credentials:
         *,
         given: str | None,
         client_id: str | None,
-        client_secret: str | None = None,
+        client_secret: SecretSource | None = None,
         issuer: str | None = None,
         resource: str | None = None,
         scopes: Sequence[str] | None = None,
         store: TokenStore | None = None,
         timeout: float = REQUEST,
         private: bool = False,
+        trust_env: bool = False,
         dpop: bool = False,
     ) -> None:
         """`given` is the name of the argument with a credential. Raises `ValueError` if it is set without `issuer`."""
@@ -79,6 +84,7 @@ class Credentials:
         self.store: TokenStore = MemoryTokens() if store is None else store
         self.records: SharedStore = SharedStore(self.store)
         self.private = private
+        self.trust_env = trust_env
         self.timeout = timeout
         self.client_keys: ClientKeys = NO_KEYS
         """The keys of this client."""
@@ -110,8 +116,11 @@ class Credentials:
             )
         if self.client_keys.signer is not None:
             return Registration(self._id, method=PRIVATE_KEY)
-        method = NONE if self._secret is None else secret_method(place.server.methods)
-        return Registration(self._id, self._secret, method)
+        secret = self._secret
+        if secret is not None and not isinstance(secret, str):
+            secret = await finished(secret(place.server.issuer))
+        method = NONE if secret is None else secret_method(place.server.methods)
+        return Registration(self._id, secret, method)
 
     async def obtain(
         self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes

@@ -23,7 +23,7 @@ from mcprev.error_text import raised_at
 from mcprev.errors import AuthError, AuthorizationDenied, LocalProtocolError, TokenRejected
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
-from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes
+from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes, SecretSource
 from mcprev.oauth.device import GRANT, LONGEST, REDIRECT, check_device, log_in
 from mcprev.oauth.discovery import ProtectedServer, ServerMetadata, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
@@ -53,7 +53,7 @@ class OAuth(TokenAuthorization):
         self,
         *,
         client_id: str | None = None,
-        client_secret: str | None = None,
+        client_secret: SecretSource | None = None,
         client_metadata_url: str | None = None,
         client_name: str = "mcprev",
         loopback: Loopback | None = None,
@@ -68,11 +68,12 @@ class OAuth(TokenAuthorization):
 
         - `client_id`, and `client_secret` if it has one, identify a client that is registered at the authorization
           server already. None: the client registers dynamically, with the name `client_name`, which the login page
-          shows.
+          shows. The secret can be a function, async or not: it gets the issuer to which the secret would be sent, and
+          returns it or raises an `AuthError`.
         - `client_metadata_url` is the https URL of the client's metadata document, for authorization servers that
           accept one instead of a registration.
         - `issuer` is the URL of the authorization server that `client_id` is for. It is required with a
-          `client_secret`. None: the first authorization server that the MCP server names.
+          `client_secret` that is a string. None: the first authorization server that the MCP server names.
         - `resource` is the URL that tokens are requested for. None: the URL of the server. Pass it if the server's
           metadata names a resource above its URL, such as the whole origin; otherwise discovery fails, because every
           server below that URL could use such a token at the others.
@@ -87,12 +88,13 @@ class OAuth(TokenAuthorization):
         - `login_timeout` is the maximum time of a login (300 by default; with `device`, until the code expires), and `timeout` that of each request to an
           authorization server (15 by default), in seconds.
         - `private=True` allows a server without https, and authorization servers in a private network.
+        - `trust_env=True` uses the proxies of HTTPS_PROXY, HTTP_PROXY and NO_PROXY for requests to authorization servers.
         - `dpop=True` binds tokens to a key of this process and does not store them (RFC 9449; needs mcprev[jwt]).
 
         Raises `ValueError` for arguments that are invalid or exclude each other. Calls raise `AuthError` if the
         authorization fails.
         """
-        given = None if client_secret is None or client_id is None else "a client secret"
+        given = "a client secret" if isinstance(client_secret, str) and client_id is not None else None
         super().__init__(given=given, client_id=client_id, client_secret=client_secret, dpop=dpop, **options)
         if (redirect_uri is None) is not (open is None):
             raise ValueError("pass `open` and `redirect_uri` together")
@@ -317,7 +319,7 @@ class ClientCredentials(_ProgramAuthorization):
         - `client_secret` or `private_key` authenticates the client; the key is in PEM, and `algorithm` is the JWS
           algorithm of the assertions that it signs.
         - `issuer` is the URL of the authorization server at which the client is registered. It is required.
-        - `resource`, `scopes`, `store`, `timeout`, `private` and `dpop` are as for `OAuth`.
+        - `resource`, `scopes`, `store`, `timeout`, `private`, `trust_env` and `dpop` are as for `OAuth`.
 
         Raises `ValueError` without an issuer, without a secret and a key, and with both, and `MissingExtra` for a key
         if mcprev[jwt] is not installed.
@@ -346,7 +348,7 @@ class WorkloadIdentity(_ProgramAuthorization):
 
         - `assertion` is the JWT, or an async function that returns a new JWT for each request for a token.
         - `issuer` is the URL of the authorization server that accepts the assertion. It is required.
-        - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
+        - `resource`, `scopes`, `store`, `timeout`, `private` and `trust_env` are as for `OAuth`.
 
         Raises `ValueError` without an issuer.
         """
@@ -381,7 +383,7 @@ class EnterpriseManaged(_ProgramAuthorization):
         - `provider` is the URL of the identity provider's token endpoint, and `provider_client_id` the client's id
           there.
         - `id_token` is the user's ID token from the provider, or an async function that returns it.
-        - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
+        - `resource`, `scopes`, `store`, `timeout`, `private` and `trust_env` are as for `OAuth`.
 
         Raises `ValueError` without an issuer.
         """

@@ -20,7 +20,7 @@ from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.oauth.steps import Answer, DeviceCode, Flow, HttpFetch, HttpReply, Pause, ShowCode
 from mcprev.transports.http.client.authorization import login_tap
-from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url
+from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url, proxy_of
 
 try:
     import aiohttp
@@ -47,21 +47,39 @@ class FlowRunner:
     """Runs the flows of one authorization."""
 
     def __init__(
-        self, url: str, session: aiohttp.ClientSession | None, *, private: bool, seconds: float
+        self,
+        url: str,
+        session: aiohttp.ClientSession | None,
+        *,
+        private: bool,
+        seconds: float,
+        trust_env: bool = False,
     ) -> None:
         """`url` is the MCP server; its host is exempt from the check for private networks, as the user named it.
 
         If the user passes a `session`, its connector is used, and addresses are not checked. `seconds` limits each
-        request, redirects included.
+        request, redirects included. `trust_env` uses the proxies of the environment; as they find the addresses of names, those
+        that this machine finds are checked instead, and a name of which it finds none is refused.
         """
         self._host = urlsplit(url).hostname or ""
         self._given = session
         self._private = private
         self._seconds = seconds
+        self._trust_env = trust_env
         self.visit: Callable[[str], Awaitable[str]] | None = None
         """Opens a page for the user and returns the redirect URL."""
         self.show: Callable[[DeviceCode], Awaitable[None]] | None = None
         """Shows a code to the user."""
+
+    async def _proxy(self, url: str, *, anywhere: bool) -> str | None:
+        """Return the proxy of the environment for a URL; None without one. Raises `OSError` for an address that is not public."""
+        proxy = proxy_of(url) if self._trust_env and self._given is None else None
+        if proxy is not None and not anywhere:
+            parts = urlsplit(url)
+            for found in await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443):
+                if not is_public(str(found[4][0])):
+                    raise OSError(f"{found[4][0]} is in a private network; `private=True` allows that")
+        return proxy
 
     def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:
         """Return a session for one request, which may lead to any address or to the public internet only."""
@@ -124,10 +142,16 @@ class FlowRunner:
             anywhere = self._private or (urlsplit(url).hostname or "") == self._host
             checked, verb = check_fetch(url, private=anywhere), "GET" if ask.body is None else "POST"
             with _reported(verb, mask_url(url), ask.purpose) as answered:
+                proxy = await self._proxy(checked, anywhere=anywhere)
                 async with (
-                    self._new_session(anywhere=anywhere) as session,
+                    self._new_session(anywhere=anywhere or proxy is not None) as session,
                     session.request(
-                        verb, checked, data=ask.body, headers=ask.headers, allow_redirects=False
+                        verb,
+                        checked,
+                        data=ask.body,
+                        headers=ask.headers,
+                        allow_redirects=False,
+                        proxy=proxy,
                     ) as response,
                 ):
                     answered(response.status, response.reason)

@@ -114,6 +114,19 @@ def _joined(base: str, reference: str) -> str | None:
     return urlunsplit(parts._replace(fragment=""))
 
 
+def proxy_of(url: str) -> str | None:
+    """Return the proxy that HTTPS_PROXY or HTTP_PROXY names for a URL; None if neither does, or NO_PROXY excepts its host."""
+    from urllib.request import getproxies, proxy_bypass  # imported late: few clients have a proxy
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return (
+        None
+        if proxy_bypass(f"{host}:{parts.port}" if parts.port else host)
+        else getproxies().get(parts.scheme)
+    )
+
+
 def mask_url(text: str) -> str:
     """Return a URL, or a text with URLs, without the users, passwords, queries and fragments of URLs."""
     if "//" not in text:

@@ -6,10 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mcprev.errors import METHOD_NOT_FOUND, ConnectionLost, HttpStatusError, RpcError, SessionExpired
+from mcprev.errors import (
+    METHOD_NOT_FOUND,
+    AuthError,
+    ConnectionLost,
+    HttpStatusError,
+    RpcError,
+    SessionExpired,
+)
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.engine import CANCELLED
 from mcprev.protocol.handshake import INITIALIZED
@@ -30,13 +38,27 @@ SESSION_FORGOTTEN: Final = (
     (400, "Bad Request: Server not initialized"),
 )
 """What servers answer, besides 404, to a request whose session they do not know: the status, and the text or message."""
+_READ: Final = 500
+_LOST_SESSION: Final = re.compile(
+    r"\bsession\b.{0,40}\b(not found|unknown|expired|invalid|no longer|does not exist|not exist|terminated|closed)\b"
+    r"|\b(unknown|invalid|expired|no|no valid|no such) (mcp[- ])?session\b",
+    re.IGNORECASE,
+)
+"""What a 401 without a challenge says that is about the session and not about a token."""
+
+
+def names_lost_session(error: Exception) -> bool:
+    """Return whether the words of an error response say that a session is unknown or over."""
+    said = error.message if isinstance(error, RpcError) else getattr(error, "body", "")
+    return _LOST_SESSION.search(said[:_READ]) is not None
 
 
 def session_forgotten(status: int, error: Exception) -> bool:
     """Return whether the error response to a request of a session says that the session is unknown."""  # HTTP-23
     unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
     said = error.message if isinstance(error, RpcError) else getattr(error, "body", None)
-    return (status == 404 and not unknown_method) or (status, said) in SESSION_FORGOTTEN
+    forgotten = (status == 404 and not unknown_method) or (status, said) in SESSION_FORGOTTEN
+    return forgotten or (status == 401 and not isinstance(error, AuthError) and names_lost_session(error))
 
 
 async def wait_to_repeat(

@@ -37,7 +37,7 @@ from mcprev.errors import (
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tap import Tap
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest, login_tap
-from mcprev.transports.http.urls import REDIRECTS, mask_url, printable, redirected
+from mcprev.transports.http.urls import REDIRECTS, mask_url, printable, proxy_of, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
@@ -50,6 +50,7 @@ try:
 except ImportError as _error:
     raise MissingExtra("speaking HTTP", "aiohttp", "http") from _error
 
+from mcprev.transports.http.client.repeats import names_lost_session
 from mcprev.transports.http.client.responses import FAILURES, HttpResponse, lost
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class HttpSession:
         *,
         connect_timeout: float,
         max_message: int,
+        trust_env: bool = False,
     ) -> None:
         """A `session` of the user stays open; without it, one is created, and closed by `close`.
 
@@ -116,6 +118,7 @@ class HttpSession:
         self._fixed = None if callable(headers) else _checked(headers.items())
         self._owned = session is None
         self._session = session or _new_session()
+        self._proxied = trust_env and session is None
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self.url: str = url
         """The endpoint; a permanent redirect of the request that opens the connection changes it, within the origin."""
@@ -226,6 +229,7 @@ class HttpSession:
                 allow_redirects=False,
                 raise_for_status=False,
                 timeout=self._timeout,
+                proxy=proxy_of(url) if self._proxied else None,
             )
         except FAILURES as error:
             failure = lost(error, url)
@@ -328,6 +332,8 @@ def _refusal(response: HttpResponse, reason: McpError, *, has_auth: bool) -> Aut
     challenge = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
     error = challenge.get("error", "")
     said = f"HTTP {response.status}: {reason}" if isinstance(reason, RpcError) else reason
+    if response.status == 401 and not header and names_lost_session(reason):
+        return None  # it is about the session, and a token changes nothing
     if response.status == 401:
         return TokenRejected(f"{said}; {_REFUSED if has_auth or error == 'invalid_token' else _NO_AUTH}")
     if response.status != 403 or error != "insufficient_scope":

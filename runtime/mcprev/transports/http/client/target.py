@@ -51,6 +51,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         headers: HeaderSource | None = None,
         session: aiohttp.ClientSession | None = None,
         auth: Authorization | None = None,
+        trust_env: bool = False,
         connect_timeout: float = CONNECT,
         max_message: int = MAX_LINE,
     ) -> None:
@@ -61,6 +62,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         - `session` is an `aiohttp.ClientSession` of your own, for proxies, certificates or cookies. The client does not
           close it, and its connection limit must exceed the number of concurrent calls. None: the client connects
           directly and trusts the certificates of the system, or those in SSL_CERT_FILE and SSL_CERT_DIR.
+        - `trust_env=True` uses the proxies of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, if there is no `session`. Pass it to
+          `mcprev.OAuth` too, for its requests to authorization servers.
         - `auth` authorizes each request. `mcprev.OAuth` obtains tokens by a login of the user if the server requires
           them, `mcprev.ClientCredentials`, `mcprev.WorkloadIdentity` and `mcprev.EnterpriseManaged` without; an
           `mcprev.Authorization` of your own can sign requests. None: a server that requires a token is an `AuthError`.
@@ -81,6 +84,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
             session,
             self.url,
             headers={} if headers is None else headers,
+            trust_env=trust_env,
             connect_timeout=connect_timeout,
             max_message=max_message,
         )
