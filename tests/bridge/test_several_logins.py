@@ -27,8 +27,9 @@ from bridge.test_several_auth import (
     identify,
     verify,
 )
+from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.login_state import MOST, LoginStep, MemoryLogins
-from mcprev.bridge.several.logins import Logins
+from mcprev.bridge.several.logins import MOST_EACH, Logins
 from mcprev.bridge.several.member import REFUSED
 from mcprev.bridge.several.options import BridgedServer, UserLogin
 from mcprev.bridge.several.sealed import SealedTokens
@@ -319,6 +320,27 @@ def test_logins_in_memory_end_and_are_bounded() -> None:
             await records.write("login", str(number), {}, ttl=10.0)
         assert await records.read("login", "0") is None
         assert await records.read("login", "1") is not None
+
+    run(main())
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_principal_with_many_logins_ends_his_own_oldest_and_nobody_else_s(sealed: bool) -> None:
+    async def main() -> None:
+        tokens = SealedTokens(mcprev.MemoryStore(), SECRET) if sealed else MemoryTokens()
+        logins = Logins("http://127.0.0.1:1", identify, store=tokens)
+
+        async def offered(principal: str, client: str) -> str:
+            """The ticket of an offer; as long as that is kept, the same one."""
+            with pytest.raises(LoginRequired) as required:
+                await logins.opener("bank", (principal, client))("https://as.example/authorize")
+            return query(required.value.url)["login"]
+
+        honest, clients = await offered("alice", "app"), range(MOST_EACH + 2)
+        many = [await offered("mallory", f"client-{number}") for number in clients]
+        assert await offered("alice", "app") == honest
+        assert await offered("mallory", f"client-{clients[-1]}") == many[-1]
+        assert await offered("mallory", "client-0") != many[0]
 
     run(main())
 

@@ -27,9 +27,9 @@ from mcprev.bridge.several.login_state import HasLoginRecords, LoginRecords, Log
 from mcprev.callbacks import finished
 from mcprev.client.connect import connect
 from mcprev.client.targets import Target
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.error_text import raised_at
-from mcprev.errors import McpError, one_line
+from mcprev.errors import Json, McpError, StoreError, one_line
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
@@ -47,6 +47,12 @@ _FINISH: Final = 60.0
 """Seconds that each of the two steps of a login has."""
 _OFFERED, _OFFER_OF, _BEGUN = "login offered", "login offered to", "login begun"
 """The kinds of records: an offer by its ticket, the ticket by whom it is offered to, and a login by its state."""
+_OF_PRINCIPAL: Final = "logins of"
+"""The kind of the record that names those of a principal, the oldest first."""
+MOST_EACH: Final = 32
+"""The records of logins in progress that a principal has; beyond it his oldest login ends."""
+_TRIES: Final = 10
+"""How often a list of records is written again that another process has changed meanwhile."""
 _log: Final = logging.getLogger("mcprev.auth")
 
 
@@ -146,9 +152,25 @@ class Logins:
         if not ticket or await records.read(_OFFERED, ticket) is None:
             ticket = secrets.token_urlsafe(24)
             offer: JsonObject = {"server": server, "principal": sender[0], "client": sender[1]}
-            await records.write(_OFFERED, ticket, offer, ttl=LIFETIME)
-            await records.write(_OFFER_OF, whose, ticket, ttl=LIFETIME)
+            await self._write(_OFFERED, ticket, offer, sender[0])
+            await self._write(_OFFER_OF, whose, ticket, sender[0])
         return f"{self._base}start?{urlencode({'login': ticket})}"
+
+    async def _write(self, kind: str, name: str, value: Json, principal: str) -> None:
+        """Write a record of a principal. One with too many loses the oldest ones, so that nobody ends the logins of others."""
+        for _ in range(_TRIES):
+            found = await self._records.read(_OF_PRINCIPAL, principal)
+            listed, seen = ([], 0) if found is None else (as_list(found[0]) or [], found[1])
+            names = [each for each in listed if each != [kind, name]] + [[kind, name]]
+            kept: Json = names[-MOST_EACH:]
+            if await self._records.write(_OF_PRINCIPAL, principal, kept, ttl=LIFETIME, seen=seen) is not None:
+                break
+        else:
+            raise StoreError("other processes keep changing the logins of a user; try again later")
+        for old in names[:-MOST_EACH]:
+            its_kind, its_name = map(str, as_list(old) or ())
+            await self._records.remove(its_kind, its_name)
+        await self._records.write(kind, name, value, ttl=LIFETIME)
 
     async def aclose(self) -> None:
         """End the steps of logins that run here."""
@@ -245,7 +267,7 @@ class Logins:
             "page": step.page,
             "place": step.place,
         }
-        await self._records.write(_BEGUN, step.state, begun, ttl=LIFETIME)
+        await self._write(_BEGUN, step.state, begun, principal)
         return WebResponse(303, ((b"location", step.page.encode()), (b"cache-control", b"no-store")))
 
     async def _callback(self, request: WebRequest, principal: str) -> WebResponse:
