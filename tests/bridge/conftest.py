@@ -73,7 +73,8 @@ def judged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
                     wrong.append(found)
         flush(self)
 
-    monkeypatch.setattr(Connection, "_flush", judging)
+    if request.node.get_closest_marker("unjudged") is None:
+        monkeypatch.setattr(Connection, "_flush", judging)
     yield wrong
     if request.node.get_closest_marker("passes_wrong") is None:
         assert not wrong, "\n".join(wrong[:5])

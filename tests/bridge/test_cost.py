@@ -42,6 +42,7 @@ def lines(*messages: dict[str, Any]) -> bytes:
     return b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
 
 
+@pytest.mark.unjudged
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def test_calls_of_a_call_that_is_passed_on(row: Revision) -> None:
     """Few Python functions for each of many calls at one revision, from the client to the server and back."""
