@@ -240,18 +240,83 @@ def test_subscriptions_outlive_the_connection(row: Revision) -> None:
     run(main())
 
 
+TOOLS_CHANGED = mcprev.Change(mcprev.Changed.TOOLS)
+
+
 @req("SUB-4", "SUB-5")
 @each_row
-def test_subscriptions_end_when_there_is_no_other_connection(row: Revision) -> None:
+def test_subscriptions_end_when_there_is_to_be_no_other_connection(row: Revision) -> None:
     async def main() -> None:
         target = Flaky(server()[0])
-        async with connected(target, row) as client, client.listen(tools=True) as changes:
-            target.away = 9
+        async with connected(target, row, restart=False) as client, client.listen(tools=True) as changes:
             await target.cut()
-            with pytest.raises(ConnectionLost, match="nobody there"):
+            with pytest.raises(ConnectionLost):
                 await anext(changes)
 
     run(main())
+
+
+@req("SUB-4", "SUB-5")
+@each_row
+def test_subscriptions_outlive_an_outage_which_the_log_tells_once(
+    row: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it is tried; everything counts as changed when the server is back."""
+
+    async def main() -> None:
+        made, _ = server()
+        target, told = Flaky(made), list[mcprev.Change]()
+        async with (
+            connected(target, row, on_change=told.append) as client,
+            client.listen(tools=True, uris=["a:1"]) as changes,
+        ):
+            target.away = 12
+            await target.cut()
+            await until(lambda: target.away == 0)
+            assert {await anext(changes), await anext(changes)} == {
+                TOOLS_CHANGED, mcprev.Change(mcprev.Changed.RESOURCE, "a:1"),
+            }  # fmt: skip
+            await until(lambda: TOOLS_CHANGED in told)
+            told.clear()
+            made.changed("tools")
+            assert await anext(changes) == TOOLS_CHANGED
+            await until(lambda: told == [TOOLS_CHANGED])
+
+    run(main(), limit=4000)
+    lost = [record for record in caplog.records if "are not heard of" in record.getMessage()]
+    back = [record for record in caplog.records if "are heard of again" in record.getMessage()]
+    assert len(lost) == len(back) == 2  # of two subscriptions
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) < 20
+
+
+@req("SUB-5")
+@each_row
+def test_changes_are_reported_though_the_first_subscription_fails(row: Revision) -> None:
+    """Where the server is only away for it; one that reports none is told once."""
+
+    class Late(Flaky):
+        async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> Connection:
+            connection = await super().open(side, desk)
+            if self.opened == 1:
+                asyncio.get_running_loop().call_soon(asyncio.ensure_future, self._lose())
+            return connection
+
+        async def _lose(self) -> None:
+            await until(lambda: self.connections[0].protocol.engine.negotiated is not None)
+            self.away = 5
+            await self.cut()
+
+    async def main() -> None:
+        made, _ = server()
+        target, told = Late(made), list[mcprev.Change]()
+        async with connected(target, row, on_change=told.append):
+            await until(lambda: target.opened == 2)
+            await asyncio.sleep(1)
+            told.clear()
+            made.changed("tools")
+            await until(lambda: told == [TOOLS_CHANGED])
+
+    run(main(), limit=4000)
 
 
 @req("SUB-5")

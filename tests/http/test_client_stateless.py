@@ -273,7 +273,7 @@ def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
 
 
 @req("SUB-4", "HTTPM-7", at=E)
-def test_a_listen_stream_that_never_holds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listen_stream_that_never_holds_is_given_up_where_nothing_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcprev.client.subscriptions.AGAIN", mcprev.ReconnectPolicy(limit=3, backoff=0.001))
 
     async def main() -> None:
@@ -282,7 +282,7 @@ def test_a_listen_stream_that_never_holds_is_given_up(monkeypatch: pytest.Monkey
             response_stream.cut()
 
         async with (
-            connected(LATEST, {"subscriptions/listen": listen}) as (client, _, raw),
+            connected(LATEST, {"subscriptions/listen": listen}, restart=False) as (client, _, raw),
             client.listen(tools=True) as changes,
         ):
             with pytest.raises(ConnectionLost):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from random import uniform
 from typing import Final
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
@@ -15,6 +16,7 @@ from mcprev.convert.rules import JsonObject, without
 from mcprev.errors import (
     Json,
     McpError,
+    MethodNotFound,
     RpcError,
     one_line,
 )
@@ -30,6 +32,8 @@ from mcprev.protocol.subscriptions import (
 AGAIN: Final = 1.0
 """Seconds before a listen stream that ended is opened again; twice as many each time, up to `MOST`."""
 MOST: Final = 60.0
+STABLE: Final = 30.0
+"""Seconds after which a stream was stable, so that the next attempt is the first again."""
 LISTS: Final = (Changed.TOOLS, Changed.PROMPTS, Changed.RESOURCES)
 """The changes of lists."""
 
@@ -81,11 +85,13 @@ class Watcher:
     ) -> None:
         """Keep a listen stream open; one that ends is opened again, and everything counts as changed."""  # SUB-5, AMB-1
         params: dict[str, Json] = {"notifications": filter_, "_meta": self._client.stamp(upstream.revision)}
-        wait = AGAIN
+        wait, tried, loop = AGAIN / 2, 0, asyncio.get_running_loop()
 
         def take(method: str, params: Mapping[str, Json]) -> None:
             if method == ACKNOWLEDGED:
                 settle()
+                if tried > 1:
+                    self._all_changed(upstream)
             elif method in BY_METHOD:
                 kept = without(dict(params), "_meta")
                 self._tell(method, kept or None)
@@ -98,18 +104,20 @@ class Watcher:
 
         try:
             while upstream.alive:
+                began, tried = loop.time(), tried + 1
                 try:
                     await upstream.call(LISTEN, params, total=None, listener=take)
-                except RpcError as error:
+                except MethodNotFound as error:
                     logger.debug("the server does not send change notifications: %s", one_line(error))
                     return
                 except McpError as error:
+                    if isinstance(error, RpcError) and not confirmed.done():
+                        logger.debug("the server does not send change notifications: %s", one_line(error))
+                        return
                     logger.debug("the stream of change notifications was lost: %s", one_line(error))
                 settle()
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, MOST)
-                if upstream.alive:
-                    self._all_changed(upstream)
+                wait = AGAIN if loop.time() - began > STABLE else min(2 * wait, MOST)
+                await asyncio.sleep(wait * uniform(0.75, 1.0))  # noqa: S311 - no secret
         finally:
             settle()
 

@@ -74,7 +74,7 @@ def _root(given: str | os.PathLike[str] | models.Root) -> models.Root:
 
 
 async def report_changes(client: Client, report: OnChange) -> None:
-    """Report changes from now on. A server that cannot report them is no failure."""
+    """Report changes from now on. A server that cannot report them is no failure; one that is away is tried again."""
     changes = client.listen(tools=True, prompts=True, resources=True)
 
     async def report_next() -> None:
@@ -82,7 +82,7 @@ async def report_changes(client: Client, report: OnChange) -> None:
 
     changes.on_note = lambda: client.session.callbacks.put(report_next)
     try:
-        await changes.__aenter__()
+        await changes.begin()
     except McpError as error:
         logger.warning("the server does not report changes: %s", one_line(error))
     except BaseException:

@@ -103,7 +103,10 @@ class ClientSession:
         self._tried = 0
         """Attempts to replace it, since it was last stable."""
         self._replacing: asyncio.Task[McpError | None] | None = None
-        self._closing = False
+        self.closing: bool = False
+        """Whether the client is being closed."""
+        self._waiting_for_success: set[asyncio.Event] = set()
+        """Set when a request succeeds, or when there is another connection."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._use(opened)
 
@@ -173,6 +176,8 @@ class ClientSession:
                 result = await self.connection.wait(call, progress)
                 if callbacks.runner is not None:
                     await callbacks.settled()
+                if self._waiting_for_success:
+                    self._reached()
                 return result if up is None else up(result)
             except RpcError:
                 if callbacks.runner is not None:
@@ -253,13 +258,37 @@ class ClientSession:
 
     # -- reconnecting --------------------------------------------------------------------------------------
 
-    async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
+    @property
+    def restarts(self) -> bool:
+        """Whether a lost connection is opened again."""
+        return self._settings.reconnect.limit > 0
+
+    async def until_reached(self, seconds: float | None) -> None:
+        """Wait until the server has answered a request or is connected again, at most some seconds."""
+        reached = asyncio.Event()
+        self._waiting_for_success.add(reached)
+        try:
+            async with asyncio.timeout(seconds):
+                await reached.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._waiting_for_success.discard(reached)
+
+    def _reached(self) -> None:
+        for waiting in self._waiting_for_success:
+            waiting.set()
+
+    async def replace(
+        self, lost: Connection, reason: McpError, end: float | None = None, *, quiet: bool = False
+    ) -> None:
         """Wait until another connection replaces `lost`, at most until the loop time `end`.
 
+        Attempts that fail are logged, at DEBUG if `quiet`.
         Raises `reason` if no connection may be opened (policy, closed client), `ConnectionLost` if every attempt
         failed, `AuthError` or `RequestTimeout`.
         """
-        if self._closing:
+        if self.closing:
             raise reason
         if self.connection is not lost:
             return
@@ -267,7 +296,9 @@ class ClientSession:
         if task is None or task.done():
             if not self._settings.reconnect.limit and not isinstance(reason, SessionExpired):
                 raise reason
-            task = self._replacing = asyncio.get_running_loop().create_task(self._connect_again(reason))
+            task = self._replacing = asyncio.get_running_loop().create_task(
+                self._connect_again(reason, quiet=quiet)
+            )
         async with until(end, "total timeout: no new connection"):
             await asyncio.wait({task})
         if task.cancelled():
@@ -276,7 +307,7 @@ class ClientSession:
         if error is not None:
             raise error
 
-    async def _connect_again(self, reason: McpError) -> McpError | None:
+    async def _connect_again(self, reason: McpError, *, quiet: bool) -> McpError | None:
         """Open another connection within the policy's number of attempts; return the error if all fail."""
         policy, now = self._settings.reconnect, asyncio.get_running_loop().time
         if now() - self._since >= policy.stable:
@@ -296,7 +327,8 @@ class ClientSession:
                 return error  # do not ask the user to log in repeatedly
             except McpError as error:
                 last = error
-                logger.warning("the server cannot be reached again: %s", one_line(error))
+                level = logging.DEBUG if quiet else logging.WARNING
+                logger.log(level, "the server cannot be reached again: %s", one_line(error))
                 continue
             self.reopened += 1
             self._since = now()
@@ -304,6 +336,7 @@ class ClientSession:
             self._use(opened)
             await self._restore()
             if opened.connection.error is None:
+                self._reached()
                 return None
             last = opened.connection.error
         lost = ConnectionLost(
@@ -332,7 +365,7 @@ class ClientSession:
 
     async def aclose(self) -> None:
         """End the connection and every task; replace no connection from now on."""
-        self._closing = True
+        self.closing = True
         if self._replacing is not None and not self._replacing.done():
             self._replacing.cancel()
             await asyncio.wait({self._replacing})

@@ -1,21 +1,33 @@
 """Subscriptions to changes of the server, with one interface for all revisions (SUB-2..7, SUB-9, CONV-38, AMB-1).
 
 A change only says that something must be fetched again, so equal changes are merged: the changes to deliver are a
-set, and a slow reader misses none. A subscription outlives its connection: it is made again on the next connection
-(`session`), and everything subscribed then counts as changed, because notifications may have been missed.
+set, and a slow reader misses none. A subscription outlives its stream, its connection and an outage of its server: it is
+made again for as long as its client is open, unless the client opens no lost connection again (`restart=False`). Everything
+subscribed then counts as changed, because notifications may have been missed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from random import uniform
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from mcprev.client.calls import until
 from mcprev.client.session import ClientSession
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RemoteProtocolError, one_line
+from mcprev.errors import (
+    AuthError,
+    ConnectionLost,
+    HttpStatusError,
+    Json,
+    McpError,
+    RemoteProtocolError,
+    RequestTimeout,
+    one_line,
+)
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -27,16 +39,24 @@ from mcprev.protocol.subscriptions import (
     wants,
 )
 
+if TYPE_CHECKING:
+    from mcprev.core.connection import Connection
+
 OPEN: Final = 30.0
 """Seconds to wait until the server acknowledges a stream."""
 CLOSE: Final = 2.0
 """Seconds to wait for the response to each `resources/unsubscribe`."""
-AGAIN: Final = ReconnectPolicy(limit=8)
-"""How often to reopen a broken stream if the connection itself has not ended."""
+AGAIN: Final = ReconnectPolicy(limit=8, max_backoff=30)
+"""How soon to subscribe again; how often, where a client opens no lost connection again."""
+JITTER: Final = (0.75, 1.25)
+"""What each of these times is multiplied by, so that the clients of a server that was away do not come at once."""
+TOLD: Final = 3
+"""Failed attempts in a row after which the log says that changes are not heard of."""
 WAITING: Final = 1000
 """How many changes wait for a slow reader; above, a change of a resource that was not subscribed to is dropped."""
 _SERVER_ERROR: Final = 500
 """HTTP statuses from here on are worth another attempt."""
+_logger: Final = logging.getLogger("mcprev.client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +80,8 @@ def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
 class Subscription:
     """The changes of a server, from `Client.listen`: `async with` subscribes, `async for` yields each `Change`.
 
-    Equal changes that have not been read yet are merged. When the connection is lost and opened again, the client
-    subscribes again, and everything subscribed counts as changed.
+    Equal changes that have not been read yet are merged. When the stream, the connection or the server is lost, the client
+    subscribes again until it closes, and everything subscribed counts as changed when the server is back.
     """
 
     def __init__(self, session: ClientSession, wanted: Mapping[str, Json]) -> None:
@@ -76,9 +96,15 @@ class Subscription:
         self._news = asyncio.Event()
         self._end: Exception | None = None
         """What `__anext__` raises at the end of the subscription."""
+        self._failed_first: asyncio.Future[None] | None = None
+        """Done when an attempt failed that `begin` waits for."""
         self._task: asyncio.Task[None] | None = None
         self._tried = 0
+        """Attempts to subscribe again, since the subscription was last stable."""
         self._since = 0.0
+        """When it was acknowledged last."""
+        self._told = False
+        """Whether the log says that changes are not heard of."""
 
     async def __aenter__(self) -> Self:
         """Subscribe. Raises `RequestTimeout` if the server does not acknowledge it within 30 s, and other call errors."""
@@ -100,7 +126,10 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Change:
-        """Return the next change. Raises `ConnectionLost` if the stream breaks; stops if the server ends it."""
+        """Return the next change. Stops if the server ends the stream in good order, or if it was closed.
+
+        Raises the error that ended it: that of a closed client, or with `restart=False` that of a lost connection.
+        """
         while not self._waiting:
             if self._end is not None:
                 raise self._end
@@ -133,31 +162,43 @@ class Subscription:
         """The URIs of the subscribed resources."""
         return tuple(self._wanted["notifications"].get(CHANGES[Changed.RESOURCE].member) or ())
 
-    async def _run(self, ready: asyncio.Future[None]) -> None:
-        """Listen until the subscription ends; continue on the next connection if one is lost."""
-        session = self._session
-        end: Exception = _closed()
+    async def begin(self) -> None:
+        """Subscribe in the background, and go on trying if the server is away now. Raises the error of a server that
+        does not report changes.
+        """
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = self._session.start(self._run(ready, lasting=True))
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._failed_first = failed
+        await asyncio.wait({ready, failed}, timeout=OPEN, return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+        if ready.done():
+            ready.result()
+
+    async def _run(self, ready: asyncio.Future[None], *, lasting: bool = False) -> None:
+        """Listen until the subscription ends; subscribe again whenever a stream or a connection is lost.
+
+        Before the first acknowledgement, only a `lasting` one goes on trying, if the server may be away.
+        """
+        session, end = self._session, cast("Exception", _closed())
         try:
             while True:
                 connection = session.connection
                 try:
+                    if connection.error is not None:
+                        raise ConnectionLost(str(connection.error), in_flight=False, retry_safe=True)
                     await (self._stream(ready) if session.revision.listens else self._subscribe(ready))
-                except (ConnectionLost, HttpStatusError) as error:
-                    again = connection.protocol.connection.streams
-                    if isinstance(error, HttpStatusError):
-                        again = error.status >= _SERVER_ERROR
-                    elif connection.error is not None:
-                        await session.replace(connection, error)
-                        continue
-                    # The server closed the stream, not the connection.
-                    await self._wait_again(error, again=again and ready.done())
+                except McpError as error:
+                    await self._recover(error, connection, ready, lasting=lasting)
                 else:
-                    end = StopAsyncIteration()
-                    if not ready.done():
-                        ready.set_exception(
-                            RemoteProtocolError(f"the server ended '{LISTEN}' without acknowledging it")
-                        )
-                    return
+                    if not (lasting and session.restarts and ready.done()):
+                        end = StopAsyncIteration()
+                        if not ready.done():
+                            ready.set_exception(
+                                RemoteProtocolError(f"the server ended '{LISTEN}' without acknowledging it")
+                            )
+                        return
+                    await self._wait_again(_closed())
         except McpError as error:
             end = error
             if not ready.done():
@@ -166,22 +207,58 @@ class Subscription:
             self._finish(end)
             ready.cancel()
 
-    async def _wait_again(self, error: McpError, *, again: bool) -> None:
-        """Wait before reopening a broken stream; raise `error` if it must not be reopened."""
-        now = asyncio.get_running_loop().time()
-        if now - self._since >= AGAIN.stable:
-            self._tried = 0
-        if not again or self._tried >= AGAIN.limit:
+    async def _recover(
+        self, error: McpError, connection: Connection, ready: asyncio.Future[None], *, lasting: bool
+    ) -> None:
+        """Wait until it is worth to subscribe again after an error; raise it if it ends the subscription."""
+        session = self._session
+        status = error.status if isinstance(error, HttpStatusError) else 0
+        away = status >= _SERVER_ERROR or isinstance(error, ConnectionLost | RequestTimeout)
+        if session.closing or not (ready.done() or away):
             raise error
+        if connection.error is not None:
+            try:
+                await session.replace(connection, error, quiet=self._told)
+            except McpError as failure:
+                if not (session.restarts and (ready.done() or lasting)):
+                    raise
+                error = failure
+            else:
+                return
+        elif not session.restarts:
+            again = ready.done() and away and connection.protocol.connection.streams
+            if not again or self._tried >= AGAIN.limit:
+                raise error
+        elif not (ready.done() or lasting):
+            raise error
+        await self._wait_again(error)
+
+    async def _wait_again(self, error: McpError) -> None:
+        """Wait before another attempt, or until another request has succeeded."""
+        now = asyncio.get_running_loop().time()
+        if self._since and now - self._since >= AGAIN.stable:
+            self._tried = 0
+        self._since = 0.0
         self._tried += 1
-        await asyncio.sleep(AGAIN.delay(self._tried - 1))
-        self._since = now
+        if self._failed_first is not None and not self._failed_first.done():
+            self._failed_first.set_result(None)
+        if self._tried >= TOLD and not self._told:
+            self._told = True
+            _logger.warning("changes of the server are not heard of until it is back: %s", one_line(error))
+        # A user is not asked to log in again for this: another request has to succeed first.
+        jitter = uniform(*JITTER)  # noqa: S311 - no secret
+        delay = None if isinstance(error, AuthError) else AGAIN.delay(self._tried - 1) * jitter
+        await self._session.until_reached(delay)
 
     def _acknowledged(self, ready: asyncio.Future[None]) -> None:
         """The server has acknowledged the subscription. Changes before a renewed one are unknown: report everything.
 
         A task may have changed even before the first acknowledgement.
         """
+        self._since = asyncio.get_running_loop().time()
+        if self._told:
+            self._told = False
+            _logger.warning("changes of the server are heard of again; all may have changed in between")
         for task in self._tasks:
             self._note(Change(Changed.TASK, task=task))
         if not ready.done():

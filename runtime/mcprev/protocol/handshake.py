@@ -37,13 +37,16 @@ from mcprev.protocol.engine import (
 )
 from mcprev.protocol.negotiation.versions import answer_initialize, of_era
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
+from mcprev.protocol.subscriptions import CHANGES, MAX_RESOURCES, Changed, resource_error
 from mcprev.protocol.uris import ComparedUris
 from mcprev.revisions import Era, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
 
 INITIALIZED: Final = "notifications/initialized"
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+_SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
 _OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
 RequestActions: TypeAlias = Mapping[RequestKind, Callable[[Any, Request, BatchResponse | None], None]]
 NotificationActions: TypeAlias = Mapping[str, Callable[[Any, Notification, float], None]]
@@ -75,6 +78,8 @@ class Handshake(Engine):
         super().__init__(connection, local)
         self.state: State = State.NEW
         self._kinds: Mapping[str, RequestKind] = _OPENERS
+        self._asked_for: dict[str, None] = {}
+        """The URIs of the resources that the peer was asked to tell of."""
         self._unlisted = RequestKind.SERVED if local.relays else RequestKind.UNKNOWN
 
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
@@ -182,7 +187,15 @@ class Handshake(Engine):
                 )
             if check:
                 self.check_sendable(method)
+            if method in _SUBSCRIPTIONS:
+                self._note_subscription(method, str((params or {}).get("uri")))
         return params
+
+    def _note_subscription(self, method: str, uri: str) -> None:
+        if method == UNSUBSCRIBE:
+            self._asked_for.pop(uri, None)
+        elif len(self._asked_for) < MAX_RESOURCES:
+            self._asked_for[uri] = None
 
 
 class HandshakeServer(Handshake):
@@ -355,6 +368,16 @@ class HandshakeClient(Handshake):
     """The client side of a session. The negotiation evaluates the response to `initialize`."""
 
     answers_malformed = False
+
+    def missed(self) -> None:
+        """Let everything that the server tells of count as changed: notifications may have been lost."""  # SUB-5
+        capabilities = self.peer_capabilities or {}
+        for kind, change in CHANGES.items():
+            if kind is Changed.RESOURCE:
+                for uri in self._asked_for:
+                    self.deliver(Notification(change.method, {"uri": uri}), 0)
+            elif declares(capabilities, change.capability):
+                self.deliver(Notification(change.method, None), 0)
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
         """Request a session at a revision; a second time if the response asks for another one."""  # AMB-2

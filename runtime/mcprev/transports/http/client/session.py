@@ -12,6 +12,7 @@ import asyncio
 import io
 import logging
 import re
+import socket
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -71,6 +72,8 @@ EXCERPT: Final = 500
 """The number of characters of it that are kept."""
 KEEP_ALIVE: Final = 4.0
 """Seconds that an idle connection is kept: less than servers keep it, so that none closes it during a request."""
+PROBES: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 45, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
+"""After how many idle seconds the system asks whether the server is there, how often, and how many answers may be missing."""
 MAX_FIELD: Final = 64 * 1024
 """The maximum length of one response header, in bytes."""
 HELD: Final = 64 * 1024
@@ -349,6 +352,19 @@ def _retry_after(response: HttpResponse) -> float | None:
     return float(text) if response.status == 503 and _SECONDS.fullmatch(text) else None
 
 
+def _keep_alive(transport: asyncio.Transport | None) -> None:
+    """Let the system notice within a bound that the other end is gone without a word, such as behind a NAT that forgot it."""
+    found: object = None if transport is None else transport.get_extra_info("socket")
+    if found is None:
+        return
+    opened = cast("socket.socket", found)
+    with suppress(OSError):
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in PROBES.items():
+            if hasattr(socket, name):  # systems differ
+                opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class _Connector(aiohttp.TCPConnector):
     """Makes connections with a small read buffer, which takes 25 % less time for a small response."""
 
@@ -358,6 +374,7 @@ class _Connector(aiohttp.TCPConnector):
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
         use_small_reads(connection.transport)
+        _keep_alive(connection.transport)
         return connection
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from random import uniform
 from typing import Final, cast
 
 from typing_extensions import override
@@ -35,7 +37,7 @@ from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, session_forgotten, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
-from mcprev.transports.http.client.streams import ResumeState, follow
+from mcprev.transports.http.client.streams import SLOWLY, ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
@@ -86,6 +88,21 @@ class _Listing:
             self._task.result()
 
 
+@dataclass(slots=True)
+class _OwnStream:
+    """What is known of the server's own stream of a session."""
+
+    cursor: ResumeState
+    opened: bool = False
+    """Whether it was open before."""
+    ended: bool = False
+    """Whether it is not asked for again."""
+    away: bool = False
+    """Whether something may have been lost since it was open."""
+    told: bool = False
+    """Whether the log says that it is lost."""
+
+
 class StreamableHttp(HttpTransport):
     """Sends messages to one endpoint, in a session or as stateless requests."""
 
@@ -97,6 +114,8 @@ class StreamableHttp(HttpTransport):
         self._tools = ParamHeaderCache(connection.logger)
         self._listing: _Listing | None = None
         self._stream_known = asyncio.Event()
+        self._reached: asyncio.Event | None = None
+        """Set when the server has answered a request, while its own stream waits for that."""
 
     @property
     def _revision(self) -> Revision | None:
@@ -288,54 +307,89 @@ class StreamableHttp(HttpTransport):
             self._logger.debug("the server has not responded to the GET for its own stream")
 
     async def _listen(self) -> None:
-        """Read the server's own stream, for messages outside of requests, if the server has one."""  # HTTP-10
-        cursor, opened, now = ResumeState(), False, asyncio.get_running_loop().time
-        while True:
-            response: HttpResponse | None = None
-            began = now()
-            try:
-                response = await self._get(cursor)
-                self._stream_known.set()
-                if response.status == 200 and response.content_type == media.SSE:
-                    opened = True
-                    await follow(
-                        response,
-                        cursor,
-                        lambda found: self._connection.take(*found),
-                        self._connection.readable,
-                    )
-                elif not await self._should_reopen(response, cursor, opened=opened):
-                    return
-            except AuthError as error:
-                # Do not ask the user to log in again after a failed login.
-                self._logger.warning("the server's own stream is not opened: %s", one_line(error))
-                return
-            except McpError as error:
-                self._logger.debug("the server's stream broke: %s", one_line(error))
-            finally:
-                self._stream_known.set()
-                if response is not None:
-                    response.close()
-            if opened and now() - began >= STABLE:
-                cursor.tried = cursor.idle = 0
-            delay = cursor.wait()
-            if delay is None:
-                self._logger.warning("the server's own stream is lost and was not reopened")
-                return
-            await asyncio.sleep(delay)
+        """Read the server's own stream, for messages outside of requests, if the server has one.
 
-    async def _should_reopen(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
+        One that was open is asked for again until the connection ends. What was sent in between may be lost.
+        """  # HTTP-10, SUB-5
+        stream, now = _OwnStream(ResumeState()), asyncio.get_running_loop().time
+        while True:
+            began, failure = now(), await self._read_own(stream)
+            self._stream_known.set()
+            if stream.ended:
+                return
+            if stream.opened and now() - began >= STABLE:
+                stream.cursor.tried = 0
+            delay = stream.cursor.wait()
+            if delay is None or isinstance(failure, AuthError):
+                if not stream.told:
+                    stream.told = True
+                    self._logger.warning(
+                        "the server's own stream is lost, and changes are not heard of until it is back: %s",
+                        one_line(failure or _CUT),
+                    )
+                # A user is not asked to log in again for this: another request has to succeed first.
+                delay = None if isinstance(failure, AuthError) else uniform(*SLOWLY)  # noqa: S311 - no secret
+                await self._until_reached(delay)
+            else:
+                await asyncio.sleep(delay)
+
+    async def _read_own(self, stream: _OwnStream) -> McpError | None:
+        """Ask for the server's own stream and read it to its end; return why it was not opened, or broke."""
+        response: HttpResponse | None = None
+        cursor, failure = stream.cursor, cast("McpError | None", None)
+        try:
+            response = await self._get(cursor)
+            self._stream_known.set()
+            if response.status == 200 and response.content_type == media.SSE:
+                self._own_is_open(stream)
+                await follow(
+                    response, cursor, lambda found: self._connection.take(*found), self._connection.readable
+                )
+            else:
+                failure = await self._requests.failure(response)
+                self._logger.debug("no stream of the server's: %s", one_line(failure))
+                stream.ended = not self._should_reopen(response, failure, stream)
+                stream.away = stream.opened
+        except McpError as error:
+            self._logger.debug("the server's stream broke: %s", one_line(error))
+            # Where the stream can be resumed, and is at the first attempt, nothing is lost.
+            stream.away = stream.opened and (response is None or not cursor.last_event_id)
+            failure = error
+        finally:
+            if response is not None:
+                response.close()
+        return failure
+
+    def _own_is_open(self, stream: _OwnStream) -> None:
+        """Take note that the server's own stream is open; if it was away, everything counts as changed."""
+        if stream.told:
+            self._logger.warning("the server's own stream is back; all may have changed in between")
+        away, stream.away, stream.told, stream.opened = stream.away, False, False, True
+        if away:
+            self._protocol.session.missed()
+            self._connection.process_events()
+
+    def _should_reopen(self, response: HttpResponse, error: McpError, stream: _OwnStream) -> bool:
         """Return whether to request the refused stream again."""
-        error = await self._requests.failure(response)
-        self._logger.debug("no stream of the server's: %s", one_line(error))
-        if opened and session_forgotten(response.status, error):
+        if stream.opened and session_forgotten(response.status, error):
             self._expired = True
             self.exchange_ended()
             return False
-        if response.status == 400 and cursor.last_event_id:
-            cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
+        if response.status == 400 and stream.cursor.last_event_id:
+            stream.cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
             return True
-        return response.status >= 500 and (opened or "Retry-After" in response.headers)
+        return stream.opened or (response.status >= 500 and "Retry-After" in response.headers)
+
+    async def _until_reached(self, seconds: float | None) -> None:
+        """Wait until the server has answered a request, at most some seconds."""
+        self._reached = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._reached.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._reached = None
 
     @override
     def exchange_ended(self) -> None:
@@ -348,6 +402,8 @@ class StreamableHttp(HttpTransport):
     @override
     def answered(self, event: CallCompleted) -> None:
         """Learn from a `tools/list` result which tool arguments are headers."""  # HDR-6
+        if self._reached is not None:
+            self._reached.set()
         if (
             event.call.method == LIST_TOOLS
             and (revision := self._revision_of(event.call))

@@ -23,6 +23,8 @@ LONGEST_IDLE: Final = 2.0
 """The maximum delay in seconds after streams that brought events but no message, unless the server requests more."""
 FIELDS: Final = 4096
 """The number of bytes that an event may have in addition to its message."""
+SLOWLY: Final = (30.0, 60.0)
+"""Between how many seconds the own stream of a session is asked for again, after it was lost."""
 LIMIT: Final = 8
 """Consecutive attempts without a new event after which a stream is lost."""
 
