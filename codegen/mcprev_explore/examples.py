@@ -71,8 +71,8 @@ class Sampler:
                 return self._object(schema.flat(name), (*inside, name))
             case ir.Array(item):
                 return self._items(item, member, inside)
-            case ir.Tuple(items):
-                return [self._value(item, member, inside) for item in items]
+            case ir.Tuple():
+                return [self._value(part, member, inside) for part in type_.parts]
             case ir.Union():
                 members = [m for m in schema.members(type_) if m != ir.Prim("null")] or [ir.Prim("null")]
                 fresh = [m for m in members if not (isinstance(m, ir.Ref) and m.name in inside)] or members

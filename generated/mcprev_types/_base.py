@@ -14,7 +14,19 @@ import functools
 import operator
 import warnings
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
@@ -92,6 +104,23 @@ Integer: TypeAlias = Annotated[int, EXACT]
 """A number that upstream's schema.json declares as an integer; 1.0 or a fraction is read and kept unchanged."""
 Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
 """A whole number; 1.0 is valid and stays 1.0."""
+
+
+class _Further:
+    """Makes `tuple[A, *tuple[B, ...]]` accept an array with any number of items behind the first ones."""
+
+    __slots__ = ()
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        *items, rest = get_args(source)
+        if get_args(rest)[-1:] != (...,):  # an evaluated hint has `Unpack[tuple[B, ...]]`
+            (rest,) = get_args(rest)
+        parts = [handler.generate_schema(part) for part in (*items, get_args(rest)[0])]
+        return core_schema.tuple_schema(parts, variadic_item_index=len(items), strict=False)
+
+
+FURTHER: Final = _Further()
+"""The annotation of a tuple with further items."""
 
 DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
 """Marks a member that its revision deprecates. Using it gives no warning, since code for older peers needs it."""

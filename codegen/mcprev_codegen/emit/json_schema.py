@@ -52,11 +52,13 @@ class Renderer:
                 return {"type": "object", **extra}
             case ir.Intersection(members):
                 return {"allOf": [self.type(member) for member in members]}
-            case ir.Tuple(items):
+            case ir.Tuple((), None):
+                return {"type": "array", "maxItems": 0}
+            case ir.Tuple(items, rest):
                 return {
                     "type": "array",
                     "prefixItems": [self.type(item) for item in items],
-                    "items": False,
+                    "items": False if rest is None else self.type(rest),
                     "minItems": len(items),
                 }
             case ir.Template():

@@ -89,8 +89,8 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
         match schema.follow(type_):
             case ir.Union():
                 pending += [(member, inside) for member in schema.members(type_)]
-            case ir.Tuple(items):
-                pending += [(item, inside) for item in items]
+            case ir.Tuple() as found_tuple:
+                pending += [(item, inside) for item in found_tuple.parts]
             case ir.Array(item) | ir.Record(item) | ir.Obj(_, ir.IndexSig(value=item)):
                 pending.append((item, inside))
             case (

@@ -161,9 +161,21 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """`[A, B]`: an array of fixed length with a type for each item."""
+    """`[A, B]`: an array with a type for each item; `[A, ...B[]]` may have further ones."""
 
     items: tuple[TypeExpr, ...]
+    rest: TypeExpr | None = None
+    """The type of the items behind those, of which there may be any number; None if there are none."""
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        """The types of all items, that of the further ones last."""
+        return self.items if self.rest is None else (*self.items, self.rest)
+
+    @classmethod
+    def of(cls, parts: Sequence[TypeExpr], *, rest: bool) -> Tuple:
+        """Return the tuple with these parts; with `rest`, the last one is the type of the further items."""
+        return cls(tuple(parts[:-1]), parts[-1]) if rest else cls(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)

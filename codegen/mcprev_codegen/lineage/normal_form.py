@@ -41,8 +41,9 @@ def normalised(
             return ("ref", names.get(name, name))
         case ir.Array(item):
             return ("list", normalised(schema, item, names, inside))
-        case ir.Tuple(items):
-            return ("tuple", *(normalised(schema, item, names, inside) for item in items))
+        case ir.Tuple(_, rest) as found:
+            parts = (normalised(schema, part, names, inside) for part in found.parts)
+            return ("tuple", rest is not None, *parts)
         case ir.Template(text):
             return ("template", text)
         case ir.Record(value):

@@ -83,8 +83,8 @@ def _parts(schema: Schema, type_: ir.TypeExpr) -> list[tuple[str, ir.TypeExpr]]:
             return [("{}", held)]
         case ir.Ref(name) if schema.is_map(type_) and (index := schema.flat(name).index) is not None:
             return [("{}", index.value)]
-        case ir.Tuple(items):
-            return [(_NO_PATH, item) for item in items]
+        case ir.Tuple() as found:
+            return [(_NO_PATH, part) for part in found.parts]
         case ir.Union(members):
             return [("", member) for member in members]
         case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Obj() | ir.Template():

@@ -54,9 +54,10 @@ class _Hoister:
             case ir.Union(members):
                 names = self._names(members, name, owner)
                 return ir.Union(tuple(self._type(m, n, owner) for m, n in zip(members, names, strict=True)))
-            case ir.Tuple(items):
-                names = self._names(items, inner, owner)
-                return ir.Tuple(tuple(self._type(i, n, owner) for i, n in zip(items, names, strict=True)))
+            case ir.Tuple(_, rest):
+                names = self._names(type_.parts, inner, owner)
+                parts = [self._type(i, n, owner) for i, n in zip(type_.parts, names, strict=True)]
+                return ir.Tuple.of(parts, rest=rest is not None)
             case ir.Record(value):
                 return ir.Record(self._type(value, inner, owner))
             case ir.Obj((), ir.IndexSig() as index):
@@ -140,8 +141,10 @@ def _is_inline(type_: ir.TypeExpr) -> bool:
     match _element(type_):
         case ir.Obj(fields):
             return bool(fields)
-        case ir.Union(members) | ir.Tuple(members):
+        case ir.Union(members):
             return any(map(_is_inline, members))
+        case ir.Tuple() as found:
+            return any(map(_is_inline, found.parts))
         case ir.Intersection() | ir.Derived():
             return True
         case ir.Prim() | ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Array() | ir.Record() | ir.Template():

@@ -43,8 +43,10 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
         case ir.Derived(kind, base, keys):
             shown = " | ".join(json.dumps(key, ensure_ascii=False) for key in keys)
             return f"{kind}<{print_type(base, indent)}{', ' if keys else ''}{shown}>"
-        case ir.Tuple(items):
-            return f"[{', '.join(print_type(item, indent) for item in items)}]"
+        case ir.Tuple(items, rest):
+            parts = [print_type(item, indent) for item in items]
+            parts += [] if rest is None else [f"...{_parenthesised(rest, indent)}[]"]
+            return f"[{', '.join(parts)}]"
         case ir.Template(text):
             return f"`{text}`"
         case ir.Obj(fields, index):

@@ -53,8 +53,16 @@ def row(
 BASES: Final = ("base-added", "base-removed")
 """What is said, of the generated code alone, where a type is made from another one than before."""
 
+
+def rows(*changes: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    return tuple(ROWS | change for change in changes)
+
+
 EMPTY: Final[dict[str, Any]] = {}
 NONE: Final[list[Any]] = []
+ROWS: Final[dict[str, Any]] = {
+    "head": ["a"], "some": [{"text": "a"}], "none": [], "both": [1, 2, True], "far": ["far"],
+}  # fmt: skip
 CONSTRUCTS: Final = {
     "readonly": row(
         "Frozen",
@@ -222,6 +230,25 @@ CONSTRUCTS: Final = {
         ("y: number]", "y: number, z: number]"),
         "type-changed",
     ),
+    "a tuple with further items": row(
+        "Rows",
+        "export interface Rows { head: [name: string, ...sizes: number[]]; some: [Cell, ...Cell[]]; none: []; maybe?: [a?: string]"
+        " | null; both: [...Pair, on: boolean]; far: [kind: 'far', n?: number, ...rest: ({ m: number } | Rows)[]] }\n"
+        "export interface Cell { text: string }\ntype Pair = readonly [x: number, y: number];",
+        'export interface Rows { head: [string, ...number[]]; some: [Cell, ...Cell[]]; none: []; maybe?: [] | [string] | null;'
+        ' both: [number, number, boolean]; far: ["far"] | ["far", number, ...({ m: number; } | Rows)[]]; }'
+        " export interface Cell { text: string; } export type Pair = [number, number];",
+        rows(
+                EMPTY, {"head": ["a", 1, 2.5]}, {"some": [{"text": "a"}, {"text": "b"}]}, {"maybe": []}, {"maybe": ["a"]},
+                {"maybe": None}, {"far": ["far", 1]}, {"far": ["far", 1, {"m": 1}, {"m": 2}]},
+        ),
+        rows(
+                {"head": []}, {"head": ["a", [1]]}, {"head": ["a", 1, "b"]}, {"some": []}, {"some": [{"text": "a"}, EMPTY]},
+                {"none": [1]}, {"maybe": ["a", "b"]}, {"both": [[1, 2], True]}, {"both": [1, 2]}, {"far": ["far", 1, 2]},
+        ),
+        ("...sizes: number[]", "...sizes: (number | string)[]"),
+        "type-widened",
+    ),
     "a template literal": row(
         "Keyed",
         'export type Key = `acme.${string}`;\nexport interface Keyed { key: Key; width: `${number}px` | "auto"; on?: `is-${boolean}` }',
@@ -305,7 +332,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (8, "5355d75a603f2763")
+OUTPUT: Final = (8, "8f616511c05377af")
 """The generator's version, and what the files of all constructs are then."""
 
 

@@ -468,6 +468,7 @@ types_ = st.recursive(
         st.lists(inner, min_size=2, max_size=3).map(union_of),
         st.lists(inner, min_size=2, max_size=3).map(intersection_of),
         st.lists(inner, min_size=1, max_size=3).map(lambda items: ir.Tuple(tuple(items))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: ir.Tuple.of(parts, rest=True)),
         st.builds(ir.Obj, fields_of(inner), indexes_of(inner)),
     ),
     max_leaves=6,

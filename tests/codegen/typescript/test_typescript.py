@@ -94,7 +94,7 @@ REFUSED: Final = {
     "undefined in a list": "interface A { a: (string | §undefined)[] }",
     "undefined alone": "interface A { a?: §undefined }",
     "a date": "type A = §Date;",
-    "a tuple's rest": "export type A = [string, §...number[]];",
+    "an item behind a tuple's rest": "export type A = [...string[], §number];",
     "a member that the enum lacks": "export enum E { A }\nexport type B = §E.C;",
     "Partial of a union": "export type A = §Partial<string | number>;",
     "Pick with a key that is no name": "export interface B { a: string }\nexport type A = Pick<B, §number>;",

@@ -108,12 +108,10 @@ class Subtyping:
                 return name == expected.name or (name, expected.name) == ("integer", "number")
             case ir.Array(item):
                 return isinstance(expected, ir.Array) and self.accepts(item, expected.item)
-            case ir.Tuple(items):
+            case ir.Tuple():
                 if isinstance(expected, ir.Array):
-                    return all(self.accepts(item, expected.item) for item in items)
-                if not isinstance(expected, ir.Tuple) or len(items) != len(expected.items):
-                    return False
-                return all(map(self.accepts, items, expected.items))
+                    return all(self.accepts(part, expected.item) for part in sent.parts)
+                return isinstance(expected, ir.Tuple) and self._tuples(sent, expected)
             case ir.Template():
                 return expected in (sent, ir.Prim("string"))
             case ir.Prim() | ir.Ref() | ir.Record() | ir.Obj() | ir.Intersection() | ir.Derived():
@@ -121,6 +119,14 @@ class Subtyping:
                 return left is not None and right is not None and self._objects(left, right)
             case ir.Lit() | ir.ConstRef() | ir.Union():
                 return False  # a literal is compared above, and a union by its members
+
+    def _tuples(self, sent: ir.Tuple, expected: ir.Tuple) -> bool:
+        fixed, further = len(expected.items), expected.rest
+        if len(sent.items) < fixed or (further is None and len(sent.parts) > fixed):
+            return False
+        if not all(map(self.accepts, sent.items, expected.items)):
+            return False
+        return further is None or all(self.accepts(part, further) for part in sent.parts[fixed:])
 
     def _objects(self, sent: FlatType, expected: FlatType) -> bool:
         names = {f.name for f in sent.fields}

@@ -154,9 +154,8 @@ class Annotations:
                 yield Annotation(text, frozenset({self.package}), quoted=True)
             case ir.Array(item):
                 yield _generic("list", self.annotation(item))
-            case ir.Tuple(items):
-                tuple_ = subscript("tuple", *map(self.annotation, items))
-                yield tuple_.annotated(call("Field", code("strict=False")))
+            case ir.Tuple(items, rest):
+                yield _tuple([*map(self.annotation, items)], None if rest is None else self.annotation(rest))
             case ir.Template() as template:
                 yield _STR.annotated(call("Field", code("pattern={}", literal(template.pattern))))
             case ir.Record(value):
@@ -170,6 +169,16 @@ class Annotations:
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)
+
+
+def _tuple(items: Sequence[Annotation], rest: Annotation | None) -> Annotation:
+    """Return the type of an array whose first items have types of their own; JSON arrays are read as tuples."""
+    parts = [item.source for item in items]
+    if rest is None:
+        found = code("tuple[{}]", joined(", ", parts) if parts else code("()"))
+        return Annotation(found, _names(items) | {"tuple"}).annotated(call("Field", code("strict=False")))
+    found = code("tuple[{}]", joined(", ", [*parts, code("*tuple[{}, ...]", rest.source)]))
+    return Annotation(found, _names((*items, rest)) | {"tuple"}).annotated(named("FURTHER"))
 
 
 def _arguments(values: Mapping[str, float | str]) -> Code:

@@ -17,7 +17,7 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
     {
         code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "stated", "wire",
+            "ABSENT", "DEPRECATED", "EXACT", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "stated", "wire",
         ),
         code("..._open"): ("UNKNOWN", "UnknownContent", "open_union"),
     },

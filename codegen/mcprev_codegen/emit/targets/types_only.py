@@ -37,6 +37,7 @@ _TYPING: Final = ("Any", "ClassVar", "Literal", "TypeAlias", "Union")
 LOST_BY_ALL: Final = (
     "Limits (@minimum, @maxItems, @pattern and the like), formats and templates of strings are not checked.",
     "No class has a base: each declares all its members.",
+    "A tuple that may have further items is a list of all their types.",
     "Unions are closed: content of a kind that the revision does not know is of none of their types.",
 )
 """What the types of no library keep."""
@@ -125,7 +126,7 @@ class _Module:
     docs: Mapping[str, str]
 
     def text(self) -> str:
-        planned = model_schema(self.revision)
+        planned = _without_further_items(model_schema(self.revision))
         schema, tags = with_tags(planned) if self.library.tagged else (planned, dict[str, str]())
         found = declared(schema, self.library.model, self.revision.names)
         parts = [self._class(found, schema, name, tags.get(name)) for name in found.classes]
@@ -197,6 +198,17 @@ class _Module:
                 names[wire] += "_"
             taken.add(names[wire])
         return {wire: identifier(name) for wire, name in names.items()}
+
+
+def _without_further_items(schema: Schema) -> Schema:
+    """Return the schema with a list in the place of each tuple that may have further items."""
+
+    def change(node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Tuple) or node.rest is None:
+            return node
+        return ir.Array(ir.union_of(dict.fromkeys(node.parts)))
+
+    return replace(schema, module=ir.map_nodes(schema.module, change))
 
 
 def _member(schema: Schema, member: FlatField, name: Code, type_: Code, doc: str) -> dict[str, object]:

@@ -205,8 +205,8 @@ class Operators:
         match type_:
             case ir.Array(item):
                 return (item,)
-            case ir.Tuple(items):
-                return items
+            case ir.Tuple():
+                return type_.parts
             case _:
                 self._file.fail(node, "only an array or tuple has items")
 

@@ -15,6 +15,7 @@ from mcprev_codegen.typescript.reader.literals import read_literal, read_number,
 from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
 from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.source_file import SourceFile, flatten, named_children, node_text, span
+from mcprev_codegen.typescript.reader.tuples import Items
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
@@ -127,15 +128,20 @@ class TypeReader:
 
     def _tuple(self, node: Node) -> ir.TypeExpr:
         """Return a tuple, whose items may have names; one with optional items is a union of tuples."""
-        items: list[ir.TypeExpr] = []
-        required = 0
+        items = Items(self._file)
         for item in named_children(node):
-            optional = item.type in ("optional_parameter", "optional_type")
             named = item.type in ("optional_parameter", "required_parameter")
-            inner = named_children(item)[-1] if named or optional else item
-            items.append(self.annotation(inner) if inner.type == "type_annotation" else self.type(inner))
-            required += not optional
-        return ir.union_of(ir.Tuple(tuple(items[:count])) for count in range(required, len(items) + 1))
+            spread = item.type == "rest_type" or (named and named_children(item)[0].type == "rest_pattern")
+            optional = item.type in ("optional_parameter", "optional_type")
+            inner = named_children(item)[-1] if named or optional or spread else item
+            type_ = self.annotation(inner) if inner.type == "type_annotation" else self.type(inner)
+            if spread:
+                items.spread(item, self._operators.alternatives(item, type_))
+            elif optional:
+                items.optional(item, type_)
+            else:
+                items.required(item, type_)
+        return items.type()
 
     def _generic(self, node: Node) -> ir.TypeExpr:
         name_node, args_node = named_children(node)
