@@ -168,11 +168,12 @@ def _token(provider: Provider, form: Mapping[str, str]) -> Flow[dict[str, Json]]
     """Send a token request. Raises `ProviderRefused` if the login has ended, `AuthError` if the request fails now."""
     client = Registration(provider.client_id, provider.client_secret, BASIC if provider.basic else POST)
     try:
-        return (yield from post_form(provider.token_url, client, form, provider.name))
+        found, _ = yield from post_form(provider.token_url, (client,), form, provider.name)
     except TokenRejected as rejected:
         if rejected.error in _ENDED:
             raise ProviderRefused(str(rejected)) from None
         raise
+    return found
 
 
 def _tokens(provider: Provider, found: Mapping[str, Json], now: float) -> ProviderTokens:
