@@ -454,8 +454,42 @@ def test_a_state_is_bounded_and_what_was_there_stays(
     run(main())
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_one_client_leaves_room_for_the_handles_of_others(clock: Clock, renews: bool) -> None:
+    """Without a principal, each call may begin a state, which lasts for an hour. Other states in the store have room, too."""
+
+    async def main() -> None:
+        every = states(limits=mcprev.StateLimits(max_handles=80_000, ttl=90.0))
+        passing: Any = type("Passing", (), {"lasting": False})()
+
+        async def begun(client: str) -> module.SessionState:
+            own = every.of(passing, None, client)
+            own.open(None)
+            await own.set("a", "x" * 9_000)
+            return own
+
+        flood = [await begun("address 203.0.113.1") for _ in range(7)]
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no room for more of this client"):
+                await begun("address 203.0.113.1")
+        assert (await (await begun("address 198.51.100.1")).get("a")) == "x" * 9_000
+        await every.of(passing, "ann").set("a", "x" * 20_000)
+        await flood[0].set("a", "y")  # less than before
+        clock.now += 60.0
+        if renews:  # reading makes it last longer
+            assert await flood[1].get("a") == "x" * 9_000
+        clock.now += 60.0
+        for _ in range(7 - renews):
+            await begun("address 203.0.113.1")
+        with pytest.raises(StoreError, match="no room for more of this client"):
+            await begun("address 203.0.113.1")
+        await (await begun("address 198.51.100.1")).delete("a")
+
+    run(main())
+
+
 def test_limits_are_positive() -> None:
-    for name in ("ttl", "max_keys", "max_value", "max_bytes"):
+    for name in ("ttl", "max_keys", "max_value", "max_bytes", "max_handles"):
         for value in (0, -1, float("nan")):
             odd: Any = {name: value}
             with pytest.raises(ValueError, match=name):

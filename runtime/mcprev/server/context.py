@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from mcprev.convert import PayloadKind, convert
 from mcprev.core import input_requests as asking
 from mcprev.core.capabilities import extension_settings
-from mcprev.core.interfaces import message_origin, principal_of
+from mcprev.core.interfaces import client_at, message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -93,7 +93,9 @@ class Context(SendingContext):
 
         They belong to the session; at revisions without sessions over HTTP, to the principal, or to a handle.
         """
-        return self._server.session_states.of(self._connection, self.principal)
+        return self._server.session_states.of(
+            self._connection, self.principal, client_at(message_origin(self.request))
+        )
 
     @property
     def store(self) -> Records | None:

@@ -16,6 +16,7 @@ import json
 import logging
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from hashlib import sha256
@@ -24,6 +25,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from mcprev.callbacks import at_once
 from mcprev.core.connection import Connection
+from mcprev.core.shares import Shares, free_of
 from mcprev.core.store import Records
 from mcprev.error_text import invalid_value
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, StateTooLarge, StoreError
@@ -51,11 +53,48 @@ class StateLimits:
     """The maximum size of one value, in bytes of JSON."""
     max_bytes: int = 256 * 1024
     """The maximum size of all keys and values together, in bytes of JSON."""
+    max_handles: int = 32 * 1024 * 1024
+    """The maximum size in bytes of the states that only a handle names, of all clients of a process together; one client has
+    at most all but an eighth of it."""
 
     def __post_init__(self) -> None:
         for member in fields(self):
             if not getattr(self, member.name) > 0:
                 raise ValueError(f"`{member.name}` must be more than 0")
+
+
+class HandleStates:
+    """What the states that only a handle names take in the store: any client may begin them without end (SEC-6)."""
+
+    def __init__(self, most: int) -> None:
+        self._shares = Shares(most, free=free_of(most))
+        self._held: OrderedDict[str, tuple[str | None, int, float]] = OrderedDict()
+        """By record: its client, its size and when it ends; the first one ends first."""
+
+    def hold(self, record: str, client: str | None, size: int, lifetime: float) -> None:
+        """Count a record of a client that is about to be written. Raises `StoreError` if that is beyond its share."""
+        now = time.time()
+        while self._held and next(iter(self._held.values()))[2] <= now:
+            self.release(next(iter(self._held)))
+        before = self._held.get(record)
+        held = before[1] if before is not None and before[0] == client else 0
+        if size > held and not self._shares.take(client, size - held):
+            raise StoreError(
+                "the states of handles have no room for more of this client; try again later, or raise `max_handles` of "
+                "`StateLimits`"
+            )
+        if size < held:
+            self._shares.give(client, held - size)
+        if before is not None and before[0] != client:
+            self._shares.give(before[0], before[1])
+        self._held[record] = client, size, now + lifetime
+        self._held.move_to_end(record)
+
+    def release(self, record: str) -> None:
+        """Count a record no more."""
+        before = self._held.pop(record, None)
+        if before is not None:
+            self._shares.give(before[0], before[1])
 
 
 class SessionStates:
@@ -69,12 +108,13 @@ class SessionStates:
         self.sealer: RequestStateSealer = sealer.with_lifetime(limits.ttl)
         self.use: str = f"mcprev ctx.session of {server_name}"
         """What handles are sealed for, so that no other server and no other use accepts them."""
+        self.handles: HandleStates = HandleStates(limits.max_handles)
         self._of_connections: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._removing: set[asyncio.Task[None]] = set()
 
-    def of(self, connection: Connection, principal: str | None) -> SessionState:
-        """Return the state of a request."""
+    def of(self, connection: Connection, principal: str | None, client: str | None = None) -> SessionState:
+        """Return the state of a request; `client` is whose share a state that only a handle names counts for."""
         record: str | None = None
         if connection.lasting:
             record = self._of_connections.get(connection)
@@ -88,7 +128,7 @@ class SessionStates:
                     )
         elif principal is not None:
             record = self.record("principal", principal)
-        return SessionState(self, principal, record)
+        return SessionState(self, principal, record, client)
 
     def record(self, kind: str, name: str) -> str:
         """Return the key of a record in the store."""
@@ -124,8 +164,11 @@ class SessionState:
     is a copy. All methods raise `LocalProtocolError` if the request has no state, and `StoreError` if the store fails.
     """
 
-    def __init__(self, states: SessionStates, principal: str | None, record: str | None) -> None:
+    def __init__(
+        self, states: SessionStates, principal: str | None, record: str | None, client: str | None = None
+    ) -> None:
         self._states, self._principal, self._record = states, principal, record
+        self._client, self._by_handle = client, record is None
 
     async def get(self, key: str, default: Json = None) -> Json:
         """Return the value of a key, or `default` if it has none."""
@@ -133,7 +176,7 @@ class SessionState:
         values, version, written = await self._read()
         if version and abs(time.time() - written) >= limits.ttl / _RENEWALS:
             # If it was changed meanwhile, that has renewed it.
-            await self._states.store.write(record, _encoded(values), seen=version, ttl=self._lifetime)
+            await self._write(record, _encoded(values), version)
         return values.get(_checked(key), default)
 
     async def set(self, key: str, value: Json) -> None:
@@ -223,6 +266,12 @@ class SessionState:
         except (ValueError, TypeError, KeyError) as error:
             raise invalid_value("the state of a session") from error
 
+    async def _write(self, record: str, data: bytes, seen: int) -> int | None:
+        """Write a record if its version is still `seen`. Raises `StoreError`."""
+        if self._by_handle:
+            self._states.handles.hold(record, self._client, len(data), self._lifetime)
+        return await self._states.store.write(record, data, seen=seen, ttl=self._lifetime)
+
     async def _change(self, change: Callable[[dict[str, Json]], T]) -> T:
         """Change the values by compare-and-set, and return what `change` returns."""
         record, states = self._key(), self._states
@@ -231,6 +280,7 @@ class SessionState:
                 values, version, _written = await self._read()
                 result = change(values)
                 if not values and (version == 0 or await states.store.remove(record, seen=version)):
+                    states.handles.release(record)
                     return result
                 if values:
                     data = _encoded(values)
@@ -238,7 +288,7 @@ class SessionState:
                         raise StateTooLarge(
                             f"the session state would have {len(data):,} bytes, limit {states.limits.max_bytes:,}"
                         )
-                    if await states.store.write(record, data, seen=version, ttl=self._lifetime) is not None:
+                    if await self._write(record, data, version) is not None:
                         return result
                 await asyncio.sleep(
                     secrets.randbelow(10) / 1000
