@@ -5,7 +5,7 @@ Names of types and members are those of the schema; a target writes them as Pyth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcprev_codegen import ir
@@ -44,8 +44,8 @@ class OpenUnion:
 
     property: str
     """The member that holds the tag."""
-    tags: Mapping[str, ir.Literal]
-    """The tag of each type."""
+    tags: Sequence[tuple[str, ir.Literal]]
+    """The types, each with a tag; once for each of its tags."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.models import plan
@@ -17,6 +18,9 @@ from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.python import is_module
 from mcprev_codegen.resolve import FlatField, Schema
+
+_ITEM: Final = "Item"
+"""What is added to the name of an alias of a list for the open union of its items."""
 
 
 def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, str]) -> plan.ModelPlan:
@@ -35,6 +39,15 @@ def model_schema(revision: Revision) -> Schema:
         if isinstance(decl, ir.Interface):
             fields = tuple(_with_named_union(revision, decl, f, decls) for f in decl.fields)
             decls.append(replace(decl, fields=fields))
+        elif (
+            isinstance(decl, ir.Alias)
+            and isinstance(decl.type, ir.Array)
+            and decl.name in revision.facts.open
+        ):
+            item = ir.Alias(
+                decl.name + _ITEM, decl.type.item, doc=ir.Doc(text=f"The type of the items of {decl.name}.")
+            )
+            decls += [item, replace(decl, type=ir.Array(ir.Ref(item.name)))]
         else:
             decls.append(decl)
     return replace(revision.schema, module=ir.Module(tuple(decls)))
@@ -72,7 +85,12 @@ class ModelPlanner:
     @cached_property
     def _open_unions(self) -> frozenset[str]:
         places = (place.split(".") for place in self.revision.facts.open)
-        return frozenset(owner + "".join(map(pascal_case, member)) for owner, *member in places)
+        names = (owner + "".join(map(pascal_case, member)) for owner, *member in places)
+        return frozenset(name + _ITEM if self._is_list(name) else name for name in names)
+
+    def _is_list(self, name: str) -> bool:
+        decl = self.schema.types[name]
+        return isinstance(decl, ir.Alias) and isinstance(decl.type, ir.Array)
 
     @cached_property
     def bases(self) -> dict[str, tuple[str, ...]]:
@@ -135,7 +153,9 @@ class ModelPlanner:
             found = [r for other in inline for r in ir.references(self.schema.types[other])]
             return tuple(dict.fromkeys(r for r in found if r not in inline))
         if name in self._open_unions:
-            return tuple(self._open_union(name).tags)  # the classes behind the aliases in it
+            return tuple(
+                dict.fromkeys(type_ for type_, _ in self._open_union(name).tags)
+            )  # behind the aliases in it
         return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
 
     def _starts_cycle(self, name: str) -> bool:
@@ -186,10 +206,28 @@ class ModelPlanner:
         decl = self.schema.types[name]
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
         cycle = self._cycles[name] if self._starts_cycle(name) else frozenset[str]()
-        found = self.schema.discriminator(ir.Ref(name))
+        found = None if self._holds_open_union(type_) else self.schema.discriminator(type_)
         discriminator = found.property if found else None
         union = self._open_union(name) if name in self._open_unions else None
         return plan.ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union)
+
+    def _holds_open_union(self, type_: ir.TypeExpr) -> bool:
+        """Return whether a type is an alias of an open union, or a union with one: those tell their objects apart."""
+        pending, seen = [type_], set[str]()
+        while pending:
+            match pending.pop():
+                case ir.Union(members):
+                    pending += members
+                case ir.Ref(name) if name not in seen and isinstance(
+                    decl := self.schema.types[name], ir.Alias
+                ):
+                    if name in self._open_unions:
+                        return True
+                    seen.add(name)
+                    pending.append(decl.type)
+                case _:
+                    pass
+        return False
 
     def _open_union(self, name: str) -> plan.OpenUnion:
         schema = self.schema
@@ -198,7 +236,7 @@ class ModelPlanner:
             raise schema.fail(name, f"'{name}' is an open union, but no literal distinguishes its members")
         members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
         pairs = zip(members, found.values, strict=True)
-        tags = {m.name: values[0] for m, values in pairs if isinstance(m, ir.Ref)}
+        tags = [(m.name, value) for m, values in pairs if isinstance(m, ir.Ref) for value in values]
         return plan.OpenUnion(found.property, tags)
 
 

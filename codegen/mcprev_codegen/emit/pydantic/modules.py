@@ -65,7 +65,15 @@ class PydanticAlias:
         """The names that it refers to."""
         if self.open and not self.recursive:
             return frozenset(
-                {*self.open.tags, "TypeAlias", "Annotated", "Tag", "UNKNOWN", "UnknownContent", "open_union"}
+                {
+                    *(name for name, _ in self.open.tags),
+                    "TypeAlias",
+                    "Annotated",
+                    "Tag",
+                    "UNKNOWN",
+                    "UnknownContent",
+                    "open_union",
+                }
             )
         own = self.annotation.names | {"TypeAlias"}
         if self.recursive:
@@ -152,7 +160,7 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
         annotations = replace(annotations, known=known, inline=model.cycle - {model.name})
     annotation = annotations.annotation(model.type)
     union = model.open and OpenUnion(
-        model.open.property, {class_name(name): tag for name, tag in model.open.tags.items()}
+        model.open.property, [(class_name(name), tag) for name, tag in model.open.tags]
     )
     return PydanticAlias(
         identifier(class_name(model.name)),
