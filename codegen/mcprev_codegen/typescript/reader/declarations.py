@@ -406,9 +406,14 @@ class Declarations:
         return ir.Const(statement.name, literal_value, statement.tags, statement.doc, span(statement.node))
 
 
+def _is_directive(node: Node) -> bool:
+    """Return whether a statement is a string, such as "use strict"."""
+    return node.type == "expression_statement" and [c.type for c in named_children(node)] == ["string"]
+
+
 def _export_list(node: Node) -> list[Node] | None:
     """Return the names in `export { A, B };`, or none in a statement without effect; None for any other statement."""
-    if node.type == "empty_statement":
+    if node.type == "empty_statement" or _is_directive(node):
         return []
     if node.type != "export_statement":
         return None

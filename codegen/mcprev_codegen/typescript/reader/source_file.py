@@ -5,7 +5,7 @@ tree-sitter parses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.typescript.bounds import MAX_TEXT, MAX_TYPES
 from mcprev_codegen.typescript.jsdoc import BadTag, comment_body, is_jsdoc, read_comments
+from mcprev_codegen.typescript.reader.faults import hidden
 from mcprev_codegen.typescript.reader.unsupported import PLAIN_DATA, UNSUPPORTED
 
 
@@ -75,7 +76,12 @@ class SourceFile:
     def __init__(self, source: str, path: str) -> None:
         self._path = path
         self._lines = source.split("\n")
-        self.root = _parser().parse(source.encode("utf-8")).root_node
+        data = source.encode("utf-8")
+        self.root = _parser().parse(data).root_node
+        self._hidden_names: Mapping[int, str] = {}
+        if self.root.has_error:
+            changed, self._hidden_names = hidden(data, self.root)
+            self.root = self.root if changed == data else _parser().parse(changed).root_node
         self.warnings: list[str] = []
         self._types = 0
 
@@ -167,6 +173,10 @@ class SourceFile:
                 yield child
             elif child.type == "union_type":
                 pending += child.children[::-1]
+
+    def name(self, node: Node) -> str:
+        """Return the name of a member that is an identifier."""
+        return self.short(node, self._hidden_names.get(node.start_byte, node_text(node)))
 
     def short(self, node: Node, text: str) -> str:
         """Return a name or literal. Raises `SchemaError` if it is too long."""

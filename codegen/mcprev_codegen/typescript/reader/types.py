@@ -210,7 +210,7 @@ class TypeReader:
         if node.type == "string":
             return read_string(self._file, node)
         if node.type != "number":
-            return self._file.short(node, node_text(node))
+            return self._file.name(node)
         text = shown_number(read_number(self._file, node, node_text(node)))
         if text is None:
             self._file.fail(node, "this number is not supported as a name; write it in quotes")

@@ -1,0 +1,36 @@
+"""TypeScript that tree-sitter's grammar takes for a syntax error, hidden from it without moving any other text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tree_sitter import Node
+
+_MEMBER: Final = re.compile(rb"(?<![\w$.])abstract(?=\s*\??\s*:)")
+"""A member named `abstract`, which the grammar takes for the modifier of a class."""
+_VARIANCE: Final = re.compile(rb"(?<=[<,])\s*(?:in\s+out|in|out)(?=\s+(?!extends\b)[A-Za-z_$])")
+"""`in` and `out` before a type parameter, which make no difference to data."""
+_TEXTS: Final = frozenset(
+    {"comment", "string", "string_fragment", "template_string", "template_literal_type"}
+)
+
+
+def hidden(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]:
+    """Return a source with what the grammar does not know replaced, and the names of members by where they were."""
+    names: dict[int, str] = {}
+    found = bytearray(source)
+    for match in _MEMBER.finditer(source):
+        if not _is_text(root, match):
+            names[match.start()] = match[0].decode()
+            found[match.start() : match.end()] = match[0].upper()
+    for match in _VARIANCE.finditer(source):
+        if not _is_text(root, match):
+            found[match.start() : match.end()] = re.sub(rb"\w", b" ", match[0])
+    return bytes(found), names
+
+
+def _is_text(root: Node, match: re.Match[bytes]) -> bool:
+    node = root.descendant_for_byte_range(match.end() - 1, match.end())
+    return node is not None and node.type in _TEXTS
