@@ -203,7 +203,7 @@ class Client(Methods):
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)
             if is_task(result, self.spoken):
-                result = await follow_task(session, result, end)
+                result = await follow_task(session, result, options, end)
         typed: Any = read_result(self._readers[method], result)
         if method == CALL:
             self._server_cache.check(str(sent.get("name")), typed)

@@ -29,6 +29,7 @@ from mcprev.protocol.tasks import Status
 from mcprev.revisions import LATEST, TaskSupport
 
 if TYPE_CHECKING:
+    from mcprev.client.options import Options
     from mcprev.client.session import ClientSession
     from mcprev.client.tool_result import ToolResult
 
@@ -46,9 +47,14 @@ class ClientTask:
     """A task on the server, as `Client.start_tool` and `Client.task` return it: its status, its result, its cancellation."""
 
     def __init__(
-        self, session: ClientSession, state: Mapping[str, Json], result: dict[str, Json] | None = None
+        self,
+        session: ClientSession,
+        state: Mapping[str, Json],
+        result: dict[str, Json] | None = None,
+        options: Options | None = None,
     ) -> None:
         self._session = session
+        self._options: Options = {"retry": True, **(options or {})}
         self._state = dict(state)
         self._result = result
         self._answered: set[str] = set()
@@ -83,7 +89,8 @@ class ClientTask:
         Raises the errors of `Client.call_tool`, but never asks the user.
         """
         if self._result is None:
-            self._state = dict(_check(await self._session.raw(tasks.GET, {"taskId": self.id}, retry=True)))
+            found = await self._session.raw(tasks.GET, {"taskId": self.id}, **self._options)
+            self._state = dict(_check(found))
         return self.status
 
     async def cancel(self) -> None:
@@ -154,7 +161,7 @@ class ClientTask:
         try:
             answers = {key: await self._session.answer_input(request) for key, request in new.items()}
             update: dict[str, Json] = {"taskId": self.id, "inputResponses": answers}
-            await self._session.raw(tasks.UPDATE, update, retry=True)
+            await self._session.raw(tasks.UPDATE, update, **self._options)
         except BaseException:
             self._answered.difference_update(new)
             raise
@@ -167,20 +174,25 @@ class ClientTask:
         return tasks.DEFAULT_POLL / 1000 if found is None else found
 
 
-def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:
+def task_in(result: dict[str, Json], session: ClientSession, options: Options | None = None) -> ClientTask:
     """Return the task that a call was answered with; for a plain result, a task that is completed.
 
-    Raises `RemoteProtocolError` for an invalid task.
+    `options` are those of its requests. Raises `RemoteProtocolError` for an invalid task.
     """
     if not tasks.is_task(result, session.revision):
         return ClientTask(session, {}, result)
     state: Mapping[str, Json] = result["task"] if session.revision.tasks is TaskSupport.CORE else result
-    return ClientTask(session, _check(state))
+    return ClientTask(session, _check(state), options=options)
 
 
-async def follow_task(session: ClientSession, result: dict[str, Json], end: float | None) -> dict[str, Json]:
-    """Return the result of a call that was answered with a task, by the time `end`; cancel the task with the call."""
-    task = task_in(result, session)
+async def follow_task(
+    session: ClientSession, result: dict[str, Json], options: Options, end: float | None
+) -> dict[str, Json]:
+    """Return the result of a call that was answered with a task, by the time `end`; cancel the task with the call.
+
+    Each request about the task has the timeout of the call.
+    """
+    task = task_in(result, session, {"timeout": options["timeout"]} if "timeout" in options else None)
     try:
         return await task.wire_result(end)
     except (asyncio.CancelledError, RequestTimeout, InputDeclined):

@@ -226,7 +226,7 @@ def is_task(result: Mapping[str, Json], revision: Revision) -> bool:
     """Return whether a result is a task."""
     if revision.tasks is TaskSupport.CORE:
         return isinstance(result.get("task"), dict)
-    return result.get("resultType") == TASK
+    return revision.tasks is TaskSupport.EXTENSION and result.get("resultType") == TASK
 
 
 def related(task: Task) -> dict[str, Json]:

@@ -64,7 +64,7 @@ class StateLimits:
 
 
 class HandleStates:
-    """What the states that only a handle names take in the store: any client may begin them without end (SEC-6)."""
+    """What the states that only a handle names take in the store: any client may begin them without end."""
 
     def __init__(self, most: int) -> None:
         self._shares = Shares(most, free=free_of(most))
