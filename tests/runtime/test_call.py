@@ -50,7 +50,7 @@ def add(a: float, b: int = 1, note: str = "", parts: list[int] | None = None) ->
     return {"sum": a + b + sum(parts or []), "note": note}
 
 
-@app.tool
+@app.tool(strict_arguments=True)
 async def count(to: int, *, ctx: mcprev.Context) -> str:
     for step in range(to):
         await ctx.progress(step + 1, to, f"step \\x1b[2J{step}")
