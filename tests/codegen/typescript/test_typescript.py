@@ -138,7 +138,11 @@ REFUSED: Final = {
     "an optional member in one part of an interface": "interface A { a: string }\ninterface A { §a?: string }",
     "a generic in parts": "interface A<T> { a: T }\n§interface A<T> { b: T }",
     "a duplicate alias": "export type A = string;\n§export type A = number;",
-    "a constant with a type's name": "export type A = string;\n§export const A = 1;",
+    "a second constant": "export const A = 1;\n§export const A = 1;",
+    "a constant whose name with a `_` is taken": "export const A = 1;\nexport const A_ = 1;\n§export type A = string;",
+    "constants that hold others twice": "const A0 = [1, 2] as const;\n"
+    + "\n".join(f"const A{n} = [A{n - 1}, {'§' * (n == 13)}A{n - 1}] as const;" for n in range(1, 20))
+    + "\ntype T = typeof A19;",
     "a dangling type": "export type A = string | §Missing;",
     "a dangling member type": "export interface A {\n  a?: §Missing[];\n}",
     "a dangling base": "export interface A extends §Missing { }",
@@ -569,3 +573,13 @@ def test_a_fragment_that_is_not_one_member_is_refused(text: str) -> None:
 )
 def test_a_link_is_shown_as_its_label(text: str, shown: str) -> None:
     assert comments.plain_text(text) == shown
+
+
+def test_constants_of_several_values_are_left_out_and_counted() -> None:
+    module = parse(
+        "export const A = ['a'] as const;\nexport declare const B: { readonly b: 1 };\nexport type T = typeof A[number];"
+    )
+    assert [decl.name for decl in module.decls] == ["T"]
+    (warning,) = module.warnings
+    assert warning.endswith("2 are left out, of which this is the first")
+    assert warning.split(":")[1] == "1"

@@ -26,6 +26,7 @@ from mcprev_codegen.typescript.reader.source_file import (
 )
 from mcprev_codegen.typescript.reader.types import TypeReader
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON
+from mcprev_codegen.typescript.reader.values import Values, is_composite, plain_value
 
 _TYPES: Final = ("interface_declaration", "type_alias_declaration", "enum_declaration")
 _CONSTANTS: Final = ("string", "template_string", "number", "unary_expression", "true", "false")
@@ -61,7 +62,12 @@ class Declarations:
         self._types = TypeReader(file, self)
         self._generics = Generics(file, self._default_type, lambda name: name in self._named)
         self._statements: dict[str, _Statement] = {}
-        """The statements by path: `A.B` in a namespace."""
+        """The types by path: `A.B` in a namespace."""
+        self._constants: dict[str, _Statement] = {}
+        """The constants by path, which may have the names of types."""
+        self._values = Values(file, self._types, self.constant)
+        self._value_types: dict[str, ir.TypeExpr | None] = {}
+        """The types of the constants of several values, by name; None while one is being read."""
         self._named: dict[str, _Statement] = {}
         """The statements by name in the IR."""
         self._namespaces: set[str] = set()
@@ -85,6 +91,12 @@ class Declarations:
         decls: list[ir.Decl] = []
         for name, decl in found.items():
             decls += self._generics.made.get(name, []) if decl is None else [decl]
+        if values := [one.node for one in self._constants.values() if is_composite(one.node)]:
+            self._file.warn(
+                values[0],
+                f"constants of several values stand for their types alone, behind `typeof`: {len(values)} are left out, "
+                "of which this is the first",
+            )
         if self._functions:
             self._file.warn(
                 self._functions[0],
@@ -120,7 +132,7 @@ class Declarations:
                 self._add(node, namespace, inner, leading, trailing)
         for node in listed:
             path = f"{namespace}{node_text(node)}"
-            if path not in self._statements and path not in self._namespaces:
+            if path not in self._statements | self._constants and path not in self._namespaces:
                 self._file.fail(node, f"'{node_text(node)}' is not declared in this file")
 
     def _add(
@@ -128,23 +140,42 @@ class Declarations:
     ) -> None:
         own_name = self._name(inner)
         path = f"{namespace}{own_name}"
-        if path in self._statements:
-            self._merge(node, path, own_name, inner)
+        constant = inner.type == "lexical_declaration"
+        declared = self._constants if constant else self._statements
+        if path in declared:
+            self._merge(node, declared[path], path, own_name, inner)
             return
-        if len(self._statements) == MAX_DECLARATIONS:
+        if len(self._statements) + len(self._constants) == MAX_DECLARATIONS:
             self._file.fail(node, f"more than {MAX_DECLARATIONS} declarations are not supported")
-        separator = "_" if namespace and inner.type == "lexical_declaration" else ""
+        separator = "_" if namespace and constant else ""
         name = self._file.short(node, f"{namespace.replace('.', '')}{separator}{own_name}")
-        if name in self._named:
-            self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
         headings = [n for n, comment in enumerate(leading, 1) if is_heading(node_text(comment))]
         above = leading[headings[-1] :] if headings else leading
         statement = _Statement(name, namespace, inner, *self._file.docs(above), trailing)
-        self._statements[path] = self._named[name] = statement
+        declared[path] = statement
+        if not (constant and is_composite(inner)):
+            self._give_name(node, path, statement)
 
-    def _merge(self, node: Node, path: str, own_name: str, inner: Node) -> None:
+    def _give_name(self, node: Node, path: str, statement: _Statement) -> None:
+        """Give a declaration its name in the IR; a constant that has the name of a type gets a `_` behind it."""
+        first = self._named.get(statement.name)
+        if first is not None and not first.is_constant and statement.is_constant:
+            statement = self._constants[path] = replace(statement, name=f"{statement.name}_")
+        elif first is not None and first.is_constant and not statement.is_constant:
+            renamed = replace(first, name=f"{first.name}_")
+            self._refuse_taken(node, renamed.name)
+            self._constants = {p: renamed if one is first else one for p, one in self._constants.items()}
+            named = (renamed if one is first else one for one in self._named.values())
+            self._named = {one.name: one for one in named}
+        self._refuse_taken(node, statement.name)
+        self._named[statement.name] = statement
+
+    def _refuse_taken(self, node: Node, name: str) -> None:
+        if name in self._named:
+            self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
+
+    def _merge(self, node: Node, first: _Statement, path: str, own_name: str, inner: Node) -> None:
         """Add a further declaration of an interface. Raises `SchemaError` for any other second declaration."""
-        first = self._statements[path]
         if any(n.type != "interface_declaration" or type_parameters(n) for n in (first.node, inner)):
             line = first.node.start_point[0] + 1
             self._file.fail(
@@ -212,22 +243,40 @@ class Declarations:
             return self._use(node, statement, [])
         if statement is None and name in NOT_JSON:
             self._file.fail(node, f"the type '{name}' has no equivalent in JSON; {NOT_JSON[name]}")
-        if not self._is_fragment and (statement is None or statement.is_constant):
+        if not self._is_fragment and statement is None:
             self._file.fail(
                 node, f"the type '{name}' is not declared in this file; declare it, or correct the name"
             )
         return ir.Ref(statement.name if statement else name)
 
-    def constant(self, node: Node, name: str) -> ir.ConstRef:
-        """Return a reference to a constant."""
-        statement = self._find(name)
+    def constant(self, node: Node, name: str) -> ir.TypeExpr:
+        """Return the type of a constant: a reference to it, or the type of its values; or that of an enum."""
         if self._is_fragment:
             return ir.ConstRef(name)
-        if statement is None or not statement.is_constant:
-            self._file.fail(
-                node, f"the constant '{name}' is not declared in this file; declare it, or correct the name"
-            )
-        return ir.ConstRef(statement.name)
+        statement = self._find(name, self._constants)
+        if statement is not None:
+            return self._constant_type(node, statement)
+        enum = self._find(name)
+        if enum is not None and enum.node.type == "enum_declaration":
+            values = self._enum_values(enum).items()
+            return ir.Obj(tuple(ir.Field(key, ir.Lit(value, of_enum=True)) for key, value in values))
+        self._file.fail(
+            node, f"the constant '{name}' is not declared in this file; declare it, or correct the name"
+        )
+
+    def _constant_type(self, node: Node, statement: _Statement) -> ir.TypeExpr:
+        """Return a reference to a constant, or the type of one of several values."""
+        if not is_composite(statement.node):
+            return ir.ConstRef(statement.name)
+        path = f"{statement.namespace}{statement.name}"
+        if path not in self._value_types:
+            self._value_types[path] = None
+            with self._within(statement.namespace, {}):
+                self._value_types[path] = self._values.type(statement.node)
+        type_ = self._value_types[path]
+        if type_ is None:
+            self._refuse_circle(node, statement.name)
+        return type_
 
     def is_generic(self, name: str) -> bool:
         """Return whether the file declares a generic of that name."""
@@ -262,13 +311,14 @@ class Declarations:
         finally:
             self._namespace, self._arguments = outer
 
-    def _find(self, path: str) -> _Statement | None:
-        """Return the declaration that a path names here: in the innermost namespace that has its first name."""
+    def _find(self, path: str, declared: Mapping[str, _Statement] | None = None) -> _Statement | None:
+        """Return the type, or another declaration, that a path names here: in the innermost namespace with its first name."""
+        declared = self._statements if declared is None else declared
         first, dot, _ = path.partition(".")
         outer = self._namespace
         while True:
-            if f"{outer}{path}" in self._statements:
-                return self._statements[f"{outer}{path}"]
+            if f"{outer}{path}" in declared:
+                return declared[f"{outer}{path}"]
             if not outer or (dot and f"{outer}{first}" in self._namespaces):
                 return None
             outer = outer[: outer.rfind(".", 0, -1) + 1]
@@ -396,10 +446,8 @@ class Declarations:
             self._file.fail(
                 declarator, "a constant requires a value; write `= ` and the value after its name"
             )
-        elif value.type == "satisfies_expression" or (
-            value.type == "as_expression" and value.children[-1].type == "const"
-        ):
-            value = named_children(value)[0]
+        else:
+            value, _ = plain_value(value)
         if value.type not in _CONSTANTS:
             self._file.unsupported(value, "as the value of a constant")
         literal_value = read_literal(self._file, value)

@@ -153,7 +153,7 @@ class Operators:
                 "this type has an index signature, so its members cannot be determined; write the type out",
             )
 
-    def _inlined(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
+    def written_out(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
         """Return a type that is repeated here. Raises `SchemaError` if that makes the file too large or deep."""
         self._charge(node, type_, 0)
         return type_
@@ -182,10 +182,10 @@ class Operators:
         types = [*self.alternatives(of, self._read(of))]
         if node_text(key) == "number":
             items = [part for type_ in types for part in self._items(of, type_)]
-            return self._inlined(node, ir.union_of(dict.fromkeys(items)))
+            return self.written_out(node, ir.union_of(dict.fromkeys(items)))
         keys = self._named(key)
         fields = [self._member(node, type_, name) for type_ in types for name in keys]
-        found = [self._inlined(node, field.type) for field in fields]
+        found = [self.written_out(node, field.type) for field in fields]
         if any(field.optional for field in fields):
             if not absent:
                 self._file.fail(
@@ -295,7 +295,9 @@ class Operators:
         kept = [part for part in parts if part not in _NULLISH]
         if not kept:
             self._file.fail(node, "this type has no values")
-        return type_ if len(kept) == len(parts) else ir.union_of(self._inlined(node, part) for part in kept)
+        return (
+            type_ if len(kept) == len(parts) else ir.union_of(self.written_out(node, part) for part in kept)
+        )
 
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
         """Return the members of a union of plain values that another one has, or that it has not."""

@@ -18,8 +18,8 @@ class TypeScope(Protocol):
         """Return what a name stands for: an argument of a generic, a member of an enum, or a declared type."""
         ...
 
-    def constant(self, node: Node, name: str) -> ir.ConstRef:
-        """Return a reference to a constant."""
+    def constant(self, node: Node, name: str) -> ir.TypeExpr:
+        """Return the type of a constant: a reference to it, or the type of its values."""
         ...
 
     def is_generic(self, name: str) -> bool:

@@ -58,6 +58,10 @@ class TypeReader:
         """Return a type. Raises `SchemaError` if it is not supported."""
         return self._nested(node, absent=False)
 
+    def written_out(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
+        """Return a type that is repeated here. Raises `SchemaError` if that makes the file too large or deep."""
+        return self._operators.written_out(node, type_)
+
     def base(self, node: Node) -> ir.TypeExpr:
         """Return the type that an interface extends."""
         if node.type == "nested_identifier":  # as a base, `A.B` is parsed as an expression
@@ -150,11 +154,11 @@ class TypeReader:
             return self._scope.use(node, name, [self.type(arg) for arg in args])
         return self._operators.utility(node, name, args)
 
-    def _query(self, node: Node) -> ir.ConstRef:
+    def _query(self, node: Node) -> ir.TypeExpr:
         (value,) = named_children(node)
         if value.type not in ("identifier", "member_expression"):
             self._file.unsupported(node, "as a type")
-        return self._scope.constant(node, node_text(value))
+        return self.written_out(node, self._scope.constant(node, node_text(value)))
 
     # -- members -------------------------------------------------------------------------------------
 
