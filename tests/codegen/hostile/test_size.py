@@ -22,7 +22,7 @@ from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import module_name
-from mcprev_codegen.typescript.reader import source_file
+from mcprev_codegen.typescript.reader.text import source_file
 from support import FOLDER
 
 TYPES: Final = 5_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.reader.declarations import Declarations
-from mcprev_codegen.typescript.reader.source_file import SourceFile
+from mcprev_codegen.typescript.reader.text.source_file import SourceFile
 
 
 def parse(source: str, path: str) -> ir.Module:

@@ -16,8 +16,8 @@ from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DECLARATIONS, MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body, is_heading
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics
-from mcprev_codegen.typescript.reader.literals import read_literal
-from mcprev_codegen.typescript.reader.source_file import (
+from mcprev_codegen.typescript.reader.text.literals import read_literal
+from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
     named_children,
     node_text,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from mcprev_codegen import ir
-from mcprev_codegen.typescript.reader.source_file import SourceFile
+from mcprev_codegen.typescript.reader.text.source_file import SourceFile
 
 
 @dataclass

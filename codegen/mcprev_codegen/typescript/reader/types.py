@@ -11,10 +11,21 @@ from tree_sitter import Node
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
-from mcprev_codegen.typescript.reader.literals import read_literal, read_number, read_string, shown_number
 from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
 from mcprev_codegen.typescript.reader.scope import TypeScope
-from mcprev_codegen.typescript.reader.source_file import SourceFile, flatten, named_children, node_text, span
+from mcprev_codegen.typescript.reader.text.literals import (
+    read_literal,
+    read_number,
+    read_string,
+    shown_number,
+)
+from mcprev_codegen.typescript.reader.text.source_file import (
+    SourceFile,
+    flatten,
+    named_children,
+    node_text,
+    span,
+)
 from mcprev_codegen.typescript.reader.tuples import Items
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
 

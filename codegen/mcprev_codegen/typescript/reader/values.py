@@ -10,8 +10,8 @@ from tree_sitter import Node
 
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
-from mcprev_codegen.typescript.reader.literals import read_literal
-from mcprev_codegen.typescript.reader.source_file import SourceFile, named_children, node_text
+from mcprev_codegen.typescript.reader.text.literals import read_literal
+from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_children, node_text
 from mcprev_codegen.typescript.reader.types import TypeReader
 
 _VALUES: Final = ("array", "object")

@@ -17,7 +17,7 @@ _TEXTS: Final = frozenset(
 )
 
 
-def hidden(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]:
+def without_faults(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]:
     """Return a source with what the grammar does not know replaced, and the names of members by where they were."""
     names: dict[int, str] = {}
     found = bytearray(source)

@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DIGITS
-from mcprev_codegen.typescript.reader.source_file import SourceFile, named_children, node_text
+from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_children, node_text
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0",
                    "\n": "", "\r\n": ""}  # fmt: skip

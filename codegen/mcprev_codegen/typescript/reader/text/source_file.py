@@ -16,7 +16,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.typescript.bounds import MAX_TEXT, MAX_TYPES
 from mcprev_codegen.typescript.jsdoc import BadTag, comment_body, is_jsdoc, read_comments
-from mcprev_codegen.typescript.reader.faults import hidden
+from mcprev_codegen.typescript.reader.text.faults import without_faults
 from mcprev_codegen.typescript.reader.unsupported import PLAIN_DATA, UNSUPPORTED
 
 
@@ -80,7 +80,7 @@ class SourceFile:
         self.root = _parser().parse(data).root_node
         self._hidden_names: Mapping[int, str] = {}
         if self.root.has_error:
-            changed, self._hidden_names = hidden(data, self.root)
+            changed, self._hidden_names = without_faults(data, self.root)
             self.root = self.root if changed == data else _parser().parse(changed).root_node
         self.warnings: list[str] = []
         self._types = 0

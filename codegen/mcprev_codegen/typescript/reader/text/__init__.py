@@ -1,0 +1,1 @@
+"""The text of a file: its syntax tree, the places of errors, and literals."""
