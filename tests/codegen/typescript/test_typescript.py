@@ -220,7 +220,7 @@ def test_the_error_is_one_that_the_command_turns_into_exit_code_3() -> None:
 
 
 def test_the_column_counts_characters_and_not_bytes() -> None:
-    error = refusal('export type A = "żółć — 🐍" | never;')
+    error = refusal('export type A = "żółć — 🐍" | symbol;')
     assert error.column == len('export type A = "żółć — 🐍" | ') + 1
     assert error.source_line.startswith('export type A = "żółć')
 

@@ -41,10 +41,18 @@ _KNOWN: Final = (
 class Operators:
     """Evaluates the operators on types in one file."""
 
-    def __init__(self, file: SourceFile, scope: TypeScope, read: Callable[[Node], ir.TypeExpr]) -> None:
+    def __init__(
+        self,
+        file: SourceFile,
+        scope: TypeScope,
+        read: Callable[[Node], ir.TypeExpr],
+        read_member: Callable[[Node], tuple[ir.TypeExpr, bool]],
+    ) -> None:
         self._file = file
         self._scope = scope
         self._read = read
+        self._read_member = read_member
+        """Reads the type of a member, with whether it may be absent."""
         self._members: dict[ir.Ref, Mapping[str, ir.Field] | None] = {}
         """The members of the declared types that were asked for; None while they are being collected."""
         self._collecting = 0
@@ -251,10 +259,10 @@ class Operators:
                 return self._read(args[0])
             case "Record", 2:
                 keys = self.keys(args[0], self._read(args[0]))
-                value = self._read(args[1])
-                return (
-                    ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
-                )
+                value, absent = self._read_member(args[1])
+                if keys is not None:
+                    return ir.Obj(tuple(ir.Field(key, value, absent, undefined=absent) for key in keys))
+                return ir.Obj((), ir.IndexSig("key", value, absent)) if absent else ir.Record(value)
             case _, count if count == _OBJECT_UTILITIES.get(name):
                 keys = self._named(args[1], literally=True) if count == 2 else ()
                 return self._derived(node, name, self._read(args[0]), keys)

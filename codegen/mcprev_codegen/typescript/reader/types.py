@@ -42,7 +42,7 @@ class TypeReader:
     def __init__(self, file: SourceFile, scope: TypeScope) -> None:
         self._file = file
         self._scope = scope
-        self._operators = Operators(file, scope, self.type)
+        self._operators = Operators(file, scope, self.type, self._member_type)
         self._depth = 0
         self._absent = False
         """Whether `undefined` may be a part of the type that is being read."""
@@ -87,6 +87,9 @@ class TypeReader:
     def member_annotation(self, node: Node) -> tuple[ir.TypeExpr, bool]:
         """Return the type of a member, and whether `undefined` is one of its values: the member may be absent."""
         (inner,) = named_children(node)
+        return self._member_type(inner)
+
+    def _member_type(self, inner: Node) -> tuple[ir.TypeExpr, bool]:
         type_ = self._nested(inner, absent=True)
         parts = type_.members if isinstance(type_, ir.Union) else (type_,)
         kept = [part for part in parts if part != UNDEFINED]
@@ -112,6 +115,8 @@ class TypeReader:
     # -- kinds of types ------------------------------------------------------------------------------
 
     def _predefined(self, node: Node) -> ir.Prim:
+        if node_text(node) == "void" and self._absent:
+            return UNDEFINED
         if node_text(node) not in _PRIMITIVES:
             instead = NOT_JSON.get(node_text(node), PLAIN_DATA)
             self._file.fail(node, f"the type '{node_text(node)}' has no equivalent in JSON; {instead}")

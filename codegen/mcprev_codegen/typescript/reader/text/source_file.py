@@ -40,8 +40,13 @@ def span(node: Node) -> ir.Span:
     return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
 
 
-def flatten(node: Node, kind: str) -> Iterator[Node]:
-    """Yield the members of nested unions or intersections, without their parentheses."""
+def flatten(node: Node, kind: str) -> list[Node]:
+    """Return the members of nested unions or intersections, without their parentheses; `never` adds nothing to a union."""
+    found = [*_flattened(node, kind)]
+    return [one for one in found if kind != "union_type" or node_text(one) != "never"] or found
+
+
+def _flattened(node: Node, kind: str) -> Iterator[Node]:
     pending = named_children(node)[::-1]
     while pending:  # A union of a thousand members is nested a thousand deep.
         child = inner = pending.pop()
