@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from typing_extensions import override
 
@@ -125,12 +125,13 @@ def _task_results(row: Revision) -> Iterator[tuple[str, Json]]:
         yield tasks.RESULT, {"content": [TEXT], "structuredContent": {"x": 1}, "isError": False}
     elif row.tasks is TaskSupport.EXTENSION:
         yield "tools/call", {"resultType": "task", **task_state(row, "working")}
-        for more in (
+        states: tuple[Message, ...] = (
             {"status": "completed", "result": {"content": [TEXT], "structuredContent": {"x": 1}}},
             {"status": "failed", "error": {"code": -1, "message": "no", "data": {"x": 1}}},
             {"status": "input_required", "inputRequests": QUESTIONS},
             {"status": "cancelled"},
-        ):
+        )
+        for more in states:
             yield tasks.GET, {"resultType": "complete", **task_state(row, **more)}
 
 
@@ -140,9 +141,11 @@ def _task_results(row: Revision) -> Iterator[tuple[str, Json]]:
 def places(value: Json, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of each member of a value, the value itself first."""
     yield at
-    inner: Any = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
+    inner: Iterable[tuple[Any, Json]] = ()
+    if isinstance(value, dict):
+        inner = cast("Message", value).items()
+    elif isinstance(value, list):
+        inner = enumerate(cast("list[object]", value))
     for key, item in inner:
         yield from places(item, (*at, key))
 

@@ -347,8 +347,8 @@ def test_what_is_absent_is_left_to_the_function() -> None:
     for _ in range(2):
         found: Any = asyncio.run(function(context, function.read({})))
         assert found[0] == [1, 2]
-    assert found[1] is OPAQUE
-    assert found[2] is context
+        assert found[1] is OPAQUE
+        assert found[2] is context
 
 
 @req("TOOL-3", everywhere=True)

@@ -243,7 +243,7 @@ def test_the_listing_ends_with_the_last_call_that_waits_for_it(row: Revision, en
     async def main() -> None:
         async def listed(exchange: Exchange) -> None:
             if len(raw.asked(method="tools/list")) < 3:
-                page = {"tools": [], "nextCursor": str(len(raw.asked(method="tools/list")))}
+                page: Message = {"tools": [], "nextCursor": str(len(raw.asked(method="tools/list")))}
                 await exchange.result(server.complete(page))
             else:
                 await exchange.gone.wait()

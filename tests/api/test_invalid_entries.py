@@ -90,6 +90,7 @@ def test_a_client_lists_the_valid_entries_and_names_the_others_once(
 ) -> None:
     async def main() -> None:
         async with serving(row, {method: page_of(method, odd)}) as (client, _):
+            found: list[str] = []
             with caplog.at_level(logging.WARNING, "mcprev.client"):
                 for _ in range(3):
                     found = await keys(client, method)

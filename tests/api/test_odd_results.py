@@ -299,12 +299,12 @@ def test_the_command_ends_with_a_message_whatever_the_server_says(
     row: Revision, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers: list[OddServer] = []
-    monkeypatch.setattr(
-        "mcprev.cli.server_use.target_of_server", lambda *_, **__: mcprev.memory(cast("Any", servers[-1]))
-    )
-    monkeypatch.setattr(
-        "mcprev.cli.inspect_.target_of_server", lambda *_, **__: mcprev.memory(cast("Any", servers[-1]))
-    )
+
+    def last(*_: object, **__: object) -> mcprev.memory:
+        return mcprev.memory(cast("Any", servers[-1]))
+
+    for module in ("server_use", "inspect_"):
+        monkeypatch.setattr(f"mcprev.cli.{module}.target_of_server", last)
     wrong: list[str] = []
     for odd in odd_results(row, 4, 5, (*OPENERS, *PARAMS, *LISTED)):
         servers.append(OddServer(row))

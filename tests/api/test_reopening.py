@@ -298,11 +298,11 @@ def test_changes_are_reported_though_the_first_subscription_fails(row: Revision)
         async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> Connection:
             connection = await super().open(side, desk)
             if self.opened == 1:
-                asyncio.get_running_loop().call_soon(asyncio.ensure_future, self._lose())
+                asyncio.get_running_loop().call_soon(asyncio.ensure_future, self._lose(side))
             return connection
 
-        async def _lose(self) -> None:
-            await until(lambda: self.connections[0].protocol.engine.negotiated is not None)
+        async def _lose(self, side: ClientProtocol) -> None:
+            await until(lambda: side.engine.negotiated is not None)
             self.away = 5
             await self.cut()
 

@@ -822,20 +822,24 @@ def test_what_is_large_never_leaves_the_process_of_the_sandbox(large: str, call:
 
 
 def test_what_can_leave_the_sandbox_is_copied_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, real = set[threading.Thread](), code_module._Copy.of
+    threads, copying = set[threading.Thread](), code_module._Copy  # pyright: ignore[reportPrivateUsage]
+    real = copying.of
 
     def watched(self: Any, value: Any, depth: int = 0) -> Any:
         threads.add(threading.current_thread())
         return real(self, value, depth)
 
-    monkeypatch.setattr(code_module._Copy, "of", watched)
+    monkeypatch.setattr(copying, "of", watched)
     assert outcome("r = await call_tool('echo', {'value': [1]})\n[r]") == '[{"value":[1]}]'
     assert threads
     assert threading.current_thread() not in threads
 
 
 def test_code_that_cannot_be_rewritten_runs_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.transforms.sandbox.keeping_value", lambda *_: None)
+    def cannot(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr("mcprev.transforms.sandbox.keeping_value", cannot)
     assert outcome("await call_tool('text')") == "just text"
     assert "MemoryError" in outcome("'x' * 9_000_000")
 

@@ -29,6 +29,10 @@ def test_a_function_in_a_thread_reports_logs_and_asks(row: Revision) -> None:
 
     async def main() -> None:
         steps, lines = list[float](), list[object]()
+
+        def told(done: float, *_: object) -> None:
+            steps.append(done)
+
         async with mcprev.connect(
             app,
             mode=row.name,
@@ -36,7 +40,7 @@ def test_a_function_in_a_thread_reports_logs_and_asks(row: Revision) -> None:
             elicitation=lambda _: mcprev.Accepted(True),
         ) as client:
             await client.set_log_level("info")
-            result = await client.call_tool("work", progress=lambda done, *_: steps.append(done))
+            result = await client.call_tool("work", progress=told)
         assert (result.text, steps, lines) == ("done", [1], ["half"])
 
     run(main())
@@ -89,10 +93,15 @@ def test_each_common_level_has_a_method(level: str) -> None:
 
 def test_run_serves_over_the_transport_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     served = list[object]()
-    monkeypatch.setattr(mcprev.App, "run_stdio", lambda _: served.append("stdio"))
-    monkeypatch.setattr(
-        mcprev.App, "run_http", lambda _, host, port, **options: served.append((host, port, options))
-    )
+
+    def over_stdio(_: mcprev.App) -> None:
+        served.append("stdio")
+
+    def over_http(_: mcprev.App, host: str, port: int, **options: object) -> None:
+        served.append((host, port, options))
+
+    monkeypatch.setattr(mcprev.App, "run_stdio", over_stdio)
+    monkeypatch.setattr(mcprev.App, "run_http", over_http)
     app = mcprev.App("runs")
     app.run()
     app.run("stdio")

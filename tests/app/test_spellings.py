@@ -206,7 +206,10 @@ def test_the_header_may_have_another_spelling_and_no_other_name(row: Revision) -
 
 @ROWS
 def test_a_change_is_told_in_the_spelling_of_the_subscriber(row: Revision) -> None:
-    app = library(visible=lambda _ctx, _tags: True)
+    def to_all(_ctx: object, _tags: object) -> bool:
+        return True
+
+    app = library(visible=to_all)
 
     async def main() -> None:
         for canonical, spelled in EVERY:
@@ -353,8 +356,11 @@ def test_what_cannot_be_read_as_a_spelling_stays_as_it_is_and_what_is_too_long_i
     assert canonical_message(message, spelled_as_usual) is message
     assert MAX_URI < MAX_LENGTH
 
+    def nothing(*_: object) -> None:
+        return None
+
     async def main() -> None:
-        served = library().asgi(auth=mcprev.StaticTokens({"bob": "bob"}, needs=lambda *_: None))
+        served = library().asgi(auth=mcprev.StaticTokens({"bob": "bob"}, needs=nothing))
         for row in DEFAULT:
             client = Client(served)
             client.session = {"authorization": "Bearer bob"}

@@ -703,5 +703,6 @@ def test_a_request_that_a_tool_makes_has_a_span_of_its_own_inside_that_of_the_to
         f"tools/call {tool}",
     )
     assert inner.parent is not None
+    assert outer.context is not None
     assert inner.parent.span_id == outer.context.span_id
     assert (inner.attributes or {}).get("mcp.resource.uri") == ("notes://all" if reads else None)

@@ -77,12 +77,12 @@ def test_a_turn_that_is_cancelled_is_not_lost(given: bool) -> None:
         cancelled = asyncio.create_task(threads.run("b", lambda: None))
         await asyncio.sleep(0)
         if given:
-            threads._release()  # its turn comes in the same step of the loop in which it is cancelled
+            threads._release()  # pyright: ignore[reportPrivateUsage] - its turn comes in the same step of the loop in which it is cancelled
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         gate.set()
         await asyncio.gather(*blocked)
-        await until(lambda: threads._free >= MAX_THREADS)
+        await until(lambda: threads._free >= MAX_THREADS)  # pyright: ignore[reportPrivateUsage]
 
     run(main())

@@ -73,11 +73,12 @@ def shown(value: object) -> str:
 def test_every_text_of_a_server_can_be_read(row: Revision) -> None:
     async def main() -> None:
         progress = list[object]()
+
+        def note(*told: object) -> None:
+            progress.append(told)
+
         async with mcprev.connect(serving(), mode=row.name) as client:
-            found = [
-                shown(await client.call_tool(tool.name, progress=lambda *told: progress.append(told)))
-                async for tool in client.tools()
-            ]
+            found = [shown(await client.call_tool(tool.name, progress=note)) async for tool in client.tools()]
             found += [shown(await client.read_resource(uri)) for uri in ("names://text", "names://json")]
             found += [shown(await client.get_prompt("text")), shown(await client.list_resources())]
         assert len(found) == 12

@@ -228,9 +228,9 @@ def test_clients_of_this_process_that_close_together_close_each_connection_once(
             made = super().connection()
             aclose = made.aclose
 
-            async def counted(*args: Any) -> None:
+            async def counted(error: ConnectionLost | None = None) -> None:
                 closed.append(made)
-                await aclose(*args)
+                await aclose(error)
 
             made.aclose = counted  # type: ignore[method-assign]
             return made

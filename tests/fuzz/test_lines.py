@@ -115,4 +115,4 @@ def members(message: Any) -> dict[str, Any]:
     assert isinstance(message, Request | Notification | Response | ErrorResponse)
     names = ("method", "params", "result", "error")
     found = {name: unicode_only(getattr(message, name)) for name in names if hasattr(message, name)}
-    return found | {"id": message.id} if hasattr(message, "id") else found
+    return found if isinstance(message, Notification) else found | {"id": message.id}

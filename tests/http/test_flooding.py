@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -263,7 +264,7 @@ def test_tasks_of_one_address_have_its_share(way: str) -> None:
         done.append(1)
         return ""
 
-    knows = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    knows: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
     async def main() -> None:
         async with two(app, DEFAULT[-1], way) as (flood, honest):

@@ -528,9 +528,7 @@ def test_stdio_1_a_message_stays_on_one_line() -> None:
 
 
 @req("BASE-17", everywhere=True)
-@pytest.mark.parametrize(
-    "text", ["\udc80", "a\ud800b", "\ud800\ud800", "\ud800\ue000", "x\ud83d"]
-)
+@pytest.mark.parametrize("text", ["\udc80", "a\ud800b", "\ud800\ud800", "\ud800\ue000", "x\ud83d"])
 def test_a_lone_surrogate_is_sent_as_the_replacement_character(text: str) -> None:
     """Python makes them of file names that are not UTF-8; the readers of most languages refuse the message."""
     shown = re.sub("[\ud800-\udfff]", "\ufffd", text)
@@ -560,7 +558,7 @@ def test_other_characters_pass_beside_a_lone_surrogate() -> None:
 
 
 def test_it_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    jsonrpc._tell_once.cache_clear()
+    jsonrpc._tell_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     for _ in range(2):
         encode_result(1, {"text": "\ud800"})
     assert [record.name for record in caplog.records] == ["mcprev.wire"]

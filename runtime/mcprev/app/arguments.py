@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from enum import Enum
-from functools import reduce
-from operator import or_
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import to_json
@@ -179,4 +177,4 @@ def enum_values(hint: Any) -> Any:  # noqa: ANN401 - an annotation
         return hint
     if origin is Annotated:
         return Annotated[changed[0], *hint.__metadata__]
-    return reduce(or_, changed) if origin is UnionType else cast("Any", origin)[changed]
+    return cast("Any", Union if origin is UnionType else origin)[changed]

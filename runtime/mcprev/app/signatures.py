@@ -273,7 +273,8 @@ class Function:
         bare = self._function
         if isinstance(bare, partial):
             # `functools.update_wrapper` would make the signature that of the inner function, with what is bound.
-            bare = partial(bare.func, *bare.args, **bare.keywords)
+            bound = cast("partial[object]", bare)
+            bare = partial(bound.func, *bound.args, **bound.keywords)
         try:
             return inspect.signature(bare).parameters
         except ValueError:

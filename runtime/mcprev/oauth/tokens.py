@@ -213,8 +213,9 @@ def user_of(id_token: str | None) -> str | None:
 
 def granted_scopes(said: object) -> tuple[str, ...] | None:
     """Return the scopes of a token response, which GitHub and Slack separate with commas; None if it names none."""
-    words = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
-    names = [word for word in cast("Sequence[object]", words) if isinstance(word, str)]
+    listed = cast("list[object]", said) if isinstance(said, list) else ()
+    words = said.split() if isinstance(said, str) else listed
+    names = [word for word in words if isinstance(word, str)]
     if len(names) == 1:
         names = names[0].split(",")
     return tuple(dict.fromkeys(name for name in names if _SCOPE.fullmatch(name))) or None

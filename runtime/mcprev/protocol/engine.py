@@ -118,8 +118,9 @@ class Engine(Responder):
             params = dict(params or {})
             meta: Json = params.get("_meta") or {}
             if isinstance(meta, dict):
-                params["_meta"] = meta = {"progressToken": call.id, **meta}
-                token: object = meta["progressToken"]
+                named: dict[str, Json] = {"progressToken": call.id, **meta}
+                params["_meta"] = named
+                token: object = named["progressToken"]
                 if token is not call.id and isinstance(token, str | int):
                     self.connection.calls.tokens[token] = call
         call.params, call.channel = params, channel

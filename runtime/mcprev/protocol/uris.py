@@ -187,20 +187,24 @@ def unescaped(uri: str, /, *, of_template: bool = False) -> str:
 def with_uris(method: str, params: Mapping[str, Json], spell: Spell) -> Mapping[str, Json]:
     """Return the params of a method of `OF_RESOURCES`, with each URI of a resource in the spelling that `spell` returns."""
     if method == _COMPLETE:
-        ref: Json = params.get("ref")
-        uri: Json = ref.get("uri") if isinstance(ref, dict) else None
+        ref = _object(params.get("ref"))
+        uri = ref.get("uri")
         if not isinstance(uri, str):
             return params
-        return {**params, "ref": {**cast("dict[str, Json]", ref), "uri": spell(uri, of_template=True)}}
+        return {**params, "ref": {**ref, "uri": spell(uri, of_template=True)}}
     if method == _LISTEN:
-        wanted: Json = params.get("notifications")
-        uris: Json = wanted.get(_SUBSCRIPTIONS) if isinstance(wanted, dict) else None
+        wanted = _object(params.get("notifications"))
+        uris = wanted.get(_SUBSCRIPTIONS)
         if not isinstance(uris, list):
             return params
-        several = [spell(each) if isinstance(each, str) else each for each in uris]
-        return {**params, "notifications": {**cast("dict[str, Json]", wanted), _SUBSCRIPTIONS: several}}
+        several = [spell(each) if isinstance(each, str) else each for each in cast("list[object]", uris)]
+        return {**params, "notifications": {**wanted, _SUBSCRIPTIONS: several}}
     uri = params.get("uri")
     return {**params, "uri": spell(uri)} if isinstance(uri, str) else params
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
 
 
 def uris_in(method: str, params: Mapping[str, Json]) -> list[str]:

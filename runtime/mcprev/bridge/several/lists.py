@@ -103,7 +103,8 @@ class MergedLists:
         client, method = self._client, exchange.incoming.method
         if cursor is None and client.names.needed and method in LISTS.values():
             return await self._read(exchange, entries.kind), {}
-        members, cursors = list(client.hub.members.values()), JsonObject()
+        members = list(client.hub.members.values())
+        cursors: JsonObject = {}
         if cursor is not None:
             cursors = client.hub.seals.cursors(method, cursor, principal_of(exchange.incoming))
             members = [each for each in members if each.name in cursors]
@@ -264,7 +265,8 @@ class MergedLists:
         entries = client.places.entries(method)
         assert entries is not None
         found: dict[str, JsonObject] = {}
-        members, cursors = list(client.hub.members.values()), JsonObject()
+        members = list(client.hub.members.values())
+        cursors: JsonObject = {}
         budgets = {each.name: ListBudget(method) for each in members}
         until = asyncio.get_running_loop().time() + WHOLE
         while members:
