@@ -2,12 +2,14 @@
 
 The name is the path in PascalCase: `CallToolRequest.params` becomes `CallToolRequestParams`, the items of `X.oneOf`
 become `XOneOf`. Later revisions name many of these objects in the same way, so most objects have one name in every
-revision. Several objects in one union get the value of a literal member that distinguishes them, or a number. Aliases
+revision. Several objects in one union get the value of a literal member that distinguishes them, or a number; a name that another type has gets the next
+free number, from 2 on. Aliases
 of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +23,8 @@ class _Hoister:
     schema: Schema
     added: list[ir.Interface] = field(default_factory=list[ir.Interface])
     names: set[str] = field(default_factory=set[str])
+    numbers: Counter[str] = field(default_factory=Counter[str])
+    """How often each name was taken."""
 
     def declaration(self, decl: ir.Decl) -> ir.Decl:
         match decl:
@@ -86,15 +90,19 @@ class _Hoister:
         return [str(number) for number in range(1, len(objects) + 1)]
 
     def _add(self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl) -> ir.Ref:
-        if name in self.schema.types or name in self.names:
-            raise self.schema.fail(
-                owner,
-                f"the generated name '{name}' of this inline object is that of another type; declare the object as an interface",
-            )
+        name = self._free(name)
         self.names.add(name)
         place = len(self.added)
         self.added.insert(place, self._interface(type_, name, owner))
         return ir.Ref(name)
+
+    def _free(self, name: str) -> str:
+        """Return a name that no type has: this one, or else with the next number behind it, from 2 on."""
+        found = name
+        while found in self.schema.types or found in self.names:
+            self.numbers[name] += 1
+            found = f"{name}{self.numbers[name] + 1}"
+        return found
 
     def _interface(
         self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl
@@ -154,7 +162,7 @@ def _is_inline(type_: ir.TypeExpr) -> bool:
 def hoist(schema: Schema) -> Schema:
     """Return the schema with every inline object declared right before the declaration that uses it.
 
-    Raises `SchemaError` if the name of an inline object is taken, or if an intersection contains a non-object.
+    Raises `SchemaError` if an intersection contains a non-object.
     """
     hoister = _Hoister(schema)
     decls: list[ir.Decl] = []

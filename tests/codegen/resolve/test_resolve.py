@@ -402,13 +402,25 @@ def test_inline_objects_are_named_after_their_path() -> None:
     ]  # fmt: skip
 
 
-def test_a_name_that_is_taken_is_an_error_with_its_place() -> None:
-    source = "export interface AParams { x: string }\nexport interface A { params: { y: string } }"
-    with pytest.raises(
-        SchemaError, match="the generated name 'AParams' of this inline object is that of another type"
-    ) as caught:
-        hoist(schema_of(source))
-    assert caught.value.line == 2
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("interface AParams { x: 1 } interface A { params: { y: 1 } }", ["AParams", "AParams2", "A"]),
+        ("interface A { params: { y: 1 } } interface AParams { x: 1 }", ["AParams2", "A", "AParams"]),
+        ("interface A { p: { y: 1 } } type AP = 1; type AP2 = 2;", ["AP3", "A", "AP", "AP2"]),
+        ("interface A { a_b: { x: 1 }; aB: { y: 1 }; 'a-b': { z: { w: 1 } } }", ["AAB", "AAB2", "AAB3", "AAB3Z", "A"]),
+        (
+            'type Loc = { type: "commit"; commit: { sha: string } } | { type: "issue" }; interface LocCommit { x: 1 }',
+            ["LocCommit2", "LocCommit2Commit", "LocIssue", "Loc", "LocCommit"],
+        ),
+        ("type T = { x: { y: 1 } } | null; interface TObject { z: 1 }", ["TObject2", "TObject2X", "T", "TObject"]),
+    ],
+)  # fmt: skip
+def test_an_inline_object_whose_name_is_taken_gets_the_next_free_number(source: str, names: list[str]) -> None:
+    hoisted = hoist(schema_of(source))
+    assert sorted(hoisted.types) == sorted(names)
+    assert len(hoisted.module.decls) == len(names)
+    assert set(ir.references(hoisted.module)) <= {*names}
 
 
 @pytest.mark.parametrize(

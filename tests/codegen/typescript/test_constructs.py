@@ -380,7 +380,6 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
         ("export interface A { /** @pattern (?=a) */ a: string }", 1, "the @pattern of member 'a' of 'A'"),
         ("export interface B { a: string }\nexport interface A { p: Pick<B, 'c'> }", 2, "there is no member 'c'"),
         ('export interface DoRequest { method: "do" }\nexport type ServerRequest = DoRequest;', 1, "declare DoResult"),
-        ("export interface A { a: { b: string } }\nexport type AA = 1;", 1, "the generated name 'AA' of this inline object is that of another type"),
     ],
 )  # fmt: skip
 def test_what_python_or_the_schema_cannot_mean_is_refused_with_its_line(
