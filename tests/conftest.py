@@ -93,8 +93,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
     config.addinivalue_line("markers", "each_once: some combinations of the parameters are enough")
     config.addinivalue_line("markers", "upstream: the test compares with upstream's files")
-    config.addinivalue_line("markers", "unjudged: what a bridge costs is counted, without judging what it sends")
-    config.addinivalue_line("markers", "passes_wrong: peers of one revision send what is no message of it through a bridge")
+    config.addinivalue_line(
+        "markers", "unjudged: what a bridge costs is counted, without judging what it sends"
+    )
+    config.addinivalue_line(
+        "markers", "passes_wrong: peers of one revision send what is no message of it through a bridge"
+    )
     config.pluginmanager.register(ordering, "ordering")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from mcprev.convert import PayloadKind
 from mcprev.protocol import tasks
@@ -58,22 +58,21 @@ def objections(method: str, kind: str, value: Json) -> list[str]:
         return found
     if not isinstance(value, dict):
         return [f"{method} {kind} is no object"]
-    if kind == PayloadKind.RESULT and value.get("resultType") != RESULT_TYPES[method]:
-        found.append(f"resultType of {method} is {value.get('resultType')!r}")
+    said = cast("dict[str, Json]", value)
+    if kind == PayloadKind.RESULT and said.get("resultType") != RESULT_TYPES[method]:
+        found.append(f"resultType of {method} is {said.get('resultType')!r}")
     if kind == PayloadKind.PARAMS and method != tasks.TASK_NOTIFICATION:
         needs = {"taskId", "inputResponses"} if method == tasks.UPDATE else {"taskId"}
-        return [f"{method} lacks {name}" for name in sorted(needs - value.keys())]
+        return [f"{method} lacks {name}" for name in sorted(needs - said.keys())]
     if method in (tasks.UPDATE, tasks.CANCEL):
-        return found + [f"{name} in the result of {method}" for name in _MEMBERS if name in value]
+        return found + [f"{name} in the result of {method}" for name in _MEMBERS if name in said]
     found += [
-        f"{name}: {value.get(name)!r}" for name, fits in _MEMBERS.items() if not fits(value.get(name, ""))
+        f"{name}: {said.get(name)!r}" for name, fits in _MEMBERS.items() if not fits(said.get(name, ""))
     ]
     found += [
-        f"{name}: {value[name]!r}"
-        for name, fits in _MAY_HAVE.items()
-        if name in value and not fits(value[name])
+        f"{name}: {said[name]!r}" for name, fits in _MAY_HAVE.items() if name in said and not fits(said[name])
     ]
     if method != "tools/call":
-        ends = _ENDS.get(str(value.get("status")))
-        found += [f"{ends} is missing"] if ends is not None and not isinstance(value.get(ends), dict) else []
+        ends = _ENDS.get(str(said.get("status")))
+        found += [f"{ends} is missing"] if ends is not None and not isinstance(said.get(ends), dict) else []
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from typing_extensions import override
@@ -23,7 +23,7 @@ TASK: Final[Message] = {
 class Silent(HandServer):
     """Answers calls with a task, of which it never says anything again."""
 
-    asked = 0
+    polls = 0
 
     @override
     def reply(self, request: Message) -> Any:
@@ -32,7 +32,7 @@ class Silent(HandServer):
     @override
     def _take(self, message: Message) -> None:
         if str(message.get("method", "")).startswith("tasks/"):
-            self.asked += 1
+            self.polls += 1
         else:
             super()._take(message)
 
@@ -43,10 +43,10 @@ def test_a_task_is_followed_where_there_are_tasks_with_the_timeout_of_the_call(r
     server = Silent(row)
 
     async def main() -> None:
-        async with mcprev.connect(server, mode=row.name) as client:
+        async with mcprev.connect(mcprev.memory(cast("Any", server)), mode=row.name) as client:
             error = RemoteProtocolError if row.tasks is TaskSupport.NONE else RequestTimeout
             with pytest.raises(error, match=r"content|tasks/get' within 2 s"):
                 await client.call_tool("x", {}, timeout=2.0)
 
     run(main())
-    assert (server.asked > 0) is (row.tasks is not TaskSupport.NONE)
+    assert (server.polls > 0) is (row.tasks is not TaskSupport.NONE)

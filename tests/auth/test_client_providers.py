@@ -36,17 +36,17 @@ class Provider:
     """The issuer in its own metadata."""
     place: str = OAUTH
     """Where that is."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Members of it that differ; None: it has no such member."""
-    resource: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Members of the metadata of the MCP server."""
-    challenge: Mapping[str, str] = field(default_factory=dict)
+    challenge: Mapping[str, str] = field(default_factory=dict[str, str])
     """Parameters of its challenges."""
     registration: Mapping[str, Any] | None = None
     """Members of the response to a registration that differ; None: it registers nobody."""
     secret: str | None = None
     """How the secret of the client is read: in the `form` or the `header`; None: it has none."""
-    tokens: Mapping[str, Any] = field(default_factory=dict)
+    tokens: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Members of the response with a token that differ."""
     refreshes: bool = True
     """Whether there are refresh tokens; with `offline_access` in the scopes only, where that is listed."""
@@ -166,7 +166,7 @@ def become(at: World, provider: Provider) -> None:
     at.documents[origin + provider.place] = changed(provider.metadata, **{**usual, "issuer": issuer})
     at.documents[at.mcp.origin + PRM + "/mcp"] |= {"authorization_servers": [named], **provider.resource}
     at.challenge |= provider.challenge
-    listed = provider.metadata.get("scopes_supported") or []
+    listed: list[str] = provider.metadata.get("scopes_supported") or []
     knows = provider.metadata.get("authorization_response_iss_parameter_supported", True)
     at.back["iss"] = issuer if knows else None
     at.expires = provider.tokens.get("expires_in", 3600)

@@ -56,7 +56,7 @@ def test_a_member_that_only_the_servers_revision_has_does_not_steer_the_call(
     async def main() -> None:
         client, servers = Downstream(row, {}), Servers(lambda: Upstream(there, {"echo": echo}))
         async with bridged(bridge_to(servers, there), client):
-            params = {"name": "echo", "arguments": {}, member: STEERING[member], "com.example/x": 1}
+            params: Message = {"name": "echo", "arguments": {}, member: STEERING[member], "com.example/x": 1}
             found = said((await client.ask("tools/call", params)).result)
             assert found == ["arguments", "com.example/x", "name"]
         servers.check()
@@ -79,7 +79,7 @@ def test_nor_does_one_of_a_server_steer_what_it_asks(row: Revision, there: Revis
     seen: list[Message] = []
 
     async def asks(up: Upstream, _: Message) -> Message:
-        params = {"messages": [], "maxTokens": 1, "task": {}, "com.example/x": 1}
+        params: Message = {"messages": [], "maxTokens": 1, "task": {}, "com.example/x": 1}
         return text((await up.ask(SAMPLE, params)).message.get("result", {}).get("model"))
 
     async def main() -> None:
@@ -163,7 +163,8 @@ def test_every_result_about_a_task_has_its_type(row: Revision, there: Revision) 
 @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
 def test_a_level_is_set_where_log_messages_come(row: Revision, there: Revision, *, several: bool) -> None:
     async def main() -> None:
-        for capabilities, code in (({"tools": {}}, -32601), ({"logging": {}}, None)):
+        cases: tuple[tuple[Message, int | None], ...] = (({"tools": {}}, -32601), ({"logging": {}}, None))
+        for capabilities, code in cases:
 
             def make(capabilities: Message = capabilities) -> Upstream:
                 up = Upstream(there, {}, {"tools/list": {"tools": []}})

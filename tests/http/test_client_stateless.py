@@ -273,7 +273,9 @@ def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
 
 
 @req("SUB-4", "HTTPM-7", at=E)
-def test_a_listen_stream_that_never_holds_is_given_up_where_nothing_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listen_stream_that_never_holds_is_given_up_where_nothing_is_opened_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("mcprev.client.subscriptions.AGAIN", mcprev.ReconnectPolicy(limit=3, backoff=0.001))
 
     async def main() -> None:

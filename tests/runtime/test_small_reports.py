@@ -88,7 +88,10 @@ def test_one_rule_for_names(server: str, prefix: str, tmp_path: Path) -> None:
 def test_null_is_no_error_and_a_wrong_resource_is_told_once(row: Revision) -> None:
     resource = {"type": "resource", "resource": {"uri": "a:b", "text": 5}}
     stamp: dict[str, Any] = {} if row.handshake else {"resultType": "complete"}
-    results = [{"content": [], "isError": None, **stamp}, {"content": [resource], "isError": True, **stamp}]
+    results: list[dict[str, Any]] = [
+        {"content": [], "isError": None, **stamp},
+        {"content": [resource], "isError": True, **stamp},
+    ]
 
     async def main() -> None:
         hand: Any = HandServer(row, {"tools/call": results[0]})

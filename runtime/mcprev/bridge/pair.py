@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, cast, get_args
 
 from mcprev.convert import ConversionContext, PayloadKind, converter
 from mcprev.convert.ladder import failure
-from mcprev.convert.rules import JsonObject, NotRepresentable, new_id, without
+from mcprev.convert.rules import OBJECT, JsonObject, NotRepresentable, new_id, without
 from mcprev.core.lists import LISTS
 from mcprev.core.valid_entries import InvalidEntries, valid_page
 from mcprev.errors import INTERNAL_ERROR, Json
@@ -150,7 +150,7 @@ class Pair:
                 raise NotRepresentable(f"{revision} has no {reason}, and nothing is replaced ({reason})")
             return None
 
-        if kind is PayloadKind.PARAMS and isinstance(value, dict) and not _STEERING.isdisjoint(value):
+        if kind is PayloadKind.PARAMS and isinstance(value, OBJECT) and not _STEERING.isdisjoint(value):
             value = without(value, *_unmeant(source, target, method))
         step = converter(method, kind, from_=source, to=target)
         hook = downgrade if policy.strict or policy.report is not None else None

@@ -96,7 +96,8 @@ class LoginOptions:
     def of_command() -> LoginOptions:
         """Return the options of the command that runs. Raises `click.UsageError` for those that do not go together."""
         ctx = click.get_current_context(silent=True)
-        found = LoginOptions(**({} if ctx is None else ctx.meta.get(_KEPT, {})))
+        kept: dict[str, Any] = {} if ctx is None else ctx.meta.get(_KEPT, {})
+        found = LoginOptions(**kept)
         if found.client_secret and found.client_id is None:
             raise click.UsageError("--client-secret requires --client-id")
         return found
