@@ -12,13 +12,15 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.pydantic import hides_member, pattern_error
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import CodegenError, InputError, together
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import PythonNames, is_identifier
 from mcprev_codegen.resolve import Schema
 
 _MAX_WRITTEN_OUT: Final = 20_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
+_MAX_TOLD: Final = 1_000
+"""The maximum number of types with wrong names that one run reports."""
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _RENAME, _RENAME_MEMBER = (
     f"give it another one under [{kind}] in names.toml (for a schema of your own: in a file, with --names)"
@@ -37,18 +39,21 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
         raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
     _check_cycles(schema)
     written_out = 0
+    wrong: list[CodegenError] = []
     for name, decl in schema.types.items():
         python = names.class_name(name)
         if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
-            raise schema.fail(decl, f"'{name}' is not a valid name of a Python class; {_RENAME}")
-        if python in taken:
-            raise schema.fail(decl, f"'{name}' would hide {taken[python]}; {_RENAME}")
-        taken[python] = f"the type '{name}'"
+            wrong.append(schema.fail(decl, f"'{name}' is not a valid name of a Python class; {_RENAME}"))
+        elif python in taken:
+            wrong.append(schema.fail(decl, f"'{name}' would hide {taken[python]}; {_RENAME}"))
+        taken.setdefault(python, f"the type '{name}'")
         if isinstance(decl, ir.Alias):
             written_out = _check_size(schema, decl, written_out)
             _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, names, name, decl)
+    if wrong:
+        raise together(wrong[:_MAX_TOLD])
     for name, const in schema.consts.items():
         if not is_identifier(name):
             raise schema.fail(const, f"'{name}' is not a valid name of a constant in Python; rename it")

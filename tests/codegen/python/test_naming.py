@@ -349,3 +349,13 @@ def test_the_base_class_knows_some_names_by_itself() -> None:
     assert {naming.PythonNames().attribute(wire): wire for wire in ("_meta", "$schema")} == {
         attribute: wire_name(attribute) for attribute in ("meta", "schema_uri")
     }
+
+
+def test_all_types_with_wrong_names_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.ts"
+    path.write_text(
+        "export type a_b = 1;\nexport type Fine = 2;\nexport type Literal = 3;\nexport type c = 4;\n"
+    )
+    with pytest.raises(CodegenError) as caught:
+        generate_project(FOLDER, path, tmp_path / "out", "1.0", overlay=False)
+    assert [part.line for part in caught.value.parts if isinstance(part, SchemaError)] == [1, 3, 4]
