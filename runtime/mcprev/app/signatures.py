@@ -90,6 +90,7 @@ class Function:
         self._mutable: dict[str, object] = {}
         """The defaults of which each call gets a copy, such as lists."""
         self._arguments = self._read_signature(hints)
+        self.description: str | None
         self.description, described = description_of(named, inner, self._parameters())
         """The docstring, without what it says of arguments."""
         self.schema: Final = self._make_schema(described)
