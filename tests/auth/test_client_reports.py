@@ -185,7 +185,7 @@ def test_a_401_for_missing_scopes_is_no_refused_token(row: Revision) -> None:
 )
 @req("AUTH-17", everywhere=True)
 def test_how_servers_say_which_scopes_they_granted(said: object, found: tuple[str, ...] | None) -> None:
-    assert tokens.granted_scopes(said) == found
+    assert tokens.read_scopes(said) == found
 
 
 # -- issuers -----------------------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def reread(
             return read(to_json(value, inf_nan_mode="null")), places
         except ValidationError as error:
             wrong = {_read_location(each, value)[0] for each in _errors(error) if each["type"] != "missing"}
-            changed = frozenset(place for place in wrong if _at(value, place) is not meant(_at(value, place)))
+            changed = frozenset(
+                place for place in wrong if _at(value, place) is not reinterpreted(_at(value, place))
+            )
             if not changed:
                 raise
             for place in changed:
@@ -70,7 +72,7 @@ def reread(
     return read(to_json(value, inf_nan_mode="null")), places
 
 
-def meant(value: Json) -> Json:
+def reinterpreted(value: Json) -> Json:
     """Return the object or list that a string holds as JSON text, None for a text of nothing; any other value unchanged."""
     if not isinstance(value, str):
         return value
@@ -151,7 +153,7 @@ def _at(value: Json, place: Place) -> Json:
 def _replaced(value: Json, place: Place) -> Json:
     """Return a copy in which what is meant stands at a place."""
     if not place:
-        return meant(value)
+        return reinterpreted(value)
     part, rest = place[0], place[1:]
     if isinstance(value, OBJECT):
         return {**value, str(part): _replaced(_member(value, part), rest)}

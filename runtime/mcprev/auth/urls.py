@@ -127,7 +127,7 @@ def in_lower_case(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
 
 
-def spellings(issuer: str) -> tuple[str, ...]:
+def issuer_spellings(issuer: str) -> tuple[str, ...]:
     """Return the spellings of an issuer: itself, and with the slash of an empty path or without.
 
     `https://host` and `https://host/` are the same URL (RFC 3986, section 6.2.3), and providers write both.
@@ -140,7 +140,7 @@ def spellings(issuer: str) -> tuple[str, ...]:
 
 def is_same_issuer(one: str, other: str) -> bool:
     """Return whether two identifiers are spellings of one issuer."""
-    return one in spellings(other)
+    return one in issuer_spellings(other)
 
 
 def check_issuer(issuer: str) -> None:

@@ -12,7 +12,7 @@ from mcprev.bridge.relay import LOG, Exchange, Relay, refuse_question
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
-from mcprev.bridge.upstream import Upstream, logger, renamed
+from mcprev.bridge.upstream import Upstream, logger, with_client_ids
 from mcprev.convert import PayloadKind
 from mcprev.convert.rules import JsonObject, as_object
 from mcprev.errors import InvalidParams, Json, McpError, RpcError, one_line
@@ -67,7 +67,7 @@ class Pooled:
             return
         if pair.has(method):
             found = pair.to_client(notified.params, method, PayloadKind.PARAMS)
-            caller.send(method, found if call is None else renamed(as_object(found), call, caller))
+            caller.send(method, found if call is None else with_client_ids(as_object(found), call, caller))
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Pass a question to the task that it names, or to the call that holds the upstream."""

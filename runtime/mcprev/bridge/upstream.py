@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mcprev.bridge.introduction import ServerIntroduction
-from mcprev.client.connect import LAST_WORDS, Opener
+from mcprev.client.opener import LAST_WORDS, Opener
 from mcprev.convert.rules import as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import (
@@ -207,7 +207,9 @@ class Upstream:
         self.calls[call] = caller
         try:
             result = await connection.wait(call, listener, lambda: _why_cancelled(caller))
-            return result if caller is None or "_meta" not in result else renamed(result, call, caller)
+            return (
+                result if caller is None or "_meta" not in result else with_client_ids(result, call, caller)
+            )
         except SessionExpired:
             self.expired = True
             raise
@@ -280,7 +282,7 @@ class Upstream:
             await self.opener.close()
 
 
-def renamed(found: dict[str, Json], call: Call, caller: Caller) -> dict[str, Json]:
+def with_client_ids(found: dict[str, Json], call: Call, caller: Caller) -> dict[str, Json]:
     """Return a result or params that name the stream of a call as they do for the client, by the id of its request."""
     request = caller.request
     if request is None or str(_subscription(found)) != str(call.id):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
 from mcprev.bridge.probing import preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
-from mcprev.client.connect import OPEN, Opener
+from mcprev.client.connect import OPEN
+from mcprev.client.opener import Opener
 from mcprev.client.probing import open_soon
 from mcprev.client.targets import Target
 from mcprev.core.shares import Shares, share_of

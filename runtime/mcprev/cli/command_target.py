@@ -158,10 +158,10 @@ def _variables(given: Sequence[str]) -> Mapping[str, str]:
 
 def _authorization(url: str, login: bool | None, *, terminal: bool) -> Authorization | None:  # noqa: FBT001
     """Return an authorization with kept tokens and the user's browser, if tokens may be sent to the URL."""
-    from mcprev.cli.logins import LoginOptions, has_login, tell_tried
+    from mcprev.cli.logins import LoginArguments, has_login, tell_tried
     from mcprev.oauth.credentials import check_server
 
-    options = LoginOptions.of_command()
+    options = LoginArguments.of_command()
     asks = (options.device or (terminal and sys.stderr.isatty())) if login is None else login
     if login is False or (not asks and not has_login(url)):
         return None

@@ -12,7 +12,7 @@ import click
 from typing_extensions import override
 
 from mcprev.cli.exit_codes import ExitCode, Failure, failure_of
-from mcprev.cli.logins import can_log_in
+from mcprev.cli.logins import takes_login
 from mcprev.cli.options import STDERR
 from mcprev.cli.table import clean, echo, echo_lines, show_progress
 from mcprev.wire.payloads import mask_text
@@ -200,7 +200,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
         yield "its stream ended before the response: the blank line after an event may be missing, or a proxy may have ended the stream"
     elif url is not None and isinstance(error, errors.TransportError) and _status(error) is None:
         yield "check that the server runs and that the URL names its host, port and path"
-    if isinstance(error, errors.AuthError) and can_log_in():
+    if isinstance(error, errors.AuthError) and takes_login():
         yield "log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'"
     if isinstance(error, errors.NegotiationError) and any(
         "no response within" in step for step in error.evidence

@@ -144,13 +144,13 @@ def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> La
 
 def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Target:
     """Return the target of a URL, at which the user can log in from the page. Raises `click.ClickException`."""
-    from mcprev.cli.logins import LoginOptions, token_folder
+    from mcprev.cli.logins import LoginArguments, token_folder
     from mcprev.dev.authorization import can_log_in
     from mcprev.extras.token_stores import DiskTokens
 
     url = server.entry.url or ""
     has_token = any(name.lower() == "authorization" for name in server.entry.headers)
-    options = LoginOptions.of_command()
+    options = LoginArguments.of_command()
     wanted = login and not has_token and (options.private or can_log_in(url))
     auth = logins.oauth(DiskTokens(token_folder()), partial(options.authorization, url)) if wanted else None
     try:

@@ -11,7 +11,7 @@ import click
 from mcprev.cli.command_target import TargetCommand, read_target
 from mcprev.cli.connecting import told_failures, told_warnings
 from mcprev.cli.exit_codes import ExitCode, Failure
-from mcprev.cli.logins import LoginOptions, login_options, tell_tried, token_folder
+from mcprev.cli.logins import LoginArguments, login_options, tell_tried, token_folder
 from mcprev.cli.options import revision_names, revisions_option, target_argument, timeout_option
 from mcprev.cli.stopping import run
 from mcprev.cli.table import clean, echo
@@ -41,7 +41,7 @@ def login_command(*, names: tuple[str, ...], timeout: float, argv: tuple[str, ..
     """
     server, url = _server_at_url(argv)
     tell_tried()
-    auth = LoginOptions.of_command().authorization(url, asks=True)
+    auth = LoginArguments.of_command().authorization(url, asks=True)
     with told_failures(server, timeout), told_warnings():
         run(_log_in(server, auth, revision_names(names), timeout))
     for each in auth.authorizers.values():
@@ -111,7 +111,7 @@ async def _log_out(url: str) -> list[TokenKey]:
     from mcprev.extras.token_stores import keys_on_disk
     from mcprev.oauth.discovery import is_resource
 
-    above = LoginOptions.of_command().resource
+    above = LoginArguments.of_command().resource
     kept = await asyncio.to_thread(keys_on_disk, token_folder())
     gone = sorted(key for key in kept if key.resource == url or is_resource(key.resource, url, above))
     store = mcprev.DiskTokens(token_folder())

@@ -32,7 +32,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
 
 
 def login_options(command: Command) -> Command:
-    """Add the options that say as which client and for what a command logs in, which `LoginOptions.of_command` returns."""
+    """Add the options that say as which client and for what a command logs in, which `LoginArguments.of_command` returns."""
     kept: dict[str, Any] = {"expose_value": False, "callback": _keep}
     for option in (
         click.option(
@@ -81,7 +81,7 @@ def login_options(command: Command) -> Command:
 
 
 @dataclass(frozen=True, slots=True)
-class LoginOptions:
+class LoginArguments:
     """The options of a command that logs in."""
 
     client_id: str | None = None
@@ -93,11 +93,11 @@ class LoginOptions:
     device: bool = False
 
     @staticmethod
-    def of_command() -> LoginOptions:
+    def of_command() -> LoginArguments:
         """Return the options of the command that runs. Raises `click.UsageError` for those that do not go together."""
         ctx = click.get_current_context(silent=True)
         kept: dict[str, Any] = {} if ctx is None else ctx.meta.get(_KEPT, {})
-        found = LoginOptions(**kept)
+        found = LoginArguments(**kept)
         if found.client_secret and found.client_id is None:
             raise click.UsageError("--client-secret requires --client-id")
         return found
@@ -182,7 +182,7 @@ def tell_tried() -> None:
         ctx.meta[_TRIED] = True
 
 
-def can_log_in() -> bool:
+def takes_login() -> bool:
     """Return whether the command that runs has a login, and has not used it."""
     ctx = click.get_current_context(silent=True)
     return ctx is None or not ctx.meta.get(_TRIED)
@@ -226,7 +226,7 @@ def has_login(url: str) -> bool:
     from mcprev.extras.token_stores import keys_on_disk
     from mcprev.oauth.discovery import is_resource
 
-    above = LoginOptions.of_command().resource
+    above = LoginArguments.of_command().resource
     try:
         return any(
             key.resource == url or is_resource(key.resource, url, above)

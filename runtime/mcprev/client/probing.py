@@ -19,7 +19,7 @@ from mcprev.protocol.negotiation.steps import Discover
 from mcprev.revisions import Era, Revision
 
 if TYPE_CHECKING:
-    from mcprev.client.connect import Opener
+    from mcprev.client.opener import Opener
 
 SOON: Final = 1.0
 """Seconds after which a server that has not answered the probe is also asked by `initialize`."""
@@ -54,7 +54,7 @@ async def open_soon(
         used = await _first_open(opening)
         opener, opened = opening[used], used.result()
         if opener is not first:
-            opened = replace(opened, plan=machine.unanswered(opened.plan, SOON))
+            opened = replace(opened, plan=machine.without_answer(opened.plan, SOON))
             opener.learn(opened.plan)
         return opener, opened
     finally:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from mcprev.core.interfaces import RequestHandler, share_of
+from mcprev.core.interfaces import RequestHandler, held_share
 from mcprev.core.limits import BURST, CLOSE, HIGH, LINGER, MAX_HANDLERS, QUEUED
 from mcprev.error_text import shutting_down
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
@@ -222,7 +222,7 @@ class Connection:
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
         if isinstance(event, NotificationReceived) and not self._request_handler.notified(event, self):
             return
-        if event.origin is not None and (share := share_of(event)):
+        if event.origin is not None and (share := held_share(event)):
             share.hold()
         if len(self._tasks) < self._max_handlers:
             self._start(event)
@@ -239,7 +239,7 @@ class Connection:
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
         """Release the memory of a message that will not be served."""
-        if share := share_of(event):
+        if share := held_share(event):
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -248,7 +248,7 @@ class Connection:
             self._tasks.add(task)
             if isinstance(event, IncomingRequest):
                 self._serving[event] = task
-        if event.origin is not None and (share := share_of(event)):
+        if event.origin is not None and (share := held_share(event)):
             task.add_done_callback(lambda _: share.release())
 
     async def _serve(self, event: IncomingRequest | NotificationReceived) -> None:

@@ -92,7 +92,7 @@ def message_origin(message: IncomingRequest | NotificationReceived) -> MessageOr
     return cast("MessageOrigin | None", message.origin)
 
 
-def share_of(message: IncomingRequest | NotificationReceived) -> Share | None:
+def held_share(message: IncomingRequest | NotificationReceived) -> Share | None:
     """Return the memory of a message's body, if its transport limits that."""
     origin = message_origin(message)
     return None if origin is None else origin.share

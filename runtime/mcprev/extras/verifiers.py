@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
-from mcprev.auth.urls import check_issuer, is_secure, spellings
+from mcprev.auth.urls import check_issuer, is_secure, issuer_spellings
 from mcprev.auth_profiles import ADVERTISED
 from mcprev.errors import Json, MissingExtra
 from mcprev.extras.token_kinds import ACCESS_TOKEN, ANY_TOKEN, token_type, wrong_kind, wrong_type
@@ -158,7 +158,7 @@ class JwtVerifier:
             issuer, algorithm, kid = unproved.get("iss"), head.get("alg"), head.get("kid")
         except (self._errors, ValueError, TypeError, AttributeError, RecursionError):
             raise InvalidToken("it is not a JSON Web Token") from None
-        if issuer not in spellings(self._issuer):
+        if issuer not in issuer_spellings(self._issuer):
             raise InvalidToken(f"its issuer is {_shown(issuer)}, not {self._issuer!r}")
         if algorithm not in self._algorithms:
             raise InvalidToken(
@@ -187,7 +187,7 @@ class JwtVerifier:
         registry = self._jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=cast("int", self._leeway),
-            iss={"essential": True, "values": list(spellings(self._issuer))},
+            iss={"essential": True, "values": list(issuer_spellings(self._issuer))},
             exp={"essential": True},
             sub={"essential": True},
         )
@@ -273,7 +273,7 @@ class JwtVerifier:
 
     def _key_set(self, document: Mapping[str, Json], url: str) -> str:
         """Return the URL of the keys that metadata names. Raises `ValueError` for that of another issuer."""
-        if document.get("issuer") not in spellings(self._issuer):
+        if document.get("issuer") not in issuer_spellings(self._issuer):
             raise ValueError(f"{mask_url(url)} is the metadata of another issuer")
         return _checked(document.get("jwks_uri"))
 
@@ -332,7 +332,7 @@ class IntrospectionVerifier:
         answer = await _json(self._session, "POST", self._url, form, self._credentials)
         if answer.get("active") is not True:
             raise InvalidToken("its authorization server says that it is not active")
-        if self._issuer is not None and answer.get("iss", self._issuer) not in spellings(self._issuer):
+        if self._issuer is not None and answer.get("iss", self._issuer) not in issuer_spellings(self._issuer):
             raise InvalidToken(f"its issuer is {_shown(answer['iss'])}, not {self._issuer!r}")
         kind = wrong_kind(answer)
         if kind is not None:

@@ -44,7 +44,7 @@ def check_device(server: ServerMetadata) -> str:
     return server.device_endpoint
 
 
-def log_in(
+def device_login(
     place: ProtectedServer,
     client: Registration,
     scopes: tuple[str, ...] | None,

@@ -24,7 +24,7 @@ from mcprev.errors import AuthError, AuthorizationDenied, LocalProtocolError, To
 from mcprev.oauth import flow, tokens
 from mcprev.oauth.authorizer import TokenAuthorization
 from mcprev.oauth.credentials import AuthOptions, Obtained, Scopes, SecretSource
-from mcprev.oauth.device import GRANT, LONGEST, REDIRECT, check_device, log_in
+from mcprev.oauth.device import GRANT, LONGEST, REDIRECT, check_device, device_login
 from mcprev.oauth.discovery import ProtectedServer, ServerMetadata, with_offline
 from mcprev.oauth.loopback import BrowserOpener, Loopback
 from mcprev.oauth.steps import DeviceCode
@@ -196,7 +196,7 @@ class OAuth(TokenAuthorization):
         """Have the user log in. A client that was registered earlier may have been dropped since."""
         if self._device is not None:
             clock, longest = asyncio.get_running_loop().time, self._login_timeout
-            coded = log_in(place, client, scopes, clock, longest=longest, client_keys=self.client_keys)
+            coded = device_login(place, client, scopes, clock, longest=longest, client_keys=self.client_keys)
             return await runner.run(coded)
         asked = flow.authorize(
             place,

@@ -119,7 +119,7 @@ def request_token(
         usable_token(found, who),
         text(found, "refresh_token"),
         None if lasts is None or lasts < SHORTEST else lasts,
-        granted_scopes(found.get("scope")),
+        read_scopes(found.get("scope")),
         user_of(text(found, "id_token")),
         accepted,
     )
@@ -211,7 +211,7 @@ def user_of(id_token: str | None) -> str | None:
     return next((printable(name) for name in found if name is not None), None)
 
 
-def granted_scopes(said: object) -> tuple[str, ...] | None:
+def read_scopes(said: object) -> tuple[str, ...] | None:
     """Return the scopes of a token response, which GitHub and Slack separate with commas; None if it names none."""
     listed = cast("list[object]", said) if isinstance(said, list) else ()
     words = said.split() if isinstance(said, str) else listed

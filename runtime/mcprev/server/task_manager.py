@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.input_requests import read_answer
-from mcprev.core.interfaces import principal_of, share_of
+from mcprev.core.interfaces import held_share, principal_of
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
 from mcprev.error_text import internal_error, worker_lost
@@ -172,7 +172,7 @@ class TaskManager(RunningTasks):
         if self.shared is not None:
             attending = asyncio.ensure_future(self.shared.attend(running.look))
             watcher.add_done_callback(lambda _: attending.cancel())
-        share = share_of(running.request)
+        share = held_share(running.request)
         if share is not None:
             share.hold()
             watcher.add_done_callback(lambda _: share.release())

@@ -24,7 +24,7 @@ from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
 from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.stores.bounded import LIMIT
 from mcprev.transports.http.server.access import Access
-from mcprev.transports.http.server.authentication import refusal_of
+from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare
 from mcprev.transports.http.server.legacy_sse import SESSION, LegacySseServerConnection
 from mcprev.transports.http.server.options import HttpSettings
@@ -215,7 +215,7 @@ class SharedSseSessions:
         auth = self._settings.auth
         if access is None or auth is None:
             return None
-        return await refusal_of(auth.at(root), access, message, self._server.canonical_uri)
+        return await token_refusal(auth.at(root), access, message, self._server.canonical_uri)
 
 
 def _decoded(value: bytes) -> tuple[int, Json, str]:

@@ -75,7 +75,7 @@ def _with_name(subject: Subject, kind: str, value: Json, name: str) -> Json:
     return {**as_object(value), "uri" if kind == RESOURCES else "name": name}
 
 
-async def check_scopes(incoming: IncomingRequest, params: JsonObject) -> None:
+async def check_asked_scopes(incoming: IncomingRequest, params: JsonObject) -> None:
     """Raise the error of a request that its client could not make with these params."""
     origin = message_origin(incoming)
     refusal: Any = None if origin is None else getattr(origin.access, "refusal", None)
@@ -192,7 +192,7 @@ class SeveralClient:
         for name in dict.fromkeys((*named.names[:1], *self.names.all_names(named.naming, kind, named.key))):
             if name != text:
                 value = _with_name(subject, kind, params[subject.member], name)
-                await check_scopes(incoming, {**params, subject.member: value})
+                await check_asked_scopes(incoming, {**params, subject.member: value})
 
     async def _named(self, exchange: Exchange, kind: str, text: str) -> _Named | None:
         """Return the server that a name or URI leads to and what the server calls it, or None."""

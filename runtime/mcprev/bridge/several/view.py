@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, sender_of
 from mcprev.bridge.relay import Exchange
-from mcprev.bridge.several.client import SeveralClient, check_scopes
+from mcprev.bridge.several.client import SeveralClient, check_asked_scopes
 from mcprev.bridge.several.health import AGAIN, MOST, STABLE
 from mcprev.bridge.several.introductions import joined_discovery
 from mcprev.bridge.several.login_required import LoginRequired
@@ -167,7 +167,7 @@ class Listening:
         if len(called) > len(set(uris)):
             asked = {**self._filter, _RESOURCES: list(called)}
             incoming = self._exchange.incoming
-            await check_scopes(incoming, {**(incoming.params or {}), "notifications": asked})
+            await check_asked_scopes(incoming, {**(incoming.params or {}), "notifications": asked})
 
     def _start(self, member: Member) -> None:
         principal = principal_of(self._exchange.incoming)

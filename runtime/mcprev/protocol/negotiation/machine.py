@@ -150,7 +150,7 @@ def probe_unanswered(plan: Plan, outcome: InvalidReply) -> Plan:
     return fall_back(replace(plan, unanswered=True), outcome)
 
 
-def unanswered(plan: Plan, seconds: float) -> Plan:
+def without_answer(plan: Plan, seconds: float) -> Plan:
     """Return a plan that began with `initialize` because the server had not responded to a probe for some seconds."""
     first = first_step(plan.allowed)
     outcome = InvalidReply(f"no response within {seconds:g} s, so asked by `initialize` too")

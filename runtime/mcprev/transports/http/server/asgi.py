@@ -23,7 +23,7 @@ from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, stopped
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
-from mcprev.transports.http.server.authentication import refusal_of
+from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, unavailable
 from mcprev.transports.http.server.http_app import HttpApp
@@ -289,7 +289,7 @@ class AsgiApp(HttpApp):
             del body  # free the memory: the request may take long
             if self._auth is not None and http_request.access is not None:
                 auth, spell = self._auth.at(http_request.root), self.server.canonical_uri
-                reject = await refusal_of(auth, http_request.access, message, spell)
+                reject = await token_refusal(auth, http_request.access, message, spell)
                 if reject is not None:
                     return reject
         session = live = None

@@ -40,7 +40,7 @@ class Authentication(Protocol):
         ...
 
 
-async def refusal_of(
+async def token_refusal(
     auth: Authentication, access: Access, message: Message | Batch, spell: Spell
 ) -> HttpError | None:
     """Return the error response if a sender may not send a message, as it is or with the URIs for which it is served."""

@@ -34,7 +34,7 @@ from mcprev.protocol.http_request_class import (
     wants_answer,
 )
 from mcprev.protocol.subscriptions import LISTEN, MAX_STREAMS
-from mcprev.transports.http.server.authentication import refusal_of
+from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import StatelessConnection, set_origin
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
@@ -340,7 +340,7 @@ class HttpDispatcher:
             reject = await self.sessions.post_sse(body, http_request)
         else:
             if access is not None and auth is not None:
-                reject = await refusal_of(
+                reject = await token_refusal(
                     auth.at(http_request.root), access, parse(body, batch=True), self._server.canonical_uri
                 )
                 connection.renew(access)

@@ -35,7 +35,7 @@ from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
 from mcprev.transports.http.server.http11_request import Http11Request
-from mcprev.transports.http.server.request import place_of
+from mcprev.transports.http.server.request import network_of
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import SPACE, Headers
 
@@ -204,7 +204,7 @@ class Http11Connection(asyncio.Protocol):
         use_small_reads(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
-        self.place = None if self.client is None else place_of(self.client[0])
+        self.place = None if self.client is None else network_of(self.client[0])
         cast("set[object]", self.state.connections).add(self)
         self.http_server.opened(self, self._loop)
 

@@ -83,7 +83,7 @@ class HttpRequest:
         if self.principal is not None:
             return f"principal {self.principal}"
         peer = self.scope.get("client")
-        return place_of(peer[0]) if peer and peer[0] else None
+        return network_of(peer[0]) if peer and peer[0] else None
 
     def take(self) -> bytes:
         """Return the body of a request that is ready."""
@@ -128,7 +128,7 @@ class HttpRequest:
         await self.answer(status, (), b"")
 
 
-def place_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the key of clients at a network address, for quotas; see `HttpRequest.client`."""
     try:
         known = IPv6Address(address.partition("%")[0])

@@ -1,0 +1,256 @@
+"""Opens the connections of a client by the steps of `protocol.negotiation.machine`, each with its own deadline (NEG-1..7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from mcprev.client.session import OpenedConnection
+from mcprev.client.targets import HttpTarget, ProbedTarget, Target
+from mcprev.convert import PayloadKind, convert, initialize_to_discover
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
+from mcprev.errors import (
+    ConnectionLost,
+    ConversionError,
+    HttpStatusError,
+    Json,
+    LocalProtocolError,
+    McpError,
+    ProcessExited,
+    RemoteProtocolError,
+    RequestTimeout,
+    RpcError,
+    StreamEnded,
+)
+from mcprev.protocol.connection_state import LocalInfo
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.negotiation import machine, steps
+from mcprev.protocol.tap import Tap
+from mcprev.revisions import LATEST, Era, HttpShape, Revision
+
+LAST_WORDS: Final = 0.5
+"""Seconds to wait until the other calls of an expired session have failed by themselves."""
+logger: Final = logging.getLogger("mcprev.client")
+
+
+@dataclass(slots=True, eq=False)
+class Opener:
+    """Opens the connections of one client, one after the other, by the steps of a plan."""
+
+    target: Target
+    _local: LocalInfo
+    _probe_timeout: float
+    _open_timeout: float
+    _handler: RequestHandler[Connection]
+    _result_types: frozenset[str] = frozenset()
+    """The result types that the client accepts besides those of the schema."""
+    new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
+    tap: Tap | None = None
+    _connection: Connection | None = None
+    _closing: asyncio.Task[None] | None = None
+    _result: dict[str, Json] = field(default_factory=dict[str, Json])
+    _error: McpError | None = None
+    """The error of the last step."""
+    _may_be_old: bool = False
+    """Whether the server may have sessions, so that it is asked by `initialize` if it does not take a probe."""
+
+    async def close(self) -> None:
+        """Release the target, after the last connection."""
+        await self.target.close()
+
+    async def open(
+        self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
+    ) -> OpenedConnection:
+        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `era` the known era, and
+        `prefer` the revision to ask for first if it has a handshake.
+        """
+        self._connection, self._result, self._error = None, {}, None
+        try:
+            plan = self.plan(era, prior, prefer)
+            self._may_be_old = (era or (self.known and self.known.era)) is not Era.STATELESS and bool(
+                plan.legacy
+            )
+            plan = await self._run(plan)
+            discovery = self._settle(plan, prior)
+        except BaseException:
+            await self._close()
+            raise
+        return OpenedConnection(self.connection, plan, discovery, self._result)
+
+    async def reopen(self, lost: OpenedConnection) -> OpenedConnection:
+        """Replace a lost connection; the era of the server is known."""
+        waited = 0.0
+        while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
+            # The other calls of the expired session fail by themselves; wait for that.
+            await asyncio.sleep(0.01)
+            waited += 0.01
+        await lost.connection.aclose()
+        await self._close()
+        step = lost.plan.step
+        return await self.open(step.revision.era if isinstance(step, steps.Ready) else None, None)
+
+    def plan(self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None) -> steps.Plan:
+        """Return the first step, from what is known about the target; `open` describes the arguments."""
+        target, revisions = self.target, self._local.revisions
+        versions = None if prior is None else prior["supportedVersions"]
+        known = self.known
+        era = era if era is not None or known is None else known.era
+        if not isinstance(target, HttpTarget):
+            return machine.start(revisions, era=era, prior=versions, prefer=prefer)
+        shape = None if known is None else known.shape
+        return machine.start(revisions, target.probe, era=era, prior=versions, shape=shape, prefer=prefer)
+
+    @property
+    def known(self) -> steps.ProbeResult | None:
+        """What the target remembers of its server."""
+        return self.target.known if isinstance(self.target, ProbedTarget) else None
+
+    def learn(self, plan: steps.Plan) -> None:
+        """Let the target remember the result of a negotiation."""
+        if isinstance(self.target, ProbedTarget):
+            self.target.learn(plan)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that was opened last."""
+        assert self._connection is not None
+        return self._connection
+
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The protocol of the connection that was opened last."""
+        return cast("ClientProtocol", self.connection.protocol)
+
+    async def _spawn(self, shape: HttpShape | None) -> None:
+        """Open a connection; a previous one is closed first, but not those that others have to the same target."""
+        if self._connection is not None:
+            await self._close()
+        target, protocol = self.target, self.new_protocol(self._local, self._result_types)
+        protocol.tap = tap = None if self.tap is None else self.tap.connection(repr(target))
+        try:
+            if isinstance(target, HttpTarget):
+                self._connection = await target.open(protocol, self._handler, shape)
+            else:
+                self._connection = await target.open(protocol, self._handler)
+        except McpError as error:
+            if tap is not None:
+                tap.closed(error)
+            raise
+
+    async def _close(self) -> None:
+        """Close the connection and the target; completes even if the caller is cancelled."""
+        self._closing = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._closing)
+
+    async def _end(self) -> None:
+        if self._connection is not None:
+            await self._connection.aclose()
+        await self.target.close()
+
+    async def _run(self, plan: steps.Plan) -> steps.Plan:
+        """Follow a plan to its end. Raises `NegotiationError`, or the error of a server that cannot be reached."""
+        try:
+            await self._spawn(plan.shape)
+        except HttpStatusError as error:
+            self._error = error
+            plan = machine.advance(plan, steps.HttpRefused(error.status, error.body))
+        while not isinstance(plan.step, steps.Ready):
+            logger.debug("negotiating: %s", plan.step)
+            if isinstance(plan.step, steps.Fail):
+                raise self._failure(plan, plan.step)
+            plan = machine.advance(plan, await self._carry_out(plan.step))
+        self.learn(plan)
+        return plan
+
+    def _failure(self, plan: steps.Plan, step: steps.Fail) -> McpError:
+        """Return the error of a failed plan: that of the transport if the server did not respond at all."""
+        error, last = self._error, step.last
+        if error is None:
+            return step.error
+        status = last.status if isinstance(last, steps.HttpRefused | steps.Refused) else None
+        unreached = isinstance(last, steps.Exited) and not plan.probe.process
+        if unreached or (status is not None and not machine.depends_on_era(status)):
+            error.add_note(str(step.error))
+            return error
+        step.error.__cause__ = error
+        if isinstance(error, ProcessExited):
+            # The evidence has its whole text, which a traceback need not show twice.
+            step.error.__cause__, step.error.__context__ = None, error
+        return step.error
+
+    async def _carry_out(self, step: steps.Discover | steps.Initialize | steps.Respawn) -> steps.Outcome:
+        if isinstance(step, steps.Respawn):
+            try:
+                await self._spawn(step.shape)
+            except HttpStatusError as error:
+                self._error = error
+                return steps.HttpRefused(error.status, error.body)
+            except (ConnectionLost, RemoteProtocolError) as error:
+                self._error = error
+                return steps.Exited(str(error))
+            return steps.Spawned()
+        self._error = None
+        now, protocol = self.connection.now(), self.protocol
+        try:
+            if isinstance(step, steps.Discover):
+                bound = self._probe_timeout
+                protocol.stateless.use(step.revision)
+                call = protocol.stateless.call(
+                    "server/discover", None, now, idle=bound, total=bound, unchecked=True
+                )
+            else:
+                call = protocol.session.initialize(step.revision, now, timeout=self._open_timeout)
+            self._result = await self.connection.wait(call)
+        except RpcError as error:
+            self._error = error
+            return steps.Refused(error, error.http_status)
+        except HttpStatusError as error:
+            self._error = error
+            return steps.HttpRefused(error.status, error.body)
+        except RequestTimeout as error:
+            return steps.InvalidReply(f"no response within {error.elapsed:g} s")
+        except RemoteProtocolError as error:
+            return steps.InvalidReply(str(error))
+        except (ConnectionLost, LocalProtocolError) as error:
+            if isinstance(step, steps.Discover) and self._only_broke(error):
+                # Some servers do not respond to an unknown method.
+                self._error = error
+                return steps.InvalidReply(str(error))
+            closed = self.connection.error if isinstance(error, LocalProtocolError) else None
+            self._error = closed or error
+            return steps.Exited(str(self.connection.error or error))
+        read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
+        return read(self._result)
+
+    def _only_broke(self, error: ConnectionLost | LocalProtocolError) -> bool:
+        """Return whether a server took a request and then closed its stream or its HTTP connection: others can be opened."""
+        if isinstance(error, StreamEnded):
+            return True
+        broke = isinstance(error, ConnectionLost) and error.in_flight and self.connection.error is None
+        return broke and self._may_be_old and isinstance(self.target, HttpTarget)
+
+    def _settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
+        """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""
+        ready = plan.step
+        assert isinstance(ready, steps.Ready)
+        revision, result = ready.revision, self._result
+        try:
+            if ready.method is steps.Method.INITIALIZE:
+                found = initialize_to_discover(result, from_=revision.name)
+                self.protocol.session.opened(revision, result.get("capabilities"))
+            else:
+                found = result if prior is None or ready.method is steps.Method.DISCOVER else prior
+                found = convert(found, "server/discover", PayloadKind.RESULT, from_=revision, to=LATEST)
+                self.protocol.settle(revision)
+                self.protocol.stateless.peer_capabilities = found.get("capabilities")
+        except ConversionError as error:
+            raise RemoteProtocolError(
+                f"the server sent invalid information about itself (`serverInfo`, `capabilities`): {error}",
+                raw=result,
+            ) from error
+        self.connection.process_events()
+        return found
