@@ -371,7 +371,7 @@ def test_a_client_refuses_every_invalid_result(revision: str) -> None:
     }
 
     async def main() -> None:
-        async with serving(revision, dict(broken)) as (client, _):
+        async with serving(revision, dict(broken), strict=True) as (client, _):
             for method in broken:
                 *_, params = valid(LATEST.name, method)
                 with pytest.raises(RemoteProtocolError):

@@ -107,6 +107,8 @@ def test_the_retry_is_the_same_request_with_answers_and_the_state_as_it_came(sta
         assert responses["one"] == {"action": "accept", "content": {"name": "ann"}}
         assert ("requestState" in second["params"]) is (state is not None)
         assert second["params"].pop("requestState", None) == state
+        tokens = [sent["params"]["_meta"].pop("progressToken") for sent in (first, second)]
+        assert tokens[0] != tokens[1], "each request has progress of its own"
         assert first["params"] == second["params"]
 
     run(main())

@@ -198,3 +198,8 @@ def test_a_tool_that_raises_generator_exit_is_answered(blocks: bool) -> None:
             assert "raised GeneratorExit" in result.text
 
     run(main())
+
+
+def test_text_that_is_not_unicode_is_refused() -> None:
+    for lenient in (False, True):
+        assert read(taking(str, lenient=lenient), "\ud800") == [((), "holds text that is not Unicode")]

@@ -23,6 +23,7 @@ from bridge.joining import (
     tools,
 )
 from mcprev.bridge.several import lists as lists_of
+from mcprev.core.lists import ListBounds
 from mcprev.errors import ConnectionLost
 from mcprev.looking.transcript import TranscriptValidator
 from mcprev.protocol.subscriptions import CHANGES, Changed
@@ -215,7 +216,7 @@ def test_an_endless_list_is_passed_on_page_by_page(row: Revision, there: Revisio
 def test_an_endless_list_decides_about_names_up_to_a_bound(
     there: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists_of, "PAGES", 20)
+    monkeypatch.setattr("mcprev.core.lists.BOUNDS", ListBounds(pages=20))
     pages: list[int] = []
 
     def page(request: Message) -> Message:

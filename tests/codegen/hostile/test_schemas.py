@@ -663,7 +663,7 @@ def test_a_revision_whose_package_would_hide_a_name_is_refused(tmp_path: Path, n
 
 
 REFUSED: Final = {
-    "constant": [f"export const {name} = 1;" for name in ("class", "Final", "METHODS", "models", "str", "__path__", "$x", "Thing", "é")],
+    "constant": [f"export const {name} = 1;" for name in ("class", "Final", "METHODS", "models", "str", "__path__", "$x", "é")],
     "type": [f"export interface {name} {{ a: string }}" for name in ("thing", "$T", "Été", "None", "Model", "T_", "__A", "Annotated { a: string }\nexport interface AnnotatedModel")],
     "stub": ['export interface Request { method: "a" } export type ServerRequest = Request; export interface Result {}'],
     "category": [
