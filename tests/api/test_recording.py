@@ -105,7 +105,7 @@ def test_what_a_server_does_wrong_is_recorded(row: Revision, tmp_path: Path) -> 
 
     async def main() -> None:
         hand: Any = HandServer(row, {"tools/list": {"tools": [{"name": 5}]}})
-        async with mcprev.connect(mcprev.memory(hand), mode=row.name, record=path) as client:
+        async with mcprev.connect(mcprev.memory(hand), mode=row.name, record=path, strict=True) as client:
             hand.send({"jsonrpc": "2.0", "method": 5})
             with pytest.raises(mcprev.RemoteProtocolError):
                 await client.list_tools()

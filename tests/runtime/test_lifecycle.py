@@ -428,7 +428,7 @@ def test_instructions_and_names(row: Revision) -> None:
             assert client.server_info.to_wire() == info
             assert client.instructions == "be kind"
         opened = peer.got[0]["params"]["clientInfo"]
-        wanted = {"name": "mcprev", "version": "0", "title": "T", "description": "asks"}
+        wanted = {"name": "mcprev", "version": mcprev.__version__, "title": "T", "description": "asks"}
         assert opened == {k: v for k, v in wanted.items() if k in known}
 
     run(main())

@@ -75,7 +75,7 @@ def test_every_request_of_a_client_says_who_sends_it(row: Revision) -> None:
                     meta = message["params"]["_meta"]
                     assert meta[VERSION] == row.version
                     assert isinstance(meta[CLIENT_CAPABILITIES], dict)
-                    assert meta[CLIENT_INFO] == {"name": "me", "version": "0"}
+                    assert meta[CLIENT_INFO] == {"name": "me", "version": mcprev.__version__}
 
     run(main())
 
@@ -227,7 +227,7 @@ def test_a_handler_may_say_who_answers(row: Revision) -> None:
 
 @req("MOD-8")
 def test_the_peers_name_changes_nothing(row: Revision) -> None:
-    names: list[Any] = [None, INFO, {"name": "mcprev", "version": "0"}, {"name": "", "version": ""},
+    names: list[Any] = [None, INFO, {"name": "mcprev", "version": mcprev.__version__}, {"name": "", "version": ""},
                         {"name": "claude-ai", "version": "9", "title": "x", "extra": [1]}]  # fmt: skip
     calls: list[tuple[str, Any]] = [
         ("server/discover", {}), ("tools/list", {}), ("tools/call", {"name": "echo"}), ("tools/call", {"name": "ask"}),
