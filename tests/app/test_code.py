@@ -728,7 +728,9 @@ def test_the_arguments_of_calls_that_wait_have_a_limit_together() -> None:
 
     refused = "the arguments of calls that have not ended are too large together; await some first"
     told = outcome("", app, Ten(), max_bytes=1_000, max_concurrent=3)
-    assert json.loads(told) == [*["900"] * 3, *[refused] * 7, "900"]
+    *found, last = json.loads(told)
+    assert sorted(found) == [*["900"] * 3, *[refused] * 7], "whichever of them come first"
+    assert last == "900"
 
 
 def test_a_result_that_is_too_large_for_the_code_is_an_exception_in_it() -> None:
