@@ -18,7 +18,7 @@ import pytest
 import mcprev
 from auth.world import Endpoint, World, form, world
 from fuzz.fuzzing import sampled_of
-from lanes import turns
+from lanes import still, turns
 from mcprev.oauth import shared_store
 from mcprev.revisions import DEFAULT
 from raw_server import Exchange
@@ -799,7 +799,7 @@ def test_a_refresh_whose_caller_is_cancelled_is_completed(early: bool, dpop: boo
             at.scheme = "DPoP" if dpop else "Bearer"
             auth = at.oauth(dpop=dpop)
             async with connecting(at, auth) as client:
-                asked, go_on = asyncio.Event(), asyncio.Event()
+                asked, go_on, refused = asyncio.Event(), asyncio.Event(), refusals(at)
 
                 async def token(exchange: Exchange) -> None:
                     at.tokens = at.token
@@ -821,7 +821,7 @@ def test_a_refresh_whose_caller_is_cancelled_is_completed(early: bool, dpop: boo
                 await asyncio.wait({call}, timeout=10)
                 assert call.cancelled()
                 following = [asyncio.create_task(client.call_tool("any", {})) for _ in range(2)]
-                await turns()
+                await still(refused)
                 go_on.set()
                 await asyncio.gather(*following)
                 assert at.log == ["refresh_token"]

@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.revisions import DEFAULT
+from named import D
 from shell import serve_here
 
 KINDS: Final = (
@@ -469,12 +470,14 @@ def test_a_url_that_never_answers(command: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("list",), ("completion", "bash"), ("inspect", "shop.py"), ("call", "shop.py", "buy", "what=x"),
-        ("install", "cursor", "shop.py", "--print"), ("validate", "broken.json"),
+        ("list",), ("completion", "bash"), ("inspect", "shop.py", "--as", D),
+        ("call", "shop.py", "buy", "what=x", "--as", D), ("install", "cursor", "shop.py", "--print"),
+        ("validate", "broken.json"),
     ],
     ids=lambda arguments: arguments[0],
 )  # fmt: skip
 def test_a_reader_that_is_gone_is_no_error(arguments: tuple[str, ...]) -> None:
+    """Servers are asked at a revision with sessions: no warning says that one is late to answer the first message."""
     reading, writing = os.pipe()
     os.close(reading)
     try:

@@ -228,7 +228,9 @@ class Authorizer(Authorization):
             task.exception()
 
     async def _run(self, request: AuthorizedRequest, use: TokenUse, challenge: Challenge) -> None:
-        """Discover the authorization server and obtain a token from it."""
+        """Discover the authorization server and obtain a token from it, unless a flow that was waited for has got one."""
+        if self.active is not use.active:
+            return
         auth, runner = self._auth, self._runner()
         search = flow.discover(
             self._url,
@@ -337,6 +339,8 @@ class Authorizer(Authorization):
         return nullcontext() if self._auth.client_keys.dpop_signer else self._auth.records.lock(issuer)
 
     async def _refresh_early(self, active: ActiveToken) -> None:
+        if self.active is not active:
+            return  # by a flow that was cancelled, and waited for
         try:
             async with self._lock(active.key.issuer):
                 found = await self._tokens(active.key, active)

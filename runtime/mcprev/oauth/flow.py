@@ -147,8 +147,11 @@ def discover(
         None,
     )
     if older is None or not search.absent or search.servers:
-        known = "no authorization server can be used" if search.servers else "names no authorization server"
-        raise search.failure(f"{printable(url)} requires authorization but {known}; tried")
+        raise search.failure(
+            f"{printable(url)} requires authorization but no authorization server can be used; tried"
+            if search.servers
+            else f"{printable(url)} requires authorization but names no authorization server; tried"
+        )
     return (yield from _at_origin(search, older, url, issuer))
 
 
