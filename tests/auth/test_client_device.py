@@ -43,7 +43,7 @@ class Machine:
 
     def log_in(self, client: Registration | None = None, **options: Any) -> Any:
         at = place(ROW, device_endpoint=f"{ISSUER}/device")
-        work = device.log_in(at, client or Registration("me"), ("a", "b"), lambda: self.now, **options)
+        work = device.device_login(at, client or Registration("me"), ("a", "b"), lambda: self.now, **options)
         step = next(work)
         try:
             while True:

@@ -133,7 +133,10 @@ def test_nobody_sees_the_digest() -> None:
     async def main() -> None:
         for given, shown in ((None, "mcprev-bridge"), ("mine", "mine")):
             inner = Bridge(server("x"), given)
-            assert inner._own == {"name": shown, "version": mcprev.__version__}  # pyright: ignore[reportPrivateUsage]
+            assert inner._own == {
+                "name": shown,
+                "version": mcprev.__version__,
+            }  # pyright: ignore[reportPrivateUsage]
 
     run(main())
 

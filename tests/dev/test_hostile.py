@@ -136,7 +136,8 @@ def test_items_without_a_name_are_left_out_of_a_list_which_says_so(tmp_path: Pat
             await page.post("list", kind="tools")
             found = await page.until("lists", lambda one: one["state"] != "loading")
             assert (found["state"], len(found["items"])) == ("failed", 1)
-            assert found["error"] == "3 items are left out: their `name` is missing, or no text"
+            assert found["error"].startswith("not all entries are valid: entry 2: ")
+            assert "$.tools[0].name" in found["error"]
 
     run(scenario(), limit=60)
 

@@ -416,7 +416,9 @@ def test_inline_objects_are_named_after_their_path() -> None:
         ("type T = { x: { y: 1 } } | null; interface TObject { z: 1 }", ["TObject2", "TObject2X", "T", "TObject"]),
     ],
 )  # fmt: skip
-def test_an_inline_object_whose_name_is_taken_gets_the_next_free_number(source: str, names: list[str]) -> None:
+def test_an_inline_object_whose_name_is_taken_gets_the_next_free_number(
+    source: str, names: list[str]
+) -> None:
     hoisted = hoist(schema_of(source))
     assert sorted(hoisted.types) == sorted(names)
     assert len(hoisted.module.decls) == len(names)
