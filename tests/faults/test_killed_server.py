@@ -14,6 +14,7 @@ import pytest
 
 import mcprev
 from faults.processes import BOUND, OURS, each, exists, group, nothing_left, soon, tiny
+from lanes import turns
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.revisions import Revision, TaskSupport
@@ -136,7 +137,7 @@ async def to_the_end(changes: mcprev.Subscription) -> None:
 
 
 async def killed_again_at(row: Revision, point: str, mark: Path) -> None:
-    """Callers and who listens learn that there is no server any more, as soon as the attempts are used up."""
+    """Callers learn that there is no server any more, as soon as the attempts are used up; who listens waits for it."""
     target = tiny("tools/call", point, str(mark), env={"CHILD": "quiet"})
     restart = ReconnectPolicy(limit=2, backoff=0.001)
     async with (
@@ -149,10 +150,19 @@ async def killed_again_at(row: Revision, point: str, mark: Path) -> None:
         callers = [asyncio.create_task(client.call_tool("x")) for _ in range(5)]
         for end in await asyncio.gather(*callers, return_exceptions=True):
             assert isinstance(end, ConnectionLost)
-        with pytest.raises(ConnectionLost):
-            await to_the_end(changes)
+        for _ in range(
+            restart.limit
+        ):  # a server that dies after it was reached ends the calls of one attempt
+            with pytest.raises(ConnectionLost):
+                await client.call_tool("x")
         with pytest.raises(ConnectionLost, match="not opened again"):
             await client.call_tool("x")
+        listening = asyncio.create_task(to_the_end(changes))
+        await turns()
+        assert not listening.done()
+        await client.aclose()
+        with pytest.raises(ConnectionLost, match="closed"):
+            await listening
     await soon(lambda: not group(target.pid or 0), "a child of the server is left")
 
 
