@@ -105,7 +105,7 @@ def test_a_client_stops(row: Revision, method: str, way: str) -> None:
     endless.check()
 
 
-@req("PAGE-3")
+@req("PAGE-3", everywhere=True)
 @each_way
 def test_a_client_of_several_servers_stops_and_lists_the_others(way: str) -> None:
     endless = Endless("tools/list", way)
@@ -131,7 +131,7 @@ def test_a_client_of_several_servers_stops_and_lists_the_others(way: str) -> Non
     endless.check()
 
 
-@req("PAGE-3")
+@req("PAGE-3", everywhere=True)
 @pytest.mark.parametrize("kind", KINDS)
 @each_way
 def test_the_page_of_dev_stops(kind: str, way: str) -> None:
@@ -153,7 +153,7 @@ def test_the_page_of_dev_stops(kind: str, way: str) -> None:
     endless.check()
 
 
-@req("PAGE-3")
+@req("PAGE-3", everywhere=True)
 @each_way
 def test_the_command_uses_what_it_has_read(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     endless = Endless("tools/list", way)
@@ -169,7 +169,7 @@ def test_the_command_uses_what_it_has_read(way: str, capsys: pytest.CaptureFixtu
     assert "Warning: the " in capsys.readouterr().err
 
 
-@req("PAGE-3")
+@req("PAGE-3", everywhere=True)
 @each_way
 @pytest.mark.parametrize("prefixes", ["always", "needed"])
 def test_a_bridge_of_several_servers_stops_for_one_call(prefixes: str, way: str) -> None:
@@ -187,7 +187,7 @@ def test_a_bridge_of_several_servers_stops_for_one_call(prefixes: str, way: str)
     assert endless.sent or prefixes == "always"
 
 
-@req("PAGE-3", "TASK-3")
+@req("PAGE-3", "TASK-3", everywhere=True)
 @each_way
 def test_a_bridge_of_one_server_stops_for_one_call(way: str, caplog: pytest.LogCaptureFixture) -> None:
     """It reads the list to know which tools are tasks."""
@@ -281,7 +281,7 @@ def test_what_is_kept_of_tools_has_a_bound_in_characters(monkeypatch: pytest.Mon
     assert sum(found.find({"name": f"{n}" + "x" * 1_000}) is not None for n in range(50)) == 7
 
 
-@req("TOOL-6")
+@req("TOOL-6", everywhere=True)
 def test_what_is_kept_of_output_schemas_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema beyond it is not kept, and results of its tool are not held against it."""
     monkeypatch.setattr("mcprev.client.server_cache.MAX_BYTES", 3_000)
@@ -325,6 +325,7 @@ def test_what_is_kept_of_output_schemas_has_a_bound_in_bytes(monkeypatch: pytest
 # -- the reader ------------------------------------------------------------------------------------------------
 
 
+@req("PAGE-3", everywhere=True)
 def test_all_pages_have_one_time_and_what_the_caller_does_between_them_is_not_counted() -> None:
     async def main() -> None:
         now = asyncio.get_running_loop().time
@@ -350,6 +351,7 @@ def test_all_pages_have_one_time_and_what_the_caller_does_between_them_is_not_co
     run(main(), limit=1000.0)
 
 
+@req("PAGE-3", everywhere=True)
 def test_a_caller_that_is_cancelled_cancels_the_request_for_a_page() -> None:
     async def main() -> None:
         ended = False
@@ -376,6 +378,7 @@ def test_a_caller_that_is_cancelled_cancels_the_request_for_a_page() -> None:
     run(main())
 
 
+@req("PAGE-3", everywhere=True)
 @pytest.mark.parametrize(
     ("page", "text"),
     [
@@ -395,6 +398,7 @@ def test_each_bound_says_what_is_too_much(page: Message, text: str) -> None:
         budget.follow(budget.take(page))
 
 
+@req("PAGE-3", everywhere=True)
 @pytest.mark.parametrize("page", [{}, {"tools": 7}, {"tools": [], "nextCursor": 7}, {"nextCursor": None}])
 def test_an_odd_page_is_the_last_one(page: Message) -> None:
     assert ListBudget("tools/list").take(page) is None

@@ -110,7 +110,7 @@ def test_a_client_lists_the_valid_entries_and_names_the_others_once(
     assert len([each for each in caplog.records if "left out" in each.getMessage()]) == 1
 
 
-@req("SEAM-5")
+@req("SEAM-5", everywhere=True)
 @each_list
 def test_at_the_latest_revision_all_of_them_are_left_out_over_http_too(method: str, odd: list[Any]) -> None:
     async def main() -> None:
@@ -141,7 +141,7 @@ def test_a_schema_without_a_type_is_that_of_an_object(row: Revision, schema: Mes
     run(main())
 
 
-@req("SEAM-5")
+@req("SEAM-5", everywhere=True)
 @each_list
 def test_a_strict_client_refuses_the_list(method: str, odd: list[Any]) -> None:
     async def main() -> None:
@@ -152,6 +152,7 @@ def test_a_strict_client_refuses_the_list(method: str, odd: list[Any]) -> None:
     run(main())
 
 
+@req("TOOL-6", everywhere=True)
 def test_what_is_reported_is_of_the_last_reading() -> None:
     pages = [page_of("tools/list", [7]), page_of("tools/list", [])]
 
@@ -165,6 +166,7 @@ def test_what_is_reported_is_of_the_last_reading() -> None:
     run(main())
 
 
+@req("TOOL-6", everywhere=True)
 def test_a_list_with_hardly_a_valid_entry_is_none() -> None:
     async def main() -> None:
         async with serving(LATEST, {"tools/list": page_of("tools/list", [7] * 1_001)}) as (client, _):
@@ -174,7 +176,7 @@ def test_a_list_with_hardly_a_valid_entry_is_none() -> None:
     run(main())
 
 
-@req("SEAM-5")
+@req("SEAM-5", everywhere=True)
 @each_list
 def test_several_servers_are_listed(method: str, odd: list[Any]) -> None:
     async def main() -> None:
@@ -247,6 +249,7 @@ def test_a_bridge_of_one_server_that_converts_passes_the_valid_ones_on(
 # -- dev ---------------------------------------------------------------------------------------------------------
 
 
+@req("TOOL-6", everywhere=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_of_dev_shows_what_can_be_shown_and_names_what_is_not_valid(kind: str) -> None:
     method = KINDS[kind][0]

@@ -175,7 +175,7 @@ def test_one_odd_server_of_several_costs_only_itself(row: Revision) -> None:
 HUGE: Final = 10**400
 
 
-@req("TIME-1", "CACHE-2")
+@req("TIME-1", "CACHE-2", everywhere=True)
 @pytest.mark.parametrize(
     "number", [0, -1, HUGE, -HUGE, 1e300, 5e-324, True, "7", None, [], {}], ids=lambda n: repr(n)[:10]
 )
@@ -185,7 +185,7 @@ def test_a_time_that_a_peer_gives_is_one_within_limits_or_none(number: Any) -> N
     assert found is None if not valid else found is not None and 0.5 <= found <= 60.0
 
 
-@req("CACHE-2", "TIME-1")
+@req("CACHE-2", "TIME-1", everywhere=True)
 def test_lists_and_contents_that_last_for_ever_are_read_and_cached() -> None:
     row = LATEST
 
@@ -201,7 +201,7 @@ def test_lists_and_contents_that_last_for_ever_are_read_and_cached() -> None:
     run(main())
 
 
-@req("TASKX-3", "TIME-1")
+@req("TASKX-3", "TIME-1", everywhere=True)
 def test_a_failed_task_whose_error_has_no_code_is_an_error_with_its_text() -> None:
     row = next(row for row in DEFAULT if row.tasks is TaskSupport.EXTENSION)
 

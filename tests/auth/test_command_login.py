@@ -273,5 +273,6 @@ def test_what_a_server_prints_is_shown_on_demand(tmp_path: Path) -> None:
     run(scenario())
 
 
+@req("SEC-4", everywhere=True)
 def test_keys_of_tokens_have_three_parts() -> None:
     assert TokenKey._fields == ("issuer", "resource", "client_id"), "as `keys_on_disk` reads them"

@@ -170,7 +170,9 @@ def written_models(revision: str) -> dict[str, list[str]]:
                     | ast.Assign(targets=[ast.Name(name)])
                 ):
                     text = ast.unparse(node).replace(f"in MCP {revision}.", "in MCP revision.")
-                    text = text.replace(f"{module_name(revision)}.", "package.")
+                    text = text.replace(f"{module_name(revision)}.", "package.").replace(
+                        f"'{revision}'", "'revision'"
+                    )
                     found.setdefault(name, []).append(text)
                 case _:
                     pass

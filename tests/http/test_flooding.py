@@ -55,6 +55,7 @@ def test_code_that_sleeps_refuses_nobody_else(row: Revision, way: str, most: int
     run(main())
 
 
+@req("SEC-6", everywhere=True)
 def test_a_share_of_runs_can_be_set_and_a_client_on_a_pipe_has_all() -> None:
     app, sandbox = mcprev.App("office", "1"), Sleeps()
     tools_by_code(app, sandbox=sandbox, max_running=3, max_running_each=2)
@@ -147,7 +148,7 @@ class Waits(mcprev.ServerHandler):
         return m.ListToolsResult(tools=[])
 
 
-@req("SEC-6")
+@req("SEC-6", everywhere=True)
 @ways
 def test_requests_without_a_session_leave_some_to_others(way: str) -> None:
     handler = Waits()
@@ -168,7 +169,7 @@ def test_requests_without_a_session_leave_some_to_others(way: str) -> None:
     run(main())
 
 
-@req("SEC-6", "SUB-2")
+@req("SEC-6", "SUB-2", everywhere=True)
 @ways
 def test_listen_streams_leave_some_to_others(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcprev.transports.http.server.dispatcher.MAX_STREAMS", 16)
@@ -213,7 +214,7 @@ def test_bodies_that_do_not_end_leave_memory_to_others(row: Revision, way: str) 
     run(main())
 
 
-@req("SEC-6", "HTTP-31")
+@req("SEC-6", "HTTP-31", everywhere=True)
 def test_connections_of_one_address_leave_some_to_others() -> None:
     """At 16 connections, an eighth is kept for addresses with fewer than four."""
     begun = b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n"
@@ -241,7 +242,7 @@ def test_connections_of_one_address_leave_some_to_others() -> None:
     run(main())
 
 
-@req("SEC-6", "HTTP-15")
+@req("SEC-6", "HTTP-15", everywhere=True)
 def test_stored_events_have_a_bound_for_each_session() -> None:
     events = MemoryEvents(session_bytes=100, total_bytes=1_000)
     events.append("honest", 1, 1, b"x" * 50, droppable=False)
@@ -250,7 +251,7 @@ def test_stored_events_have_a_bound_for_each_session() -> None:
     assert events.size == 150, "a session displaces its own events"
 
 
-@req("SEC-6", "TASKX-2")
+@req("SEC-6", "TASKX-2", everywhere=True)
 @ways
 def test_tasks_of_one_address_have_its_share(way: str) -> None:
     """Also without a session, which no other request of the client names."""

@@ -557,6 +557,7 @@ def test_other_characters_pass_beside_a_lone_surrogate() -> None:
     assert json.loads(encode_result(1, {"text": text + "\ud800"}))["result"]["text"] == text + "\ufffd"
 
 
+@req("BASE-1", everywhere=True)
 def test_it_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     jsonrpc._tell_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     for _ in range(2):
