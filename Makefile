@@ -75,8 +75,9 @@ fuzz: setup
 
 # The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.
 SEEDS ?= 1
+# PARTS="draft added" leaves out the others.
 rehearse: setup
-	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
+	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS) $(PARTS:%=--part %)
 
 # The suite RUNS times, every other run in a random order beside two busy loops: which tests failed, and with which seed.
 # TESTS are folders or files; SEED gives the orders of an earlier call again, of which run N had SEED + N.
