@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mcprev.protocol.negotiation.steps import Plan
 
 _NOT_FOUND: Final = frozenset({404, 405})
+_PROBING: Final = "mcprev.client.probing"
+"""The logger that says at INFO what the first message of a connection waits for."""
 _STRAY: Final = "a response to no pending request"
 MAX_WARNINGS: Final = 20
 """The maximum number of warnings that are shown."""
@@ -58,17 +60,20 @@ def _stray_responses() -> Iterator[_StrayResponses]:
 
 
 class _Warnings(logging.Handler):
-    """Prints the first warnings of the runtime about a server, each once."""
+    """Prints the first warnings of the runtime about a server, each once; what it waits for is shown as progress."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self._told = set[str]()
         self.more = 0
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         text = clean(record.getMessage())
-        if len(self._told) >= MAX_WARNINGS:
+        if record.levelno < logging.WARNING:
+            if record.name == _PROBING:
+                show_progress(text)
+        elif len(self._told) >= MAX_WARNINGS:
             self.more += 1
         elif text not in self._told:
             self._told.add(text)
@@ -84,12 +89,16 @@ def warn(text: str) -> None:
 @contextmanager
 def told_warnings() -> Iterator[None]:
     """Print the warnings of the runtime about the server of the block at once: it may say nothing else before a timeout."""
-    kept, logger = _Warnings(), logging.getLogger("mcprev")
+    kept, logger, probing = _Warnings(), logging.getLogger("mcprev"), logging.getLogger(_PROBING)
+    level = probing.level
     logger.addHandler(kept)
+    if level == logging.NOTSET:
+        probing.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(kept)
+        probing.setLevel(level)
         if kept.more:
             warn(f"and {kept.more} more")
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SOON: Final = 1.0
 """Seconds after which a server that has not answered the probe is also asked by `initialize`."""
-_logger: Final = logging.getLogger("mcprev.client")
+_SPARED: Final = "To spare the wait, use mode='legacy' (in the command: --as and the name of its revision)"
+_logger: Final = logging.getLogger("mcprev.client.probing")
 
 
 async def open_soon(
@@ -47,7 +48,7 @@ async def open_soon(
     try:
         done, _ = await asyncio.wait(opening, timeout=SOON)
         if not done:
-            _logger.warning("%s", _waited_for(first, bool(plan.legacy)))
+            _logger.info("%s", _waited_for(first, bool(plan.legacy)))
         if not done and plan.legacy:
             second = new_opener()
             opening[asyncio.create_task(second.open(Era.HANDSHAKE, None, prefer))] = second
@@ -56,6 +57,7 @@ async def open_soon(
         if opener is not first:
             opened = replace(opened, plan=machine.without_answer(opened.plan, SOON))
             opener.learn(opened.plan)
+            _logger.warning("%s", _asked_in_vain(first))
         return opener, opened
     finally:
         for task, opener in opening.items():
@@ -65,14 +67,16 @@ async def open_soon(
 
 
 def _waited_for(opener: Opener, falls_back: bool) -> str:  # noqa: FBT001 - says what is done about it
-    """Return what a client waits for, and how that is spared."""
+    """Return what a client waits for."""
     text = f"{opener.target!r} has not responded to 'server/discover' for {SOON:g} s"
     if not falls_back:
         return f"{text}; it is waited for, because no allowed revision has `initialize`"
-    return (
-        f"{text}, so it is asked by `initialize` too, over a second connection. If it ignores what it does not know, "
-        "mode='legacy' (in the command: --as and the name of its revision) spares the wait"
-    )
+    return f"{text}, so it is asked by `initialize` too, over a second connection. {_SPARED}"
+
+
+def _asked_in_vain(opener: Opener) -> str:
+    """Return what is told of a server that has responded to `initialize` and not to the probe."""
+    return f"{opener.target!r} responds to 'initialize', and not to 'server/discover' within {SOON:g} s. {_SPARED}"
 
 
 async def _first_open(opening: Iterable[asyncio.Task[OpenedConnection]]) -> asyncio.Task[OpenedConnection]:
