@@ -315,15 +315,14 @@ class Exchange(asgi_bridge.Exchange):
     async def _serve(self, *_: object) -> None:
         """Until all that was sent is served, and what was answered is read."""
         http = self.wire.http
-        while http._serving is not None and http._serving.task is not None:
-            task = http._serving.task
+        while task := http._serving.task if http._serving else next(iter(http.http_server.lasting), None):
             await asyncio.wait({task})
             if not task.cancelled():
                 task.result()
         await until(lambda: self.wire.lost or not self.wire._unread)
         self.wire.hang_up()
         await self.wire.gone.wait()
-        assert not any(request.taken for request in (*http._queue, http._receiving) if request is not None)
+        assert not any(request.taken for request in (*http.queue, http._receiving) if request is not None)
 
     # -- what the parser finds -----------------------------------------------------------------------------
 

@@ -108,4 +108,4 @@ async def gone(wire: Wire, held: int | None = 0) -> None:
     await until(lambda: wire.lost)
     await until(lambda: wire.http._serving is None)
     assert held is None or wire.http.http_server.app.budget.held == held
-    assert not wire.http._queue
+    assert not wire.http.queue

@@ -13,8 +13,10 @@ import pytest
 
 from asgi_bridge import TYPES, initialize, notification
 from mcprev.revisions import Revision, revision_named
+from mcprev.transports.http.server import http11_server
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import KEEP_ALIVE, Http11Server
+from mcprev.transports.http.server.request import Receive, Scope, Send
 from requirements import B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -49,6 +51,88 @@ def test_who_hangs_up_cancels_a_request_that_describes_itself() -> None:
                 wire.hang_up()
                 await gone(wire)
                 assert handler.running == 0
+
+    work(test)
+
+
+def back_at(session: Mapping[str, str], event: str) -> bytes:
+    """The request that resumes a stream."""
+    return head("GET", "/mcp", {**TYPES, **session, "last-event-id": event})
+
+
+@req("HTTP-17", "HTTP-15", "HTTP-31", at=D)
+@pytest.mark.parametrize("early", [False, True])
+def test_who_comes_back_on_the_connection_of_a_closed_stream_hears_the_handler_that_goes_on(
+    early: bool,
+) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = Http11Server(make(defer=QUICK))
+        wire = Wire(front)
+        session = await opened(wire, revision_named(D))
+        wire.send(in_session(session, "hang_up"))
+        if early:  # the next request waits already when the stream is closed
+            wire.send(in_session(session, "echo", 2) + back_at(session, "1-0"))
+        else:
+            await until(lambda: wire.answers()[:1] != [] and wire.answers()[0].complete)
+            wire.send(back_at(session, "1-0"))
+        await until(lambda: b"afterwards" in wire.received)
+        assert len(front.lasting) == 1
+        handler.gate.set()
+        await until(lambda: b"come back" in wire.received)
+        await until(lambda: not front.lasting)
+        assert wire.answers("POST", *["POST"] * early, "GET")[-1].complete
+        wire.hang_up()
+        await gone(wire)
+
+    work(test)
+
+
+@req("HTTP-17", "SEC-6", at=D)
+def test_handlers_that_go_on_after_their_responses_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http11_server, "WAITING", 2)
+
+    async def test(handler: Served, make: Make) -> None:
+        front = Http11Server(make(defer=QUICK))
+        wire = Wire(front)
+        session = await opened(wire, revision_named(D))
+        for number in (1, 2, 3):
+            wire.send(in_session(session, "hang_up", number))
+            await until(lambda number=number: len(handler.notes) == 2 * number)  # type: ignore[misc]
+        wire.send(in_session(session, "echo", 4))
+        assert (len(front.lasting), len(wire.http.queue)) == (2, 1)
+        handler.gate.set()
+        await until(lambda: len(wire.answers()) == 4 and wire.answers()[3].complete)
+        assert not wire.http.queue
+        wire.hang_up()
+        await gone(wire)
+        assert not front.lasting
+
+    work(test)
+
+
+@req("HTTP-31", at=E)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_work_that_a_route_does_after_its_response_holds_up_no_request(parts: int) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        async def later(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for left in reversed(range(parts)):
+                await send({"type": "http.response.body", "body": b"x", "more_body": left > 0})
+            await handler.gate.wait()
+
+        front = Http11Server(make(routes={"/later": later}))
+        wires = [Wire(front), Wire(front)]
+        wires[0].send(head("GET", "/later") + call())
+        wires[1].send(head("GET", "/later"))
+        await until(lambda: wires[1].answers("GET")[:1] != [] and wires[1].answers("GET")[0].complete)
+        wires[1].send(call())
+        for wire in wires:
+            await until(lambda wire=wire: len(wire.answers("GET")) == 2)  # type: ignore[misc]
+            wire.hang_up()
+            await gone(wire)
+        assert len(front.lasting) == 2
+        front.abort()
+        await until(lambda: not front.lasting)
 
     work(test)
 

@@ -447,7 +447,7 @@ def test_not_too_many_requests_wait_on_a_connection() -> None:
         wire.send(call("quiet") + call() * 3 * WAITING)
         wire.send(call() * 9)
         await until(lambda: handler.running == 1)
-        assert len(wire.http._queue) == WAITING + 1
+        assert len(wire.http.queue) == WAITING + 1
         handler.gate.set()
         await until(lambda: wire.eof)
         statuses = [answer.status for answer in wire.answers()]
@@ -472,7 +472,7 @@ def test_any_number_of_offers_to_upgrade_is_declined_without_getting_deeper() ->
         wire = Wire(Http11Server(make()))
         for _ in range(40):
             wire.send(offer * 40)
-            await until(lambda: not wire.http._queue and wire.http._serving is None)
+            await until(lambda: not wire.http.queue and wire.http._serving is None)
         wire.send(call())
         await wire.settled()
         assert len(wire.answers()) == 1601

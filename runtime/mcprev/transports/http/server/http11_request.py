@@ -7,7 +7,7 @@ of HTTP/1.0 until the connection is closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -55,6 +55,15 @@ class RequestConnection(Protocol):
     """The state of the HTTP server, with the headers of every response."""
     write: Callable[[bytes], None]
     """Sends bytes; discards them once the connection is closed."""
+
+    @property
+    def queue(self) -> Sized:
+        """The requests that wait for the response in progress."""
+        ...
+
+    def release(self, request: Http11Request) -> None:
+        """Serve the next request, because the response to this one is complete."""
+        ...
 
     async def writable(self) -> None:
         """Wait until the client has read enough, or has disconnected."""
@@ -208,6 +217,8 @@ class Http11Request(HttpRequest):
             http.write(body)
         else:
             http.write(head + body)
+        if http.queue:
+            http.release(self)
 
     def _closing(self) -> bytes:
         """Return the header that closes the connection, if needed: always after an incomplete request."""
@@ -237,6 +248,7 @@ class Http11Request(HttpRequest):
         last = self._chunk(data) + _LAST_CHUNK if self._chunked else data
         await self._put(last)
         self.answered = True
+        self._http.release(self)
 
     def _chunk(self, data: bytes) -> bytes:
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data

@@ -54,7 +54,9 @@ LINGER: Final = 2
 LOOKED_AT: Final = 64
 """The number of connections among which one is looked for that makes room: more would hold up all others."""
 WAITING: Final = 64
-"""The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire."""
+"""The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire.
+
+It is that of handlers too that go on after their responses, such as one that has called `ctx.close_stream`."""
 _NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is not HTTP/1.1"), null_id=True)
 _TOO_MANY: Final = HttpError(
     503, InternalError("too many requests wait on this connection"), null_id=True, headers=RETRY_SOON
@@ -86,6 +88,8 @@ class Http11Server:
         self._sweeping = False
         self.leaving: bool = False
         """Whether each connection is closed after its next response."""
+        self.lasting: set[asyncio.Task[object]] = set()
+        """Handlers that go on although their responses are complete."""
 
     def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
         """Add a connection."""
@@ -142,6 +146,8 @@ class Http11Server:
         """Abort all connections."""
         for connection in tuple(self._open):
             connection.abort()
+        for task in tuple(self.lasting):
+            task.cancel()
 
 
 class Http11Connection(asyncio.Protocol):
@@ -181,7 +187,9 @@ class Http11Connection(asyncio.Protocol):
         self.write: Callable[[bytes], None] = _drop
         """Sends bytes; discards them once the connection is closed."""
         self._writable: asyncio.Future[None] | None = None
-        self._queue: deque[Http11Request] = deque()
+        self.queue: deque[Http11Request] = deque()
+        """The requests that wait for the response in progress."""
+        self._lasting = 0
         self._serving: Http11Request | None = None
         self._receiving: Http11Request | None = None
         self._full = False
@@ -215,8 +223,8 @@ class Http11Connection(asyncio.Protocol):
         self.closed = True
         self.write = _drop
         self.resume_writing()
-        while self._queue:
-            self._queue.pop().take()
+        while self.queue:
+            self.queue.pop().take()
         if self._serving is not None:
             self._serving.lost()
         # Break the reference cycle with the parser.
@@ -409,12 +417,14 @@ class Http11Connection(asyncio.Protocol):
     # -- serving -------------------------------------------------------------------------------------------
 
     def _take(self, request: Http11Request) -> None:
+        if self._serving is not None and self._serving.answered:
+            self.release(self._serving)
         if self._serving is not None:
-            self._queue.append(request)
+            self.queue.append(request)
             if not self._full:
                 self._full = True
                 self._transport.pause_reading()
-            if len(self._queue) > WAITING:
+            if len(self.queue) > WAITING:
                 self._reading_paused, request.keep_alive = True, False
                 request.reject(_TOO_MANY)
             return
@@ -432,23 +442,49 @@ class Http11Connection(asyncio.Protocol):
             if not request.begun:
                 await request.refuse(_FAILED)
         finally:
-            self._serving, self._ticks = None, 0
             if request.taken:
                 request.take()
-            if self.closed:
-                pass
-            elif not request.answered:
-                # The missing end tells the client that the response is incomplete.
-                self._transport.abort()
-            elif request.keep_alive and not self._ending:  # the client was not told that it closes
-                if self._queue:
-                    self._take(self._queue.popleft())
-                if self._full and not self._queue:
-                    self._read_on()
-            elif request.complete and not self._reading_paused:
-                self._transport.close()
-            else:
-                self._linger()
+            if self._serving is request:
+                if (
+                    request.answered
+                    and request.keep_alive
+                    and not (self._ending or self.queue or self.closed)
+                ):
+                    self._serving, self._ticks = None, 0
+                else:
+                    self._go_on(request)
+
+    def release(self, request: Http11Request) -> None:
+        """Serve the next request, because the response to this one is complete; its handler may go on."""  # HTTP-17
+        task, lasting = request.task, self.http_server.lasting
+        if self._serving is not request or task is None or self._lasting >= WAITING:
+            return
+        self._lasting += 1
+        lasting.add(task)
+        task.add_done_callback(self._ended)
+        self._go_on(request)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._lasting -= 1
+        self.http_server.lasting.discard(task)
+
+    def _go_on(self, request: Http11Request) -> None:
+        """Take the next request, or close the connection, after the response to this one or its failure."""
+        self._serving, self._ticks = None, 0
+        if self.closed:
+            pass
+        elif not request.answered:
+            # The missing end tells the client that the response is incomplete.
+            self._transport.abort()
+        elif request.keep_alive and not self._ending:  # the client was not told that it closes
+            if self.queue:
+                self._take(self.queue.popleft())
+            if self._full and not self.queue:
+                self._read_on()
+        elif request.complete and not self._reading_paused:
+            self._transport.close()
+        else:
+            self._linger()
 
     def _linger(self) -> None:
         """Close later, when the client has read the response: closing with unread input would reset the connection."""
