@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
 
@@ -19,6 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 from mcprev.app.signatures import Function
 from mcprev.core.tool_schemas import WRAPPER, ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
+from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.plain import compile_plain
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
 from mcprev.protocol.result_rules import MOST_VALUES
@@ -82,9 +84,10 @@ class ToolReturns:
         self._open = any(member in (list, tuple) for member in kept)
         """Whether the annotation may admit content among data, as `list` does."""
         self._wraps = self.schema is not None and self.schema.get("type") != "object"
-        # Simple schemas are checked; for others, trust pydantic, which wrote the schema.
+        # Simple schemas are checked; for others, trust pydantic, which wrote the schema, but for numbers.
         plain = schema is None and self.schema is not None and compile_plain(self.schema) is not None
         self._schemas = Schemas(name, None, self.schema if plain else None)
+        self._whole = None if plain or self._data is None else Schemas(name, None, self.schema)
 
     def wrapped_tool(self, tool: models.Tool) -> models.Tool:
         """Return the tool as clients see it whose structured content is always an object: other data is in `result`."""
@@ -114,6 +117,8 @@ class ToolReturns:
             )
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
+        if self._whole is not None and _has_no_number(structured):
+            self._whole.conform({"structuredContent": structured})
         if self._wraps and revision.structured_objects:
             return models.CallToolResult(**_wrapped(structured, []))
         # The server adds the JSON text (TOOL-5).
@@ -138,6 +143,15 @@ def _wrapped(structured: Json, content: list[Block]) -> dict[str, Any]:
     """Return the members of a result whose structured content has to be an object."""
     text = models.TextContent(text=_json(structured))
     return {"content": content or [text], "structured_content": {WRAPPER: structured}}
+
+
+def _has_no_number(value: Json) -> bool:
+    """Return whether a value holds a float that JSON does not have, in whose place null is sent."""
+    if isinstance(value, float):
+        return not isfinite(value)
+    if isinstance(value, OBJECT):
+        return any(map(_has_no_number, value.values()))
+    return isinstance(value, LIST) and any(map(_has_no_number, value))
 
 
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
