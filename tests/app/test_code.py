@@ -252,8 +252,13 @@ def test_code_calls_nothing_for_which_the_token_of_its_client_lacks_scopes(row: 
             client.session = {"authorization": f"Bearer {user}"}
             await client.open(row)
             code = "(await call_tool('bill', {'customer': 'Ann'}))['secret']"
-            body = (await client.call("run_code", {"code": code}).done()).body
-            assert (b"s3cret" in body, b"scopes" in body) == (user == "ann", user == "bob"), body
+            answer = await client.call("run_code", {"code": code}).done()
+            assert (b"s3cret" in answer.body, b"scopes" in answer.body) == (user == "ann", user == "bob")
+            asked = 'scope="admin"' in answer.headers.get("www-authenticate", "")
+            assert (answer.status, asked) == ((403, True) if user == "bob" else (200, False))
+            # Code that has called another tool must not run again.
+            answer = await client.call("run_code", {"code": f"await call_tool('text')\n{code}"}).done()
+            assert (answer.status, b"scopes" in answer.body) == (200, user == "bob")
         await app.aclose()
 
     run(main())

@@ -75,9 +75,12 @@ def test_a_tool_gets_nothing_for_which_the_token_of_its_client_lacks_scopes(
         for user in tokens:
             client = Client(app)
             client.session = {"authorization": f"Bearer {user}"}
-            body = (await (await client.open(row)).call(tool, arguments_of(tool)).done()).body
-            assert (b"secret" in body) == (user == "ann" and not fails), body
-            assert (b"too few scopes" in body) == (user == "bob" and not fails), body
+            answer = await (await client.open(row)).call(tool, arguments_of(tool)).done()
+            assert (b"secret" in answer.body) == (user == "ann" and not fails), answer.body
+            short = user == "bob" and not fails
+            assert (b"too few scopes" in answer.body, answer.status == 403) == (short, short), answer.body
+            told = answer.headers.get("www-authenticate", "")
+            assert ('error="insufficient_scope"' in told, 'scope="admin"' in told) == (short, short)
         await app.aclose()
 
     run(main())

@@ -36,7 +36,7 @@ from mcprev.callbacks import call_within, decision
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.protocol.uris import OF_RESOURCES, has_long_uris, other_spellings, too_long
-from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
+from mcprev.transports.http.server.access import Access, AccessRefused, InvalidToken, as_texts
 from mcprev.transports.http.server.request import JSON_TYPE, App, Fields, Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
 from mcprev.transports.http.urls import mask_url, printable
@@ -61,6 +61,8 @@ _FIELDS: Final[Fields] = (
     (b"cache-control", b"public, max-age=%d" % MAX_AGE),
     (b"access-control-allow-origin", b"*"),
 )
+FORBIDDEN: Final = 403
+"""The status for a token with too few scopes: its client may ask for more."""
 _logger: Final = logging.getLogger("mcprev.auth")
 
 
@@ -210,7 +212,9 @@ class Bearer:
 
         async def refusal(method: str, params: Mapping[str, Json]) -> RpcError | None:
             reject = await self.covers(found, Request(0, method, {**params}))
-            return None if reject is None else reject.error
+            if reject is None:
+                return None
+            return AccessRefused(reject) if reject.status == FORBIDDEN else reject.error
 
         object.__setattr__(found, "refusal", refusal)
         return await self._short_of(access, self._always) or found
@@ -308,7 +312,7 @@ class Bearer:
         _logger.info("a token is refused: it lacks the scopes %s", printable(missing))
         more = sorted(needed - self._always) + sorted(access.scopes - needed - {OFFLINE})
         return self._refusal(
-            403, "the token has too few scopes", "insufficient_scope", (*self._scopes, *more), message
+            FORBIDDEN, "the token has too few scopes", "insufficient_scope", (*self._scopes, *more), message
         )
 
     def _malformed(self, why: str) -> HttpError:

@@ -312,6 +312,7 @@ def answer_failure(
         error.data = {"uri": (incoming.params or {})["uri"]}
     if isinstance(error, RpcError):
         try:
+            incoming.failure = error
             found = outgoing(error_at(error, incoming.method, incoming.revision, written), incoming.revision)
             incoming.fail(found)
         except (ConversionError, LocalProtocolError) as wrong:

@@ -163,6 +163,8 @@ class IncomingRequest:
         """The encoded response; the transport recognises it among the messages that are sent for the request."""
         self.code: int | None = None
         """The error code of the response; None before the response and for a result."""
+        self.failure: Exception | None = None
+        """The error of its handler that the response tells, if any."""
         self.unserved: bool = False
         """Whether it failed before it had any effect, so that it may be sent again: over HTTP, status 503."""
         self.cancel_reason: str | None = None

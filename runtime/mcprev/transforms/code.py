@@ -39,6 +39,7 @@ from mcprev.transforms.search import (
     list_only,
     searched,
 )
+from mcprev.transports.http.server.access import AccessRefused
 from mcprev_types.latest import models
 
 _logger: Final = logging.getLogger("mcprev.transforms")
@@ -209,6 +210,8 @@ class _Run:
     printed: str = ""
     held: int = 0
     """The size of the arguments of these calls."""
+    refused: AccessRefused | None = None
+    """Why the only call of the code so far needs scopes that the token lacks."""
 
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.limits.max_concurrent)
@@ -227,6 +230,8 @@ class _Run:
             hint = "call fewer tools, or several at once" if self.calls else "do less, or sleep for less time"
             raise ToolError(self._with_printed(f"{text}; {hint}")) from None
         except ToolError as error:
+            if self.refused is not None and self.calls == 1:  # nothing has been done, so the code may run again
+                raise self.refused from None
             raise ToolError(self._with_printed(str(error))) from None
         finally:
             self.ended = True
@@ -260,6 +265,7 @@ class _Run:
         try:
             return await self._result(name, arguments)
         except (ToolError, RpcError) as error:
+            self.refused = error if isinstance(error, AccessRefused) else None
             raise ToolError(str(error)[: self.limits.max_bytes]) from None
         except asyncio.CancelledError:
             raise

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from sys import float_info
 from typing import cast
 
-from mcprev.errors import Json, RpcError
+from mcprev.errors import InvalidRequest, Json, RpcError
+from mcprev.protocol.http_request_class import HttpError
 
 
 class InvalidToken(Exception):
@@ -16,6 +17,15 @@ class InvalidToken(Exception):
 
     The reason is for the server's log: it must not contain the token.
     """
+
+
+class AccessRefused(InvalidRequest):
+    """A request that a tool makes for its client needs more scopes: the client gets the response that it would get itself."""
+
+    def __init__(self, response: HttpError) -> None:
+        super().__init__(response.error.message)
+        self.response = response
+        """The response, with the scopes to ask for, if nothing has been sent for the request of the tool."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

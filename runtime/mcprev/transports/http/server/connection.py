@@ -31,6 +31,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.http_request_class import RETRY_SOON, status_of
 from mcprev.protocol.stateless import StatelessServer
+from mcprev.transports.http.server.access import AccessRefused
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
 
@@ -177,9 +178,8 @@ class AsgiConnection(Connection):
                 elif message is channel.response:
                     # A result always has the same status.
                     status = 200 if channel.code is None else self._status(channel.code)
-                    if channel.unserved and not (response_stream.started or response_stream.batch):
-                        status = 503
-                        response_stream.fields = (*response_stream.fields, *RETRY_SOON)
+                    if channel.code is not None and not (response_stream.started or response_stream.batch):
+                        status = _own_status(channel, response_stream, status)
                     response_stream.answer(message, status)
                 elif not response_stream.send(message):
                     self._send_without_stream(message, related=True)
@@ -255,6 +255,18 @@ class AsgiConnection(Connection):
         await self.finish_requests(linger)
         self.ended(error or ConnectionLost("the server is shutting down", in_flight=True, retry_safe=False))
         await asyncio.shield(self.closed)
+
+
+def _own_status(incoming: IncomingRequest, response_stream: ResponseStream, usual: int) -> int:
+    """Return the status of an error that nothing was sent before, with its headers: the client may do something about it."""
+    if isinstance(incoming.failure, AccessRefused):  # AUTH-21
+        response = incoming.failure.response
+        response_stream.fields = (*response_stream.fields, *response.headers)
+        return response.status
+    if incoming.unserved:
+        response_stream.fields = (*response_stream.fields, *RETRY_SOON)
+        return 503
+    return usual
 
 
 def carrier(channel: Channel) -> ResponseStream | None:
