@@ -6,21 +6,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from asgi_bridge import TYPES, initialize, notification
 from mcprev.revisions import Revision, revision_named
+from mcprev.serving.running import _server
 from mcprev.transports.http.server import http11_server
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11_server import KEEP_ALIVE, Http11Server
+from mcprev.transports.http.server.http11_server import (
+    GRACE,
+    LINGER,
+    STALLED,
+    Http11Connection,
+    Http11Server,
+)
+from mcprev.transports.http.server.http_app import HttpApp
+from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from requirements import B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
-from wired import Wire, head
+from wired import State, Wire, head
 from wired_calls import (
     SESSIONS,
     call,
@@ -195,29 +205,102 @@ def test_who_hangs_up_at_any_time_leaves_nothing(sent: str, later: bool) -> None
 @req("HTTP-31", "HTTP-3", at=E)
 def test_a_connection_that_is_quiet_is_closed_after_a_while() -> None:
     async def test(handler: Served, make: Make) -> None:
-        front = Http11Server(make(body_timeout=600))
+        front = Http11Server(make(body_timeout=600, keep_alive=STALLED + 15))
+        front._sweeping = True  # no second passes but those of the test
         idle, half, busy = Wire(front), Wire(front), Wire(front)
         busy.send(call("quiet"))
         await until(lambda: handler.running == 1)
-        for second in range(KEEP_ALIVE):
+        for second in range(STALLED):
             for wire in (idle, half, busy):
                 wire.http.tick()
             half.send(call()[second : second + 1])
         assert (idle.closing, half.closing) == (False, False)
-        idle.http.tick()
-        half.http.tick()
-        await gone(idle, held=None)
+        for _ in range(2):  # its head began after the first second
+            half.http.tick()
         await gone(half, held=None)
+        for _ in range(15):
+            idle.http.tick()
+        assert not idle.closing
+        idle.http.tick()
+        await gone(idle, held=None)
         handler.gate.set()
         await busy.settled()
-        for _ in range(KEEP_ALIVE):
+        for _ in range(STALLED + 15):
             busy.http.tick()
         busy.send(call())
         await busy.settled()
         assert [answer.status for answer in busy.answers()] == [200, 200]
-        for _ in range(KEEP_ALIVE + 1):
+        for _ in range(STALLED + 16):
             busy.http.tick()
         await gone(busy)
+
+    work(test)
+
+
+@req("HTTP-31", "HTTP-3", at=E)
+def test_connections_last_longer_than_those_of_balancers_do() -> None:
+    assert HttpSettings().keep_alive > 75
+    config = _server(HttpApp(HttpSettings(keep_alive=99.5))).config
+    assert config.timeout_keep_alive == 99.5  # of the connections of uvicorn, where ours are not installed
+
+
+@req("HTTP-31", "HTTP-3", at=E)
+@pytest.mark.parametrize("closes", ["no request for too long", "room for others", "the server stops"])
+@pytest.mark.parametrize("arrived", ["all", "half a head"])
+def test_a_request_that_has_arrived_is_served_although_the_connection_is_being_closed(
+    closes: str, arrived: str
+) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = Http11Server(make(keep_alive=30))
+        front._sweeping = True
+        here, there = socket.socketpair()
+        made: list[Http11Connection] = []
+
+        def connection() -> Http11Connection:
+            made.append(Http11Connection(front, cast("Any", None), cast("Any", State()), {}))
+            return made[0]
+
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(connection, here)
+        reader, writer = await asyncio.open_connection(sock=there)
+        data = call()
+        half = len(data) if arrived == "all" else 20
+        there.send(data[:half])  # the event loop has no time to read it
+        if arrived != "all":
+            await until(lambda: made[0]._in_head)
+        if closes == "room for others":
+            made[0]._made = -GRACE
+            assert front.make_room()
+        elif closes == "the server stops":
+            front.leave()
+            front.close_idle()
+        else:
+            for _ in range(31):
+                made[0].tick()
+            made[0].shutdown()
+        assert not transport.is_closing()
+        assert not front.make_room()  # it counts as closed already
+        there.send(data[half:])
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close\r\n" in answer
+        writer.close()
+        await until(lambda: not front._open)
+
+    work(test)
+
+
+@req("HTTP-31", "SEC-6", at=E)
+def test_half_a_head_does_not_keep_a_connection_that_is_being_closed() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        wire = Wire(Http11Server(make()))
+        wire.send(call()[:20])
+        wire.http.shutdown()
+        for _ in range(LINGER):
+            wire.http.tick()
+            wire.send(b"x")
+        assert not wire.closing
+        wire.http.tick()
+        await gone(wire, held=None)
 
     work(test)
 
@@ -251,7 +334,7 @@ def test_a_client_that_reads_no_answers_is_let_go(what: str) -> None:
             wire.send(data)
             for _ in range(9):
                 await asyncio.sleep(0)
-        for _ in range(KEEP_ALIVE):
+        for _ in range(STALLED):
             wire.http.tick()
         assert not wire.closing
         wire.http.tick()
@@ -269,7 +352,7 @@ def test_a_client_that_reads_nothing_loses_its_connection_and_not_its_request() 
         wire.http.pause_writing()
         wire.send(in_session(session, "quiet"))
         await until(lambda: handler.running == 1)
-        for _ in range(KEEP_ALIVE + 1):
+        for _ in range(STALLED + 1):
             wire.http.tick()
         await until(lambda: wire.lost)
         assert handler.running == 1
@@ -286,7 +369,7 @@ def test_a_client_that_reads_slowly_has_the_time_it_takes() -> None:
         wire.read(more=False)
         wire.send(call(arguments={"x": "y" * 300_000}))
         await until(lambda: len(wire._unread) > 300_000 and wire.http._serving is None)
-        for second in range(20 * KEEP_ALIVE):
+        for second in range(20 * STALLED):
             wire.http.tick()
             if second % 10 == 0:
                 wire.take(100)

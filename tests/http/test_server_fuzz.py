@@ -522,7 +522,7 @@ def play(script: tuple[dict[str, Any], list[Revision], list[Step]], then: Callab
         now = [0.0]
         server = mcprev.Server(handler, "fuzzed", "1", max_handlers=8)
         app = server.asgi(
-            **options, sse=True, principal=who, clock=lambda: now[0], idle=100.0, defer=QUICK, keep_alive=QUICK,
+            **options, sse=True, principal=who, clock=lambda: now[0], idle=100.0, defer=QUICK, heartbeat=QUICK,
             send_timeout=STALL, body_timeout=4 * QUICK, max_body=MAX_BODY, max_headers=MAX_HEADERS, max_sessions=8,
             max_requests=8,
         )  # fmt: skip

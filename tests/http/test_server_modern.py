@@ -70,7 +70,7 @@ def test_what_comes_before_the_answer_makes_it_a_stream_without_ids() -> None:
 @req("HTTPM-9", "HTTPM-5", at=E)
 def test_an_answer_that_takes_long_becomes_a_stream_that_is_kept_awake() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(defer=QUICK, keep_alive=QUICK)).open(ROW)
+        client = await Client(make(defer=QUICK, heartbeat=QUICK)).open(ROW)
         waiting = await client.call("quiet").begun()
         assert waiting.headers["content-type"] == "text/event-stream"
         await until(lambda: waiting.body.count(b": \n\n") >= 2)
@@ -478,7 +478,7 @@ def test_a_refusal_keeps_its_status_however_long_and_loud_the_listing_of_the_too
             return m.ListToolsResult(tools=handler.tools)
 
         handler.list_tools = list_tools  # type: ignore[method-assign]
-        app = make(defer=QUICK, keep_alive=QUICK)
+        app = make(defer=QUICK, heartbeat=QUICK)
         client = await Client(app).open(ROW)
         bad, loud, quiet = (
             client.call(tool, {"region": "eu"}, logLevel="debug") for tool in ("region", "hold", "quiet")

@@ -292,7 +292,7 @@ def test_newer_clients_that_fall_back_speak_their_revision(name: str) -> None:
 @req("SSE-6", "SEC-6", at=A)
 def test_there_are_no_more_streams_than_allowed_and_all_end_with_the_server() -> None:
     async def test(handler: Served, make: Make) -> None:
-        app = make(sse=True, max_sessions=2, keep_alive=QUICK, defer=QUICK)
+        app = make(sse=True, max_sessions=2, heartbeat=QUICK, defer=QUICK)
         one, two = await (await Pair.connect(app)).open(), await Pair.connect(app)
         assert (await one.client.send("GET", path="/sse").done()).status == 503
         await until(lambda: b": \n\n" in one.stream.body)

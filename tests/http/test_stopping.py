@@ -364,7 +364,7 @@ def test_nor_does_it_when_the_call_ends_after_it_has_left() -> None:
     row = revision_named(E)
 
     async def test() -> None:
-        async with process("asyncio", drain=60, shutdown_delay=1, keep_alive=0.1) as server:
+        async with process("asyncio", drain=60, shutdown_delay=1, heartbeat=0.1) as server:
             (idle, unused), (reader, writer) = await server.connect(), await server.connect()
             writer.write(server.post(*said(row, "tools/call", {"name": "short", "arguments": {}})))
             assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.exit_codes import ExitCode, Failure
+from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded
-from mcprev.cli.options import NumberRange, header_option, login_option, revision_option, target_argument
+from mcprev.cli.options import header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import (
     address,
     health_option,
@@ -39,18 +40,7 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help="Serve over HTTP; HOST or PORT may be left out. Default: one client on stdin and stdout.",
 )
-@click.option("--path", help="The path of the endpoint, /mcp by default.")
-@click.option("--sse", is_flag=True, help="Also serve HTTP+SSE, the older HTTP transport.")
-@click.option("--json", "json_response", is_flag=True, help="Respond with JSON, never with an event stream.")
-@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; may be repeated.")
-@click.option(
-    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
-)
-@click.option(
-    "--drain",
-    type=NumberRange(min=0),
-    help="Seconds that calls in progress have to finish when the bridge stops; 30 by default.",
-)
+@http_options
 @store_option
 @click.option(
     "--name",
@@ -171,12 +161,11 @@ def bridge_command(
     from mcprev.protocol.cache import ResultCache
     from mcprev.transports.http.server.routes import Route
 
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if value not in (None, ()) and value is not False
-    }
+    given = given_options(options)
     if http is None and (given or shared or no_auth or health or metrics or workers):
-        names = "--path, --sse, --json, --origin, --host, --drain, --shared, --no-auth, --workers, --health and --metrics"
-        raise click.UsageError(f"{names} require --http")
+        raise click.UsageError(
+            f"{NAMES}, --shared, --no-auth, --workers, --health and --metrics require --http"
+        )
     where = None if http is None else address(http)
     if where is not None and not no_auth and not _is_this_machine(where[0]):
         raise click.UsageError(

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli import completing
+from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
-from mcprev.cli.options import NumberRange
 from mcprev.cli.table import CleanFormatter, echo
 from mcprev.reloading.source_files import reported_imports
 
@@ -54,18 +54,7 @@ health_option: Final = click.option(
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP; HOST or PORT may be left out.")
-@click.option("--path", help="The path of the endpoint, /mcp by default.")
-@click.option("--sse", is_flag=True, help="Also serve HTTP+SSE, the older HTTP transport.")
-@click.option("--json", "json_response", is_flag=True, help="Respond with JSON, never with an event stream.")
-@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; may be repeated.")
-@click.option(
-    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
-)
-@click.option(
-    "--drain",
-    type=NumberRange(min=0),
-    help="Seconds that calls in progress and tasks have to finish when the server stops; 30 by default.",
-)
+@http_options
 @store_option
 @workers_option
 @health_option
@@ -105,12 +94,9 @@ def serve_command(
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if value not in (None, ()) and value is not False
-    }
+    given = given_options(options)
     if http is None and (given or no_auth or health or workers):
-        names = "--path, --sse, --json, --origin, --host, --drain, --workers, --health and --no-auth"
-        raise click.UsageError(f"{names} require --http")
+        raise click.UsageError(f"{NAMES}, --workers, --health and --no-auth require --http")
     where = None if http is None else address(http)
     if reload_:
         if workers is not None:

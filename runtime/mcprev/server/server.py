@@ -340,10 +340,10 @@ class Server:
         - `idle` (1,800), `max_sessions` (10,000) and `max_sessions_per_client` (1,000) bound sessions; `max_requests`
           (16,384) bounds concurrent requests outside of sessions. `clock` measures idle time instead of the event loop.
         - `max_body` (4 MiB), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
-        - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent
+        - `defer` (0.2) is the time until a response becomes an event stream, `heartbeat` (15) the time until a silent
           stream gets a comment, `send_timeout` (60) the time until a client that does not read is disconnected.
-        - `max_connections` (10,000), `drain` (30, to finish calls and tasks when the server stops) and `shutdown_delay` (1 of it, in which new
-          ones are served) have an effect in `run_http` and `serve_http` only.
+        - `max_connections` (10,000), `keep_alive` (180, of a connection without a request), `drain` (30, to finish calls and tasks when the
+          server stops) and `shutdown_delay` (1 of it, in which new ones are served) have an effect in `run_http` and `serve_http` only.
 
         Raises `ValueError` for invalid options and `TypeError` for unknown ones. See
         https://modelcontextprotocol.io/specification/latest/basic/transports.

@@ -200,6 +200,7 @@ def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=cast("int", app.settings.keep_alive),  # which may have a fraction
         timeout_graceful_shutdown=STOP,
     )
     return HttpServer(config, app, front, worker)

@@ -7,11 +7,14 @@ other is sent in chunks, or to a client of HTTP/1.0 until the connection is clos
 
 HTTP leaves these points open; they are decided here:
 
-- A connection is closed if no complete head of a request arrives within `KEEP_ALIVE` seconds after a response.
+- A connection is closed if no request begins within `keep_alive` seconds after a response, which is more than balancers
+  wait, so that they close it and no request crosses its end. A head that has begun has `STALLED` seconds.
+- Before a connection without a request is closed, it is looked whether bytes have arrived; they are served, and the response
+  says that the connection closes.
 - `Upgrade` is declined: the request is served without it (RFC 9110, section 7.8).
 - After a response to a request that was not read completely, the connection is closed `LINGER` seconds later, so that
   the client can read the response.
-- A client that reads nothing for `KEEP_ALIVE` seconds is disconnected, even if a request is being served.
+- A client that reads nothing for `STALLED` seconds is disconnected, even if a request is being served.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import select
+import socket
 from collections import deque
 from collections.abc import Callable
 from heapq import nlargest
@@ -45,8 +50,8 @@ if TYPE_CHECKING:
 
     from mcprev.transports.http.server.http_app import HttpApp
 
-KEEP_ALIVE: Final = 60
-"""Seconds from a response to the next complete head."""
+STALLED: Final = 60
+"""Seconds that a client has to complete a head, or to read more of what it is sent."""
 GRACE: Final = 0.5
 """Seconds that a new connection has for its first request before it may be closed to make room for another."""
 LINGER: Final = 2
@@ -83,6 +88,8 @@ class Http11Server:
         """The connections of each address."""
         self.target: bytes = app.settings.path.encode()
         self.path: str = app.settings.path
+        self.keep_alive: float = app.settings.keep_alive
+        """Seconds after which a connection without a request is closed."""
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
         self._sweeping = False
@@ -272,9 +279,13 @@ class Http11Connection(asyncio.Protocol):
                 self._broken(too_long_a_head(self._max_headers))
 
     def shutdown(self) -> None:
-        """Stop: close the connection after the request in progress."""
+        """Stop: close the connection after the request in progress, or after one that has arrived."""
         self.stopping = self._ending = True
-        if self._serving is None:
+        if self._serving is not None:
+            return
+        if self._in_head or has_input(self._transport):
+            self._ticks = STALLED - LINGER
+        else:
             self._transport.close()
 
     @property
@@ -292,6 +303,7 @@ class Http11Connection(asyncio.Protocol):
         """Whether no request is in progress and no part of a response is unsent."""
         return (
             self._serving is None
+            and not self._ending
             and not self._transport.is_closing()
             and not self._transport.get_write_buffer_size()
         )
@@ -307,13 +319,16 @@ class Http11Connection(asyncio.Protocol):
         self._transport.abort()
 
     def tick(self) -> None:
-        """Count a second; abort the connection after too many without progress."""
+        """Count a second; close the connection after too many without a request, abort it after too many without progress."""
         if self._serving is None or self.paused:
             waiting = self._transport.get_write_buffer_size()
             self._ticks = 0 if waiting < self._unread else self._ticks + 1
             self._unread = waiting
-            if self._ticks > KEEP_ALIVE:
+            stalls = waiting or self.paused or self._in_head or self._ending or self._reading_paused
+            if stalls and self._ticks > STALLED:
                 self._transport.abort()
+            elif not stalls and self._ticks > self.http_server.keep_alive:
+                self.shutdown()
 
     # -- callbacks of the parser -----------------------------------------------------------------------------
 
@@ -322,6 +337,8 @@ class Http11Connection(asyncio.Protocol):
         self._target, self._pairs = b"", []
         # Earlier bytes of the same piece belong to the previous request.
         self._in_head, self._overhead, self._slack = True, 0, self._chunk
+        if not self._ending:
+            self._ticks = 0
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the target."""
@@ -489,7 +506,7 @@ class Http11Connection(asyncio.Protocol):
     def _linger(self) -> None:
         """Close later, when the client has read the response: closing with unread input would reset the connection."""
         self._reading_paused = True
-        self._ticks, self._unread = KEEP_ALIVE - LINGER, 0
+        self._ticks, self._unread = STALLED - LINGER, 0
         if self._full:
             self._read_on()
         if self._transport.can_write_eof():
@@ -499,6 +516,18 @@ class Http11Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         self._full = False
         self._transport.resume_reading()
+
+
+def has_input(transport: asyncio.BaseTransport) -> bool:
+    """Return whether bytes have arrived at the socket of a transport that the event loop has not read yet."""
+    connected: socket.socket | None = transport.get_extra_info("socket")
+    if connected is None or connected.fileno() < 0:
+        return False
+    if not hasattr(select, "poll"):  # on Windows
+        return bool(select.select([connected.fileno()], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connected.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _drop(data: bytes) -> None:

@@ -98,8 +98,11 @@ class HttpOptions(TypedDict, total=False):
     defer: float
     """Seconds after which a response becomes an event stream and the server watches whether its client disconnects: 0.2
     by default."""
-    keep_alive: float
+    heartbeat: float
     """Seconds after which a silent stream gets a comment, so that no proxy closes it: 15 by default."""
+    keep_alive: float
+    """Seconds after which `run_http` and `serve_http` close a connection without a request: 180 by default. More than the
+    time after which a balancer in front closes its connections, else a request may arrive at one that is closed."""
     send_timeout: float
     """Seconds after which a client that does not read is disconnected: 60 by default."""
     max_connections: int
@@ -143,7 +146,8 @@ class HttpSettings:
     max_headers: int = MAX_HEADERS
     body_timeout: float = 30.0
     defer: float = 0.2
-    keep_alive: float = 15.0
+    heartbeat: float = 15.0
+    keep_alive: float = 180.0
     send_timeout: float = 60.0
     max_connections: int = 10_000
     drain: float = 30.0

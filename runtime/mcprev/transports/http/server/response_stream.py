@@ -36,7 +36,7 @@ _SSE_HEAD: Final = (
     (b"x-accel-buffering", b"no"),
 )
 _JSON_HEAD: Final = (JSON_TYPE,)
-KEEP_ALIVE: Final = b": \n\n"
+HEARTBEAT: Final = b": \n\n"
 LOOK: Final = 1.0
 """The maximum number of seconds until a response is looked at again, for example whether its token has expired."""
 _logger: Final = logging.getLogger("mcprev.transport.http")
@@ -348,9 +348,9 @@ class ResponseStream:
             return
         if long and self.waiting and self.streams and not (self.started or self.checking):
             self.start()
-        elif self._head_sent and not writing and now - self._last >= settings.keep_alive:  # HTTPM-5
-            self.write(KEEP_ALIVE)
-        due = now + min(LOOK, settings.keep_alive / 2, settings.send_timeout / 2)
+        elif self._head_sent and not writing and now - self._last >= settings.heartbeat:  # HTTPM-5
+            self.write(HEARTBEAT)
+        due = now + min(LOOK, settings.heartbeat / 2, settings.send_timeout / 2)
         self._timer = self._loop.call_at(due if long else min(due, self._long), self._tick)
 
     def renew(self, access: Access) -> None:
