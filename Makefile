@@ -41,6 +41,7 @@ types: setup
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/python tests/type_completeness.py
+	$(BIN)/python tests/snippet_types.py
 
 imports: setup
 	$(BIN)/lint-imports

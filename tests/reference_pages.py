@@ -59,7 +59,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "client": Page(
         "Client",
         "Connections to servers. [The guide](../clients.md) shows them in use.",
-        ("client.connect", "client.client", "client.options", "client.targets", "client.tasks", "client.tool_result",
+        ("client.connect", "client.client", "client.options", "client.targets", "client.tasks", "client.tool_result", "client.resource_result",
          "client.subscriptions", "client.request_handler", "core.reconnect_policy", "protocol.cache", "extras.connect_all",
          "transports.http.client.target", "transports.stdio.client", "transports.memory"),
     ),

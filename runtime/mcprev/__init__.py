@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ClientHandler as ClientHandler,
         form_defaults as form_defaults,
     )
+    from mcprev.client.resource_result import ResourceResult as ResourceResult
     from mcprev.client.subscriptions import Change as Change, Subscription as Subscription
     from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
@@ -218,6 +219,7 @@ _HOMES: Final = {
     "server.server": ("Server", "ServerHandler"),
     "client.request_handler": ("ClientContext", "ClientHandler", "form_defaults"),
     "client.tasks": ("ClientTask",),
+    "client.resource_result": ("ResourceResult",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
     "state.session": ("StateLimits",),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -12,6 +13,26 @@ from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run
 
+PARAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "call_tool": ("CallToolRequestParams", {"name": "who"}),
+    "read_resource": ("ReadResourceRequestParams", {"uri": "shop://hat"}),
+    "subscribe": ("SubscribeRequestParams", {"uri": "shop://hat"}),
+    "unsubscribe": ("UnsubscribeRequestParams", {"uri": "shop://hat"}),
+    "get_prompt": ("GetPromptRequestParams", {"name": "advise", "arguments": {"city": "Oslo"}}),
+    "set_level": ("SetLevelRequestParams", {"level": "info"}),
+    "complete": (
+        "CompleteRequestParams",
+        {"ref": {"type": "ref/prompt", "name": "advise"}, "argument": {"name": "city", "value": "O"}},
+    ),
+    "progress": ("ProgressNotificationParams", {"progressToken": "none", "progress": 1}),
+    "cancelled": ("CancelledNotificationParams", {"requestId": "none"}),
+}
+"""What the methods require, without what the runtime knows."""
+OTHERS: Final = {
+    "initialize": "the runtime has sent it",
+    "subscriptions_listen": "it ends with the connection; clients have `listen`",
+    "get_task": "no task", "get_task_payload": "no task", "cancel_task": "no task", "list_tasks": "no tasks", "task_status": "no task",
+}  # fmt: skip
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 
 
@@ -21,6 +42,18 @@ def app() -> mcprev.App:
     @made.tool
     async def who(ctx: mcprev.Context) -> str:
         return f"{ctx.client_info}" if ctx.client_info else "nobody"
+
+    @made.resource("shop://hat")
+    async def hat() -> str:
+        return "20 EUR"
+
+    @made.prompt
+    async def advise(city: str) -> str:
+        return city
+
+    @made.completion("advise", "city")
+    async def cities(value: str) -> list[str]:
+        return [f"{value}slo"]
 
     return made
 
@@ -44,6 +77,29 @@ def test_params_of_the_package_need_no_meta(row: Revision) -> None:
             assert "the-client" in result.content[0].text
 
     run(main())
+
+
+@req("SEAM-9", "MOD-1", everywhere=True)
+@each_row
+def test_every_method_takes_params_with_what_it_requires_alone(row: Revision) -> None:
+    types = package(row)
+    names = [name for name, _ in inspect.getmembers(types.ClientCalls, inspect.isfunction) if name[0] != "_"]
+
+    async def main() -> None:
+        async with mcprev.connect(app(), mode=row.name) as client:
+            calls = client.exact(types)
+            for name in names:
+                if name in OTHERS:
+                    continue
+                params: tuple[Any, ...] = ()
+                if name in PARAMS:
+                    kind, members = PARAMS[name]
+                    params = (getattr(types, kind)(**members),)
+                result = await getattr(calls, name)(*params)
+                assert result is None or isinstance(result, types.models.Result), name
+
+    run(main())
+    assert {"call_tool", "list_tools", "read_resource", "complete"} <= set(names) - OTHERS.keys()
 
 
 @req("MOD-3", everywhere=True)

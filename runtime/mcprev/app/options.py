@@ -111,7 +111,7 @@ class EntryOptions(TypedDict, total=False):
     """The name that clients display. Default: none."""
     description: str
     """The description, for the model or the user. Default: the docstring of the function, without its section about arguments, which describes each of them in the schema."""
-    icons: list[models.Icon]
+    icons: Sequence[models.Icon | Mapping[str, Json]]
     """Icons that clients display."""
     meta: dict[str, Json]
     """The `_meta` of the entry in lists."""
@@ -125,7 +125,7 @@ class EntryOptions(TypedDict, total=False):
 class ToolOptions(EntryOptions, total=False):
     """The options of `App.tool`."""
 
-    annotations: models.ToolAnnotations
+    annotations: models.ToolAnnotations | Mapping[str, Json]
     """Hints about the tool's behaviour, such as `ToolAnnotations(read_only_hint=True)`."""
     task: Literal["optional", "required"]
     """`optional`: clients can call the tool as a task. `required`: they must. Default: as `mcprev.Tasks` says, or
@@ -148,7 +148,7 @@ class ResourceOptions(EntryOptions, total=False):
 
     mime_type: str
     """The MIME type of the contents. Default: none for text and bytes, `application/json` for other values."""
-    annotations: models.Annotations
+    annotations: models.Annotations | Mapping[str, Json]
     """The audience of the resource and its priority."""
     ttl_ms: int
     """How long a client may cache the contents, in milliseconds; sent at revisions with `ttlMs`. Default: 0, no caching."""

@@ -68,7 +68,7 @@ _logger: Final = logging.getLogger("mcprev.auth")
 
 Verify: TypeAlias = Callable[[str], Awaitable[Access | None]]
 Needs: TypeAlias = Callable[
-    [str, Mapping[str, Json]], "str | Iterable[str] | Awaitable[str | Iterable[str] | None] | None"
+    [str, dict[str, Json]], "str | Iterable[str] | Awaitable[str | Iterable[str] | None] | None"
 ]
 Suffices: TypeAlias = Callable[[frozenset[str], frozenset[str]], bool | Awaitable[bool]]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
 from mcprev.client.subscriptions import Change
-from mcprev.errors import McpError, one_line
+from mcprev.errors import Json, McpError, one_line
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
-Sampling: TypeAlias = (
-    "Callable[[models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
-)
+Message: TypeAlias = "models.CreateMessageResult | Mapping[str, Json]"
+Sampling: TypeAlias = "Callable[[models.CreateMessageRequestParams], Awaitable[Message] | Message]"
 Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Reply] | Reply]"
 LogMessage: TypeAlias = "Callable[[models.LoggingMessageNotificationParams], Awaitable[None] | None]"
 OnWire: TypeAlias = "Callable[[WireEvent], object]"

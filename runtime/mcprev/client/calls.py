@@ -175,4 +175,9 @@ def result_reader(method: str, spoken: Revision = LATEST) -> Callable[[Any], Any
 
         ToolResult.model_rebuild()
         return ToolResult.__pydantic_validator__.validate_python
+    if method == "resources/read":
+        from mcprev.client.resource_result import ResourceResult
+
+        ResourceResult.model_rebuild()
+        return ResourceResult.__pydantic_validator__.validate_python
     return reader(LATEST, spec.result)

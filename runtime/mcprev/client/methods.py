@@ -14,6 +14,7 @@ from mcprev.client.options import Options
 from mcprev.errors import Json
 
 if TYPE_CHECKING:
+    from mcprev.client.resource_result import ResourceResult
     from mcprev.client.tool_result import ToolResult
     from mcprev_types.latest import models
 
@@ -120,9 +121,9 @@ class Methods:
         """Iterate over all resource templates of the server, page after page."""
         return self._pages("resources/templates/list", "resource_templates", options)
 
-    async def read_resource(self, uri: str, **options: Unpack[Options]) -> models.ReadResourceResult:
+    async def read_resource(self, uri: str, **options: Unpack[Options]) -> ResourceResult:
         """Return the contents of the resource at `uri`. Raises `ResourceNotFound` if there is none, at every revision."""
-        return cast("models.ReadResourceResult", await self.call("resources/read", {"uri": uri}, **options))
+        return cast("ResourceResult", await self.call("resources/read", {"uri": uri}, **options))
 
     async def list_prompts(
         self, cursor: str | None = None, **options: Unpack[Options]

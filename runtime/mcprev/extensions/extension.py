@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from pydantic import ValidationError
-from typing_extensions import Unpack, override
+from typing_extensions import TypeVar, Unpack, override
 
 from mcprev.callbacks import finished
 from mcprev.client.options import Options
@@ -34,8 +34,8 @@ from mcprev_types.latest import models
 if TYPE_CHECKING:
     from mcprev.client.client import Client
 
-C_co = TypeVar("C_co", covariant=True)
-S_co = TypeVar("S_co", covariant=True)
+C_co = TypeVar("C_co", covariant=True, default=object)
+S_co = TypeVar("S_co", covariant=True, default=object)
 _logger: Final = logging.getLogger("mcprev.extensions")
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcprev.oauth.steps import ClientKeys
 
 logger: Final = logging.getLogger("mcprev.auth")
+PageOpener: TypeAlias = Callable[[str], Awaitable[str] | str]
 DeviceShower: TypeAlias = Callable[[DeviceCode], Awaitable[None] | None]
 """Shows a user where to enter which code."""
 LOGIN: Final = 300.0
@@ -58,7 +59,7 @@ class OAuth(TokenAuthorization):
         client_name: str = "mcprev",
         loopback: Loopback | None = None,
         redirect_uri: str | None = None,
-        open: Callable[[str], Awaitable[str]] | None = None,  # noqa: A002
+        open: PageOpener | None = None,  # noqa: A002
         device: DeviceShower | None = None,
         login_timeout: float | None = None,
         dpop: bool = False,
@@ -79,7 +80,7 @@ class OAuth(TokenAuthorization):
           server below that URL could use such a token at the others.
         - `scopes` are requested in addition to those that the server names.
         - `loopback` opens the browser and receives the redirect. None: `Loopback()`, on a free port.
-        - `open` and `redirect_uri` replace `loopback`: the async function `open` gets the URL of the login page, shows
+        - `open` and `redirect_uri` replace `loopback`: the function `open`, async or not, gets the URL of the login page, shows
           it to the user, and returns the URL that the user was redirected to, which begins with `redirect_uri`.
         - `device` logs in without a browser on this machine (RFC 8628): the function, async or not, gets a `DeviceCode`, and
           shows the user at which page to enter which code on another machine.
@@ -266,7 +267,7 @@ async def _show(show: DeviceShower, code: DeviceCode) -> None:
     raise failure
 
 
-async def _visit(call: BrowserOpener, url: str) -> str:
+async def _visit(call: PageOpener, url: str) -> str:
     """Log in with the user's `open` function."""
     try:
         back = cast("object", await finished(call(url)))

@@ -14,7 +14,7 @@ def _is(*types: type) -> Callable[[object], bool]:
     return lambda given: isinstance(given, types) and (bool in types or not isinstance(given, bool))
 
 
-_ICON: Final = "mcprev.models.Icon(src='https://...')"
+_ICON: Final = "mcprev_types.latest.Icon(src='https://...')"
 _SERVER_KINDS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "name": (_is(str), "a text"),
     "version": (_is(str), "a text, such as '1.0'"),
@@ -26,7 +26,7 @@ _SERVER_KINDS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "title": (_is(str), "a text"),
     "description": (_is(str), "a text"),
     "website_url": (_is(str), "a URL as a text"),
-    "capabilities": (_has("to_wire"), "mcprev.models.ServerCapabilities(...)"),
+    "capabilities": (_has("to_wire"), "mcprev_types.latest.ServerCapabilities(...)"),
     "states": (_has("seal", "open"), "mcprev.RequestStateSealer(...)"),
     "state": (_has("max_keys", "max_bytes"), "mcprev.StateLimits(...)"),
     "tasks": (
@@ -53,7 +53,7 @@ _SERVER_LISTS: Final[Mapping[str, tuple[type, Callable[[object], bool], str]]] =
     "requires": (
         Mapping,
         _has("to_wire"),
-        "client capabilities by method, such as {'tools/call': mcprev.models.ClientCapabilities(...)}",
+        "client capabilities by method, such as {'tools/call': mcprev_types.latest.ClientCapabilities(...)}",
     ),
     "lifespan": (Iterable, callable, "an async generator function that yields once, or several in a list"),
     "middleware": (

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from mcprev.callbacks import at_once
@@ -183,6 +183,10 @@ class SessionState:
         """Set the value of a key. Raises `TypeError` for a value that is not JSON, and `StateTooLarge`."""
         await self.update(key, lambda _: value)
 
+    @overload
+    async def update(self, key: str, change: Callable[[T], T], default: T) -> T: ...
+    @overload
+    async def update(self, key: str, change: Callable[[Json], Json]) -> Json: ...
     async def update(self, key: str, change: Callable[[Json], Json], default: Json = None) -> Json:
         """Replace the value of a key by `change(value)`, and return it; no change of another request is lost.
 

@@ -40,7 +40,7 @@ _UNKNOWN: Final = "is not known here"
 class ToolChanges(EntryOptions, total=False):
     """The options of `transform_tool` that replace those of the original tool. Default: the original's."""
 
-    annotations: models.ToolAnnotations
+    annotations: models.ToolAnnotations | Mapping[str, Json]
     """Hints about the tool's behaviour."""
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shlex
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,30 +17,16 @@ from pydantic import ValidationError
 import mcprev
 from mcprev.cli import main
 from support import FOURTH, SCHEMA, THIRD
-
-PAGE: Final = (SCHEMA.parent / "docs" / "vendor.md").read_text(encoding="utf-8")
-
-
-def snippets(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+from vendor_schema import snippets, vendor_schema
 
 
 def extended() -> str:
-    """The vendor's file: what the page's first command prints, with what the page adds to it."""
+    """The vendor's file; the page's first command prints what it adds to."""
     words = shlex.split(snippets("sh")[0])
     assert words[-2:] == [">", "acme.ts"]
     text = CliRunner().invoke(main, words[1:-2], catch_exceptions=False).stdout
     assert text == (SCHEMA / FOURTH / "schema.ts").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(export [^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE)
-    assert len(rows) == 5
-    for place, added in rows:
-        found = re.search(rf"^{place}( =|\b[^\n{{]*{{)", text, re.MULTILINE)
-        assert found is not None, place
-        text = (
-            text[: found.end()] + (f" {added} |" if "type" in place else f"\n  {added}") + text[found.end() :]
-        )
-    (declarations,) = snippets("typescript")
-    return text + declarations
+    return vendor_schema()
 
 
 @pytest.fixture(scope="module")
