@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, NotRequired, assert_type
 
@@ -13,6 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
 import mcprev
+from asgi_bridge import Client as RawClient
 from mcprev.errors import InvalidParams, McpError
 from mcprev.forms.questions import Form, form_of
 from mcprev.revisions import DEFAULT, Revision
@@ -269,3 +274,136 @@ def test_the_model_of_the_client_is_asked_with_a_text_or_with_messages(row: Revi
     assert [(each.role, each.content) for each in first.messages] == [("user", m.TextContent(text="Say it"))]
     assert [each.role for each in second.messages] == ["user", "user", "assistant"]
     assert second.max_tokens == 1024
+
+
+class Visit(BaseModel):
+    name: str
+    nick: str | None = None
+    age: int | None = None
+    count: int = 3
+    note: str | None
+
+
+async def visit(ctx: mcprev.Context) -> str:
+    found = await ctx.elicit("Who?", Visit)
+    return found.data.model_dump_json() if found.data is not None else found.action
+
+
+async def answered_raw(row: Revision, answer: dict[str, Any]) -> str:
+    """What a tool returns, or its error, to a client of other makers that answers the question so."""
+    app = mcprev.App("a", "1", show_errors=True)
+    app.tool(visit)
+    declared: dict[str, Any] = {"elicitation": {}}
+    async with app.server.running():
+        client = await RawClient(app.server.asgi()).open(row, **declared)
+        if row.handshake:
+            call = client.call("visit")
+            question = (await call.heard(1))[0]
+            assert "note" not in question["params"]["requestedSchema"]["required"]
+            await client.post({"jsonrpc": "2.0", "id": question["id"], "result": answer}).done()
+        else:
+            first = await client.call("visit", clientCapabilities=declared).done()
+            ((key, _),) = first.result["inputRequests"].items()
+            params = {"name": "visit", "arguments": {}, "inputResponses": {key: answer}}
+            call = client.request("tools/call", params, clientCapabilities=declared)
+        (message,) = (await call.done()).answers
+    found = message.get("error") or message["result"]["content"][0]
+    return str(found.get("message") or found["text"])
+
+
+@pytest.mark.parametrize("row", ASKABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ({"name": "ann", "nick": None, "age": None, "count": None, "note": None},
+         '{"name":"ann","nick":null,"age":null,"count":3,"note":null}'),
+        ({"name": "ann", "age": 5}, '{"name":"ann","nick":null,"age":5,"count":3,"note":null}'),
+    ],
+)  # fmt: skip
+def test_null_for_a_field_left_empty_is_no_answer_to_it(
+    row: Revision, content: dict[str, Any], wanted: str
+) -> None:
+    assert run(answered_raw(row, {"action": "accept", "content": content})) == wanted
+
+
+@pytest.mark.parametrize("row", ASKABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ({"name": None}, "content.name is missing"),
+        ({}, "content.name is missing"),
+        ({"name": "ann", "age": "old"}, "content.age is not of type integer"),
+        ({"name": 5}, "content.name is not of type string"),
+        ({"name": "ann", "age": [1]}, "content.age"),
+        ({"name": "ann", "age": {"a": 1}}, "content.age"),
+    ],
+)
+def test_a_bad_answer_is_told_by_its_field(row: Revision, content: dict[str, Any], wrong: str) -> None:
+    found = run(answered_raw(row, {"action": "accept", "content": content}))
+    assert wrong in found
+    assert not any(name in found for name in ("roots", "model", "role", ".0", "content.text"))
+
+
+@pytest.mark.parametrize("row", ASKABLE, ids=lambda row: row.name)
+def test_an_answer_without_an_action_is_told_by_it(row: Revision) -> None:
+    assert "action" in run(answered_raw(row, {"content": {"name": "ann"}}))
+
+
+@pytest.mark.parametrize("row", ASKABLE, ids=lambda row: row.name)
+def test_a_client_of_ours_leaves_empty_fields_out(row: Revision) -> None:
+    def answer(_: object) -> Visit:
+        return Visit(name="ann", note=None)
+
+    app = mcprev.App("a", "1")
+    app.tool(visit)
+
+    async def main() -> str:
+        async with mcprev.connect(app, mode=row.name, elicitation=answer) as client:
+            return (await client.call_tool("visit", {})).text
+
+    assert '"nick":null,"age":null,"count":3,"note":null' in run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (Decimal, {"type": "number"}),
+        (dt.timedelta, {"type": "string"}),
+        (uuid.UUID, {"type": "string"}),
+        (dt.date, {"type": "string", "format": "date"}),
+    ],
+)
+def test_types_that_are_sent_as_numbers_and_texts_are_fields(kind: Any, field: dict[str, Any]) -> None:
+    asked = form_of(kind).request("What?").to_wire()["params"]["requestedSchema"]
+    assert asked["properties"] == {"value": field}
+
+
+def test_a_decimal_keeps_what_was_typed() -> None:
+    found = form_of(Decimal).read("What?", accept(value=19.99))
+    assert found == mcprev.Accepted(Decimal("19.99"))
+
+
+def test_an_answer_without_the_value_is_refused() -> None:
+    with pytest.raises(InvalidParams, match="value is missing"):
+        form_of(int).read("What?", accept())
+
+
+@pytest.mark.parametrize("kind", [[], (), set(), frozenset()])
+def test_a_list_without_a_choice_is_refused(kind: Any) -> None:
+    with pytest.raises(ValueError, match="there is no choice"):
+        form_of(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (["a", 1], "the choice 1 is no string"),
+        (Nested, "the field 'point' cannot be part of a form, which is flat"),
+        (int | str, "the value cannot be part of a form"),
+        (list[str], "the value cannot be part of a form"),
+    ],
+)
+def test_what_no_form_has_says_what_forms_have(kind: Any, wrong: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(wrong)) as found:
+        form_of(kind).request("What?")
+    assert "Field required" not in str(found.value)

@@ -99,7 +99,17 @@ class Pair:
 
         Raises `ConversionError`.
         """
-        return value if self.same else self._convert(value, method, kind, self.client, self.server, meta)
+        if self.same:
+            return value
+        if isinstance(value, OBJECT) and kind is PayloadKind.RESULT:
+            value = mrtr.without_empty_fields(value)
+        elif isinstance(value, OBJECT) and isinstance(value.get(mrtr.RESPONSES), OBJECT):
+            answers = {
+                key: mrtr.without_empty_fields(answer) if isinstance(answer, OBJECT) else answer
+                for key, answer in value[mrtr.RESPONSES].items()
+            }
+            value = {**value, mrtr.RESPONSES: answers}
+        return self._convert(value, method, kind, self.client, self.server, meta)
 
     def to_client(self, value: Json, method: str, kind: PayloadKind) -> Json:
         """Return a payload of the server at the client's revision. Raises `ConversionError`."""

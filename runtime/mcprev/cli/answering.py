@@ -18,6 +18,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, RpcError, SchemaError
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.validation import compile_schema, describe
+from mcprev.protocol.mrtr import without_empty_fields
 from mcprev_types.latest import models
 
 REJECTED: Final = -1
@@ -181,7 +182,8 @@ _ABSENT: Final = object()
 
 def _result(action: str, content: Mapping[str, Json] | None = None) -> models.ElicitResult:
     found: dict[str, Json] = {"action": action}
-    return models.ElicitResult.from_wire(found if content is None else {**found, "content": dict(content)})
+    whole = found if content is None else without_empty_fields({**found, "content": dict(content)})
+    return models.ElicitResult.from_wire(whole)
 
 
 def _answer_of_file(answer: Json, schema: Mapping[str, Json], *, is_form: bool) -> models.ElicitResult:

@@ -40,6 +40,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import SEVERITY
+from mcprev.protocol.mrtr import without_empty_fields
 from mcprev.protocol.subscriptions import SUBSCRIBABLE
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths
@@ -193,6 +194,7 @@ def check_input_request(method: str, params: Json, capabilities: Mapping[str, Js
 
 def _checked_answer(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
     """Return the handler's answer if it is valid. Raises `LocalProtocolError`."""  # ROOT-1, ELIC-3
+    answer = without_empty_fields(answer)
     wrong = asking.response_error(method, params, answer)
     if wrong is not None:
         raise LocalProtocolError(f"the result of the handler of '{method}' is not valid: {wrong}")

@@ -236,13 +236,15 @@ def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json
     """Return the answer to a question as a model. Raises `InvalidParams` for an answer of another type."""  # MRTR-7
     from pydantic import ValidationError
 
+    from mcprev.core.method_binding import first
+
     method = str(request["method"])
     model: Any = getattr(LATEST.models, str(LATEST.methods[method].result))
     try:
         return model.from_wire(answer)
-    except ValidationError:
+    except ValidationError as error:
         raise InvalidParams(
-            f"Invalid params: the input response '{key}' is not a valid result of '{method}'"
+            f"Invalid params: the input response '{key}' is not a valid result of '{method}': {first(error, answer)}"
         ) from None
 
 

@@ -18,7 +18,7 @@ from mcprev.callbacks import finished, is_cancelled
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
 from mcprev.core.capabilities import Capabilities, bindings
-from mcprev.core.union_errors import meant, of_meant_types
+from mcprev.core.union_errors import alternatives, meant, of_meant_types
 from mcprev.error_text import internal_error
 from mcprev.errors import (
     ConversionError,
@@ -211,11 +211,23 @@ def _as_is(value: Json) -> Json:
 
 
 def first(error: ValidationError, value: object) -> str:
-    """Return the first error of a JSON value that was refused as JSON path and message, without the value."""
-    first = meant(error.errors(include_url=False, include_input=False, include_context=False), value)[0]
-    steps, _ = locate(value, first["loc"], missing=first["type"] == "missing")
-    place = ".".join(str(part) for part in steps)
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    """Return the first error of a JSON value that was refused as JSON path and message, without the value.
+
+    Where the value may have one of several types, the message says what each of them wants.
+    """
+    errors = meant(error.errors(include_url=False, include_input=False, include_context=False), value)
+    told: dict[str, list[str]] = {}
+    for one in alternatives(errors, value):
+        steps, _ = locate(value, one["loc"], missing=one["type"] == "missing")
+        texts = told.setdefault(".".join(map(str, steps)), [])
+        text = one["msg"]
+        texts.append(text.removeprefix("Input should be ") if texts else text)
+    depth = min(place.count(".") for place in told)
+    found = {place: " or ".join(dict.fromkeys(texts)) for place, texts in told.items()}
+    shown = (
+        f"{place}: {text}" if place else text for place, text in found.items() if place.count(".") == depth
+    )
+    return "; or ".join(shown)
 
 
 class HandlerTable(dict[tuple[Revision, str], MethodBinding]):

@@ -37,6 +37,20 @@ def meant(errors: list[ErrorDetails], value: object) -> list[ErrorDetails]:
     return [one for number, one in enumerate(errors) if number not in dropped]
 
 
+def alternatives(errors: list[ErrorDetails], value: object) -> list[ErrorDetails]:
+    """Return the first error, and the first one of each other type that the value could have instead."""
+    first = errors[0]
+    _, skipped = locate(value, first["loc"], missing=first["type"] == "missing")
+    for at in (at for at, part in enumerate(first["loc"]) if part in skipped):
+        found: dict[int | str, ErrorDetails] = {}
+        for one in errors:
+            if one["loc"][:at] == first["loc"][:at] and len(one["loc"]) > at:
+                found.setdefault(one["loc"][at], one)
+        if len(found) > 1:
+            return [*found.values()]
+    return [first]
+
+
 def of_meant_types(error: ValidationError, value: object) -> ValidationError:
     """Return an error of a validator with the errors that `meant` leaves; `value` was refused."""
     from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError

@@ -16,6 +16,7 @@ from mcprev.client.request_handler import ClientContext, ClientHandler
 from mcprev.core.input_requests import response_error
 from mcprev.dev.channels import Channels, to_json
 from mcprev.errors import Json, RpcError
+from mcprev.protocol.mrtr import without_empty_fields
 from mcprev_types import Model, with_json_paths
 from mcprev_types.latest import models
 
@@ -128,7 +129,7 @@ class Questions:
         question = self._questions[id_]
         if question.state != "open":
             raise KeyError(id_)
-        answer = self._read(question.method, given)
+        answer = without_empty_fields(self._read(question.method, given))
         if "error" not in answer:
             _check(question.method, question.params, answer)
         if given.get("remember") is True and "error" not in answer:

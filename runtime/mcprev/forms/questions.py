@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -24,6 +24,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 VALUE: Final = "value"
 """The name of the only field of a form for a single value."""
+_FORMATS: Final = frozenset({"date", "date-time", "email", "uri"})
+"""The formats of texts that forms know."""
 Prompt: TypeAlias = "str | models.SamplingMessage | models.ImageContent | models.AudioContent"
 """One message for the client's model; its role is `user`, unless it is a `SamplingMessage` with a role of its own."""
 
@@ -82,7 +84,7 @@ def reply_of(answer: Reply) -> object:
             "`mcprev.Accepted(value)` for a single value, or None to decline"
         )
     given = cast("Accepted[object]", answer).data if isinstance(answer, Accepted) else answer
-    data: Json = to_jsonable_python(given)
+    data: Json = to_jsonable_python(given)  # the runtime leaves out the fields that are None
     return {"action": "accept", "content": data if isinstance(data, OBJECT) else {VALUE: data}}
 
 
@@ -103,7 +105,7 @@ class Form(Generic[T]):
         """Make the form. Raises `TypeError` for a type without a JSON Schema."""
         try:
             self._adapter = adapter_of(kind)
-            schema = schema_from(self._adapter, "validation")
+            schema = schema_from(self._adapter, "validation", of_form=True)
         except NO_SCHEMA as error:
             raise TypeError(f"{kind!r} cannot be used for a form: {first_sentence(error)}") from None
         definitions: Mapping[str, Schema] = schema.pop("$defs", {})
@@ -112,10 +114,15 @@ class Form(Generic[T]):
         if self._single:
             schema = Schema(properties={VALUE: schema}, required=[VALUE])
         fields: Mapping[str, Schema] = schema["properties"]
+        required: Sequence[str] = schema.get("required", [])
+        self._empty: Mapping[str, None] = {
+            name: None for name in required if _may_be_null(_resolved(fields[name], definitions))
+        }
+        """The fields that the type demands and the user may leave empty."""
         self._schema: Schema = {
             "type": "object",
             "properties": {name: _field(field, definitions) for name, field in fields.items()},
-            "required": schema.get("required", []),
+            "required": [name for name in required if name not in self._empty],
         }
 
     def request(self, message: str) -> models.ElicitRequest:
@@ -124,15 +131,22 @@ class Form(Generic[T]):
         try:
             return models.ElicitRequest.from_wire({"method": "elicitation/create", "params": params})
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            path = ".".join(str(part) for part in wrong["loc"] if part in self._schema["properties"])
-            raise TypeError(f"the field '{path}' cannot be part of a form: {wrong['msg']}") from None
+            wrong = error.errors(include_url=False, include_input=False, include_context=False)
+            places = (part for each in wrong for part in each["loc"] if part in self._schema["properties"])
+            name = next(places, None)
+            raise TypeError(
+                f"{'the value' if self._single else f'the field {name!r}'} cannot be part of a form, which is flat: ask for "
+                "strings, numbers, booleans, dates, and choices as an Enum, a Literal of strings or a list of one; give "
+                "each member of a nested model a field of its own"
+            ) from None
 
     def read(self, message: str, answer: models.ElicitResult) -> Elicited[T]:
         """Return the answer. Raises `InvalidParams` for content that the type does not allow."""
         if answer.action != "accept":
             return Declined() if answer.action == "decline" else Cancelled()
-        content: Json = dict(answer.content or {})
+        content: Json = {**self._empty, **(answer.content or {})}
+        if self._single and VALUE not in content:
+            raise InvalidParams(f"Invalid params: the answer to '{message:.60}': {VALUE} is missing")
         given: Json = content[VALUE] if self._single else content
         try:
             value = self._adapter.validate_json(to_json(given))
@@ -147,11 +161,20 @@ _form: Final = lru_cache(maxsize=256)(Form[Any])
 
 
 def form_of(kind: type[T] | Sequence[str]) -> Form[T]:
-    """Return the form for a type, or for a choice among strings. Raises `TypeError` if there is none."""
+    """Return the form for a type, or for a choice among strings.
+
+    Raises `TypeError` if there is none, and `ValueError` for a list without a choice.
+    """
     if isinstance(kind, str):
         raise TypeError(f"{kind!r} is neither a type nor a list of choices")
-    if isinstance(kind, Sequence):
-        kind = cast("type[T]", Literal[tuple(kind)])
+    if isinstance(kind, Sequence | AbstractSet):
+        choices = tuple(cast("Sequence[object]", kind))
+        if not choices:
+            raise ValueError("the list of choices is empty, so there is no choice; do not ask")
+        other = next((each for each in choices if not isinstance(each, str)), None)
+        if other is not None:
+            raise TypeError(f"the choice {other!r:.40} is no string; show each choice as text")
+        kind = cast("type[T]", Literal[choices])
     return cast("Form[T]", _form(cast("Hashable", kind)))
 
 
@@ -161,6 +184,10 @@ def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
         return schema
     rest = {name: value for name, value in schema.items() if name != "$ref"}
     return {**definitions[schema["$ref"].rpartition("/")[2]], **rest}
+
+
+def _may_be_null(schema: Schema) -> bool:
+    return schema.get("type") == "null" or any(each.get("type") == "null" for each in schema.get("anyOf", ()))
 
 
 def _field(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -173,6 +200,8 @@ def _field(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
         del schema["const"]
+    if schema.get("format") not in _FORMATS:
+        schema = {name: value for name, value in schema.items() if name != "format"}
     if "items" in schema:
         schema = {**schema, "items": _field(schema["items"], definitions)}
     return {name: value for name, value in schema.items() if not isinstance(value, Enum)}

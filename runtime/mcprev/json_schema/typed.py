@@ -48,9 +48,13 @@ _PORTABLE: Final = re.compile(
 members differ, and without the dot."""
 
 
-def schema_from(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
-    """Return the schema of a type, without titles that only repeat names of the code."""
-    schema = adapter.json_schema(mode=mode, schema_generator=_Generator)
+def schema_from(adapter: TypeAdapter[Any], mode: JsonSchemaMode, *, of_form: bool = False) -> Schema:
+    """Return the schema of a type, without titles that only repeat names of the code.
+
+    In one `of_form`, where a user types each value, a decimal number is a number.
+    """
+    generator = _FormGenerator if of_form else _Generator
+    schema = adapter.json_schema(mode=mode, schema_generator=generator)
     if mode == "serialization":
         schema = _kept(schema)
     definitions = schema.get("$defs", {})
@@ -130,6 +134,12 @@ class _Generator(GenerateJsonSchema):
             return found
         own = str(getattr(schema["function"], "__module__", None)).partition(".")[0] == "pydantic"
         return None if own else {}  # the return type of a user's serializer is not known
+
+
+class _FormGenerator(_Generator):
+    @override
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        return Schema(super().decimal_schema(schema)["anyOf"][0])
 
 
 def _kept(schema: Any) -> Any:  # noqa: ANN401 - a schema, or a boolean

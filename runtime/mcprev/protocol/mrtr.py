@@ -9,7 +9,7 @@ responses of a round, and the params of the next one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mcprev.errors import InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol.connection_state import IncomingRequest
@@ -68,6 +68,14 @@ def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
     return cast("dict[str, dict[str, Json]]", found)
 
 
+def without_empty_fields(answer: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the answer to a question without the fields of a form that are null: the user left them empty."""
+    content: Json = answer.get("content")
+    if content.__class__ is not dict or None not in content.values():
+        return dict(answer)
+    return {**answer, "content": {name: value for name, value in content.items() if value is not None}}
+
+
 class InputResponses:
     """The input of a handler run: the responses so far, and the author's own state."""
 
@@ -95,7 +103,10 @@ class InputResponses:
             isinstance(v, dict) for v in cast("dict[str, Json]", given).values()
         ):
             raise InvalidParams(f"Invalid params: {RESPONSES} must be an object of objects")
-        return cls({**earlier.get(_ANSWERS, {}), **cast("dict[str, Any]", given)}, earlier.get(_AUTHOR))
+        answers = {
+            key: without_empty_fields(each) for key, each in cast("dict[str, dict[str, Json]]", given).items()
+        }
+        return cls({**earlier.get(_ANSWERS, {}), **answers}, earlier.get(_AUTHOR))
 
     def seal(
         self,

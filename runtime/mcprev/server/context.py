@@ -312,11 +312,11 @@ class Context(SendingContext):
 
         `kind` is a model, dataclass or TypedDict with one member for each field of the form; a type such as `int` for a
         form with a single value; or a list of strings, of which the user chooses one. Members are strings, numbers,
-        booleans, dates, enums, and lists of enums. `timeout` is in seconds, as for `ask`.
+        booleans, dates, enums, and lists of enums; a member that may be None can be left empty. `timeout` is in seconds, as for `ask`.
 
         At stateless revisions, the handler runs again from its start when the user has answered, as with `ask`. The
         message is the key of the question; the same message asked twice in one run is two questions. Raises the errors
-        of `ask`, `TypeError` for a type that no form can ask for, and `InvalidParams` for an answer that is not of the
+        of `ask`, `TypeError` for a type that no form can ask for, `ValueError` for a list without a choice, and `InvalidParams` for an answer that is not of the
         type.
         """
         from mcprev.forms.questions import form_of
@@ -380,18 +380,17 @@ class Context(SendingContext):
             raise missing_capability({method.split("/", maxsplit=1)[0]: {}})
         given, downgrade = request.get("params"), self._server.on_downgrade
         asked = convert(given, method, PayloadKind.PARAMS, from_=LATEST, to=revision, on_downgrade=downgrade)
-        answer = await self.raw(method, asked, timeout=timeout)
+        answer = mrtr.without_empty_fields(await self.raw(method, asked, timeout=timeout))
+        wrong = asking.response_mismatch(method, asked, answer)
+        if wrong is not None:
+            raise RemoteProtocolError(f"the answer to '{method}' is not valid: {wrong}", raw=answer)
         try:
             result = convert(answer, method, PayloadKind.RESULT, from_=revision, to=LATEST)
         except ConversionError as error:
             raise RemoteProtocolError(
                 f"the answer to '{method}' is not valid: {error}", raw=answer
             ) from error
-        found = asking.without_unaccepted_content(method, asked, result)
-        wrong = asking.response_mismatch(method, asked, found)
-        if wrong is not None:
-            raise RemoteProtocolError(f"the answer to '{method}' is not valid: {wrong}", raw=answer)
-        return found
+        return asking.without_unaccepted_content(method, asked, result)
 
 
 def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:

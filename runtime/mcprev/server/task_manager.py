@@ -31,6 +31,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.mrtr import without_empty_fields
 from mcprev.protocol.stateless import COMPLETE, StatelessServer, missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, TASK_IDS, task_ids
 from mcprev.protocol.tasks import Status, Support, Task
@@ -368,8 +369,8 @@ class TaskManager(RunningTasks):
             answer: Json = responses[key]
             if not isinstance(answer, dict):
                 raise InvalidParams(f"Invalid params: the input response '{key}' is not an object")
-            known[key] = cast("dict[str, Json]", answer)
-            read_answer(key, task.asked[key], cast("dict[str, Json]", answer))
+            response = known[key] = without_empty_fields(cast("dict[str, Json]", answer))
+            read_answer(key, task.asked[key], response)
         await self._answer(task, known)
         return {}
 
