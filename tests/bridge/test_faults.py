@@ -32,6 +32,7 @@ from mcprev.bridge import relay
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.protocol.subscriptions import CHANGES
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import MemoryTransport
 from requirements import E, req
@@ -139,13 +140,8 @@ def test_a_session_is_restored_at_a_server_that_was_restarted(there: Revision) -
             else:
                 await until(lambda: bool(second.listens))
                 assert [wanted["resourceSubscriptions"] for _, wanted in second.listens] == [["a:x"]]
-            told = {found["method"] for found in client.got if "method" in found}
-            assert told >= {
-                "notifications/tools/list_changed",
-                "notifications/prompts/list_changed",
-                "notifications/resources/list_changed",
-                "notifications/resources/updated",
-            }
+            wanted = {change.method for change in CHANGES.values()}
+            await until(lambda: wanted <= {found.get("method") for found in client.got})
 
     run(main())
 

@@ -8,56 +8,14 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.protocol.subscriptions import CHANGES, Changed
+from away import SECONDS, URI, Changing, outage
+from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import HttpShape, Revision
-from raw_server import Exchange, Mcp, Raw, serve, text
+from raw_server import serve
 from requirements import req
 from running import run, until
 
-LISTEN = "subscriptions/listen"
-SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-TOOLS, RESOURCE = mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, "a:1")
-
-
-class Changing(Mcp):
-    """A server that tells of changes, on the stream of a session or on those that listen."""
-
-    def __init__(self, row: Revision) -> None:
-        super().__init__(
-            row, {"tools/call": text("x"), "resources/subscribe": {}, "resources/unsubscribe": {}}
-        )
-        self.replies["GET" if row.handshake else LISTEN] = self.listen
-        self.streams: list[Exchange] = []
-
-    async def listen(self, exchange: Exchange) -> None:
-        await exchange.stream()
-        if not self.revision.handshake:
-            await self.tell(
-                exchange, "notifications/subscriptions/acknowledged", notifications={"toolsListChanged": True}
-            )
-        self.streams.append(exchange)
-        try:
-            await exchange.gone.wait()
-        finally:
-            self.streams.remove(exchange)
-
-    async def tell(self, exchange: Exchange, method: str, **params: Any) -> None:
-        if not self.revision.handshake:
-            params["_meta"] = {SUBSCRIPTION: exchange.message["id"]}
-        await exchange.event({"jsonrpc": "2.0", "method": method, "params": params})
-
-    async def change(self) -> None:
-        await until(lambda: bool(self.streams))
-        for stream in tuple(self.streams):
-            await self.tell(stream, CHANGES[Changed.TOOLS].method)
-
-
-async def outage(raw: Raw, seconds: float) -> None:
-    """The server is gone for some time of the loop's clock, and its address is refused."""
-    port = raw.port
-    await raw.stop()
-    await asyncio.sleep(seconds)
-    await raw.start(port)
+TOOLS, RESOURCE = mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, URI)
 
 
 async def next_of(changes: Any, count: int) -> set[mcprev.Change]:
@@ -65,7 +23,7 @@ async def next_of(changes: Any, count: int) -> set[mcprev.Change]:
 
 
 @req("SUB-5", "SUB-7", "HTTP-10", everywhere=True)
-@pytest.mark.parametrize("seconds", [2, 8, 30, 120])
+@pytest.mark.parametrize("seconds", SECONDS)
 def test_listeners_outlive_an_outage(row: Revision, seconds: float, caplog: pytest.LogCaptureFixture) -> None:
     if row.http is HttpShape.SSE:
         return
@@ -75,7 +33,7 @@ def test_listeners_outlive_an_outage(row: Revision, seconds: float, caplog: pyte
         async with (
             serve(server) as raw,
             mcprev.connect(mcprev.http(raw.url), mode=row.name, on_change=told.append) as client,
-            client.listen(tools=True, uris=["a:1"]) as changes,
+            client.listen(tools=True, uris=[URI]) as changes,
         ):
             await until(lambda: bool(server.streams))
             await server.change()

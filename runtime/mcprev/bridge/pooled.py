@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 from mcprev.bridge.held import Keeper
+from mcprev.bridge.introduction import ClientIntroduction
+from mcprev.bridge.outages import Attempts
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import LOG, Exchange, Relay, refuse_question
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
-from mcprev.bridge.upstream import Upstream, logger, with_client_ids
+from mcprev.bridge.upstream import Caller, Upstream, logger, with_client_ids
 from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_object
-from mcprev.errors import InvalidParams, Json, McpError, RpcError, one_line
+from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.errors import (
+    ConversionError,
+    InvalidParams,
+    Json,
+    McpError,
+    MethodNotFound,
+    RequestTimeout,
+    RpcError,
+    SessionExpired,
+    one_line,
+)
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.subscriptions import (
@@ -23,6 +36,7 @@ from mcprev.protocol.subscriptions import (
     BY_METHOD,
     CHANGES,
     LISTEN,
+    TASK_IDS,
     Changed,
     accepted_filter,
     wants,
@@ -38,7 +52,7 @@ class Pooled:
         self._tools = tools
         self.serving: int | None = None
         self.upstream: Upstream | None = None
-        self.listens: list[Listen] = []
+        self.listens: list[ListenStream] = []
         """The open listen streams of clients at a server with sessions."""
         self._subscribed: Counter[str] = Counter()
 
@@ -78,6 +92,9 @@ class Pooled:
         else:
             await holder.asked(asked)
 
+    def lost(self, upstream: Upstream) -> None:
+        """Do nothing: each stream opens a connection again."""
+
     async def subscribe(self, upstream: Upstream, uri: str, *, more: int) -> None:
         """Count a subscription of a resource; subscribe with the first, unsubscribe with the last. Raises `McpError`."""
         before = self._subscribed[uri]
@@ -99,94 +116,194 @@ def _wants_level(request: IncomingRequest, level: object) -> bool:
     return request.level is not None and SEVERITY.get(str(level), 0) >= SEVERITY[request.level]
 
 
-class Listen:
-    """An open listen stream of a client at a server with sessions."""
+class ListenStream:
+    """The listen stream of a stateless client. It outlives outages of the server: then everything counts as changed.
 
-    def __init__(self, exchange: Exchange, pair: Pair, accepted: JsonObject) -> None:
+    At a server with sessions, it is made of subscriptions and of what the server tells; at a stateless one, of a stream of the
+    server's, under the id of the client's request.
+    """  # SUB-2, SUB-3, SUB-5
+
+    def __init__(
+        self,
+        clients: Keeper,
+        exchange: Exchange,
+        client: ClientIntroduction,
+        take: Callable[[], Awaitable[Upstream]],
+        holder: Caller | None,
+    ) -> None:
+        """`take` returns a connection to the server, which `holder` has exclusively, if there is one."""
+        asked: Json = (exchange.incoming.params or {}).get("notifications")
+        if not isinstance(asked, dict):
+            raise InvalidParams("Invalid params: notifications is missing")
+        self._asked = cast("JsonObject", asked)
+        self._clients = clients
         self._exchange = exchange
-        self._pair = pair
-        self.accepted = accepted
+        self._client = client
+        self._take = take
+        self._holder = holder
+        self._attempts = Attempts(clients.relay.upstreams.outage)
+        self._accepted: JsonObject | None = None
+        """What the stream carries; None before it was acknowledged."""
+        self._server: tuple[Upstream, Pair] | None = None
 
-    def begin(self) -> None:
-        """Acknowledge what the stream carries."""
-        self._send(ACKNOWLEDGED, {"notifications": self.accepted})
+    async def serve(self) -> None:
+        """Serve the stream until its client or the bridge ends it, or the server refuses it. Raises `McpError`."""
+        outage, expired, result = self._clients.relay.upstreams.outage, False, None
+        try:
+            while not outage.over:
+                error: McpError | None = None
+                try:
+                    result = await self._carry()
+                except SessionExpired as failure:
+                    error, again = failure, expired
+                    expired = True
+                    if not again:
+                        continue
+                except McpError as failure:
+                    error = failure
+                if self._ends(error):
+                    if error is not None:
+                        raise error
+                    break
+                await self._attempts.wait(error)
+        except (McpError, ConversionError) as error:
+            self._exchange.fail(error, None if self._server is None else self._server[1])
+        else:
+            self._answer(result)
+        finally:
+            self._attempts.end()
 
-    def changed(self, kind: Changed, method: str, params: JsonObject) -> None:
-        """Send a change that the stream carries."""
-        if wants(self.accepted, kind, cast("str | None", params.get("uri"))):
-            self._send(
-                method, cast("JsonObject", self._pair.to_client(params or {}, method, PayloadKind.PARAMS))
-            )
+    def _ends(self, error: McpError | None) -> bool:
+        """Return whether the stream ends with that at the server, or with an error.
+
+        What a server does not know now or no longer is told to the client; all else may pass. One that has carried nothing ends
+        as the server's does, and so does one of tasks, which may all have ended.
+        """
+        accepted = self._accepted
+        if accepted is None or error is not None:
+            return accepted is None or isinstance(error, MethodNotFound | InvalidParams)
+        return TASK_IDS in accepted or not any(accepted.values())
+
+    async def _carry(self) -> JsonObject | None:
+        """Carry changes until the connection to the server is lost; return the result of a stream that the server ends."""
+        upstream = await self._take()
+        pair = self._clients.relay.pair(self._exchange.incoming.revision, upstream.revision)
+        self._server = upstream, pair
+        if upstream.revision.handshake:
+            await self._in_session(upstream)
+            return None
+        stray = False
+        try:
+            return await self._pass_on(upstream, pair)
+        except (asyncio.CancelledError, RequestTimeout):
+            stray = True
+            raise
+        finally:
+            self._clients.release(upstream, self._holder, stray=stray)
+
+    def _answer(self, result: JsonObject | None) -> None:
+        """Answer with the end of the stream in good order."""
+        assert self._server is not None
+        upstream, pair = self._server
+        ended: JsonObject = {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: self._exchange.incoming.id}}
+        if result is None:
+            result = self._clients.completed(ended, pair, upstream)
+        self._exchange.answer(result)
+
+    def _begun(self, accepted: JsonObject) -> bool:
+        """Take note of what the server tells from now on; return whether the stream begins with that, or is told all instead."""
+        self._attempts.heard()
+        first = self._accepted is None
+        if first:
+            self._accepted = accepted
+        else:
+            self._all_changed()
+        return first
+
+    def _all_changed(self) -> None:
+        accepted = self._accepted or {}
+        for kind, change in CHANGES.items():
+            if kind is Changed.RESOURCE:
+                for uri in as_list(accepted.get(change.member)) or ():
+                    self._send(change.method, {"uri": uri})
+            elif accepted.get(change.member) is True:
+                self._send(change.method, {})
 
     def _send(self, method: str, params: JsonObject) -> None:
         meta = {**as_object(params.get("_meta")), SUBSCRIPTION_ID: self._exchange.incoming.id}
         self._exchange.send(method, {**params, "_meta": meta})
 
+    # -- at a server with sessions ---------------------------------------------------------------------------------
 
-async def serve_listen(clients: Keeper, exchange: Exchange, upstream: Upstream) -> None:
-    """Serve a listen stream at a server with sessions: subscribe to its resources, and send the changes that it carries.
+    async def _in_session(self, upstream: Upstream) -> None:
+        """Subscribe to the resources of the stream, and send the changes that it carries until the connection ends."""
+        receiver, relay, subscribed = upstream.receiver, self._clients.relay, list[str]()
+        assert isinstance(receiver, Pooled)
+        accepted = self._accepted
+        try:
+            if accepted is None:
+                capabilities = upstream.introduction.capabilities
+                capable = [
+                    kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)
+                ]
+                accepted = accepted_filter(self._asked, capable)
+            member = CHANGES[Changed.RESOURCE].member
+            for uri in cast("list[str]", accepted.get(member) or ()):
+                try:
+                    await receiver.subscribe(upstream, uri, more=1)
+                except RpcError as error:
+                    text = "the server does not let clients subscribe to '%s': %s"
+                    logger.debug(text, one_line(uri), one_line(error))
+                else:
+                    subscribed.append(uri)
+            if self._accepted is None and member in accepted:
+                accepted[member] = [*subscribed]
+            receiver.listens.append(self)
+            if self._begun(accepted):
+                self._send(ACKNOWLEDGED, {"notifications": accepted})
+            await asyncio.wait({upstream.connection.closed})
+        finally:
+            if self in receiver.listens:
+                receiver.listens.remove(self)
+            relay.start(self._unlisten(upstream, receiver, subscribed))
 
-    Gives back the upstream. Raises `McpError`.
-    """  # SUB-2, SUB-3
-    receiver, relay, subscribed = upstream.receiver, clients.relay, list[str]()
-    assert isinstance(receiver, Pooled)
-    pair = relay.pair(exchange.incoming.revision, upstream.revision)
-    listen: Listen | None = None
-    try:
-        asked = (exchange.incoming.params or {}).get("notifications")
-        if not isinstance(asked, dict):
-            raise InvalidParams("Invalid params: notifications is missing")
-        capabilities = upstream.introduction.capabilities
-        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
-        accepted = accepted_filter(cast("JsonObject", asked), capable)
-        member = CHANGES[Changed.RESOURCE].member
-        for uri in accepted.get(member) or ():
-            try:
-                await receiver.subscribe(upstream, uri, more=1)
-            except RpcError as error:
-                text = "the server does not let clients subscribe to '%s': %s"
-                logger.debug(text, one_line(uri), one_line(error))
-            else:
-                subscribed.append(uri)
-        if member in accepted:
-            accepted[member] = subscribed
-        listen = Listen(exchange, pair, accepted)
-        receiver.listens.append(listen)
-        listen.begin()
-        await asyncio.wait({upstream.connection.closed})
-        ended: JsonObject = {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: exchange.incoming.id}}
-        exchange.answer(clients.completed(ended, pair, upstream))
-    finally:
-        if listen is not None and listen in receiver.listens:
-            receiver.listens.remove(listen)
-        relay.start(_unlisten(clients, receiver, upstream, subscribed))
+    async def _unlisten(self, upstream: Upstream, receiver: Pooled, subscribed: list[str]) -> None:
+        """Give back a connection, after its server tells nothing more for this stream."""
+        try:
+            for uri in subscribed if upstream.alive else ():
+                await receiver.subscribe(upstream, uri, more=-1)
+        except McpError as error:
+            logger.debug("a subscription could not be ended: %s", one_line(error))
+        finally:
+            self._clients.release(upstream, self._holder, stray=False)
 
+    def changed(self, kind: Changed, method: str, params: JsonObject) -> None:
+        """Send a change that the stream carries."""
+        if self._server is not None and wants(
+            self._accepted or {}, kind, cast("str | None", params.get("uri"))
+        ):
+            pair = self._server[1]
+            self._send(method, cast("JsonObject", pair.to_client(params or {}, method, PayloadKind.PARAMS)))
 
-async def _unlisten(clients: Keeper, receiver: Pooled, upstream: Upstream, subscribed: list[str]) -> None:
-    try:
-        for uri in subscribed if upstream.alive else ():
-            await receiver.subscribe(upstream, uri, more=-1)
-    except McpError as error:
-        logger.debug("a subscription could not be ended: %s", one_line(error))
-    finally:
-        clients.relay.upstreams.give(upstream, keep=clients.keeps(upstream))
+    # -- at a stateless server -------------------------------------------------------------------------------------
 
+    async def _pass_on(self, upstream: Upstream, pair: Pair) -> JsonObject:
+        """Pass the notifications of a stream of the server, and return its result, under the client's id."""
+        exchange = self._exchange
 
-async def pass_stream(
-    exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
-) -> dict[str, Json]:
-    """Pass the notifications of a listen stream of a stateless server, and return its result, under the client's id."""
+        def named(found: JsonObject) -> JsonObject:
+            meta = as_object(found.get("_meta"))
+            if SUBSCRIPTION_ID not in meta:
+                return found
+            return {**found, "_meta": {**meta, SUBSCRIPTION_ID: exchange.incoming.id}}
 
-    def named(found: JsonObject) -> JsonObject:
-        meta = as_object(found.get("_meta"))
-        if SUBSCRIPTION_ID not in meta:
-            return found
-        return {**found, "_meta": {**meta, SUBSCRIPTION_ID: exchange.incoming.id}}
+        def take(method: str, given: dict[str, Json]) -> None:
+            if not pair.has(method):
+                return
+            found = named(cast("JsonObject", pair.to_client(given, method, PayloadKind.PARAMS)))
+            if method != ACKNOWLEDGED or self._begun(as_object(found.get("notifications"))):
+                exchange.send(method, found)
 
-    def take(method: str, found: dict[str, Json]) -> None:
-        if pair.has(method):
-            exchange.send(
-                method, named(cast("JsonObject", pair.to_client(found, method, PayloadKind.PARAMS)))
-            )
-
-    return named(await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange))
+        params = exchange.params(pair, None if pair.same else self._client.stamp(upstream.revision))
+        result = await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange)
+        return named(cast("JsonObject", pair.to_client(result, LISTEN, PayloadKind.RESULT)))

@@ -15,6 +15,7 @@ from typing import Final, cast
 from mcprev.bridge.forwarded import ForwardedRequest
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
 from mcprev.bridge.opening import holds_behind
+from mcprev.bridge.outages import Attempts
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.progress import progress_back
@@ -93,10 +94,14 @@ class SessionPeer:
         self.outlet: Outlet = Outlet(relay, connection, self._engine, name)
         """Sends notifications to the client."""
         self._upstream: Upstream | None = None
-        self._lock = asyncio.Lock()
+        self._lock, self._subscribing = asyncio.Lock(), asyncio.Lock()
         self._level: str | None = None
         self._subscribed: dict[str, None] = {}
         self._watcher = Watcher(relay, client, self._tell, self._all_changed)
+        self._attempts = Attempts(relay.upstreams.outage)
+        self._returning: asyncio.Task[None] | None = None
+        """Opens the connection to the server again."""
+        self._ended = False
         self._early: list[tuple[str, Json]] = []
         """The notifications that wait until the client has confirmed the session."""
         self._asked_before = False
@@ -121,10 +126,18 @@ class SessionPeer:
             if upstream is not None:
                 self._upstream = None
                 self._relay.upstreams.give(upstream, keep=False)
-            owner = Owner(self._client.owner or self.connection)
-            upstream = await self._relay.upstreams.take(self, self._client, lambda: self, owner=lambda: owner)
-            if self._gone:
-                self._relay.upstreams.give(upstream, keep=False)
+            try:
+                return await self._open()
+            except BaseException as error:
+                if self._asked_before and isinstance(error, McpError | ConversionError):
+                    self._return_later(error)
+                raise
+
+    async def _open(self) -> Upstream:
+        upstreams = self._relay.upstreams
+        owner = Owner(self._client.owner or self.connection)
+        upstream = await upstreams.take(self, self._client, lambda: self, owner=lambda: owner)
+        try:
             self._refuse_gone()
             self._upstream = self.outlet.source = upstream
             upstream.unused_since = asyncio.get_running_loop().time()
@@ -132,8 +145,42 @@ class SessionPeer:
                 await self._restore(upstream)
             elif not upstream.revision.handshake and self.watches:
                 self._watcher.watch(upstream, self._subscribed)
-            self._asked_before = True
-            return upstream
+        except BaseException:
+            self._upstream = None
+            upstreams.give(upstream, keep=False)
+            raise
+        self._asked_before = True
+        self._attempts.heard()
+        return upstream
+
+    def lost(self, upstream: Upstream) -> None:
+        """Open the connection to the server again, also for a client that only listens."""  # SUB-5
+        if upstream is self._upstream:
+            self._return_later(upstream.connection.error)
+
+    def _return_later(self, error: Exception | None) -> None:
+        running = self._returning is not None and not self._returning.done()
+        if self.watches and not (running or self._over):
+            self._returning = self._relay.start(self._return(error))
+
+    async def _return(self, error: Exception | None) -> None:
+        """Try to reach the server again, until it is there or the client has gone."""
+        while True:
+            await self._attempts.wait(error)
+            if self._over or (self._upstream is not None and self._upstream.alive):
+                return
+            try:
+                await self.upstream()
+            except (McpError, ConversionError) as failure:
+                error = failure
+                logger.debug("a session is still without its server: %s", one_line(failure))
+            else:
+                return
+
+    @property
+    def _over(self) -> bool:
+        """Whether nobody listens here any more: the client has gone, or another process has its session."""
+        return self._ended or self.connection.error is not None
 
     @property
     def _gone(self) -> bool:
@@ -158,9 +205,9 @@ class SessionPeer:
             for uri in tuple(self._subscribed):
                 with suppress(RpcError):
                     await upstream.call(SUBSCRIBE, {"uri": uri}, total=total)
-        else:
-            self._watcher.watch(upstream, self._subscribed)
-        self._all_changed(upstream)
+            self._all_changed(upstream)
+        elif self.watches:
+            self._watcher.watch(upstream, self._subscribed, missed=True)
 
     def _all_changed(self, upstream: Upstream) -> None:
         """Tell the client that everything may have changed which it is told of."""
@@ -173,7 +220,11 @@ class SessionPeer:
     def end(self) -> None:
         """Give the connection to the server back."""
         upstream, self._upstream = self._upstream, None
+        self._ended = True
         self._watcher.cancel()
+        self._attempts.end()
+        if self._returning is not None:
+            self._returning.cancel()
         if upstream is not None:
             self._relay.upstreams.give(upstream, keep=False)
 
@@ -414,11 +465,14 @@ class SessionPeer:
             wrong = resource_error(uri, self._subscribed)
             if wrong is not None:
                 raise wrong
-            self._remember(incoming)
-            confirmed = self._watcher.watch(upstream, self._subscribed)
-            await asyncio.wait({confirmed}, timeout=self._relay.bounds.wait)
-            if not confirmed.done():
-                raise InternalError("the server behind the bridge did not confirm the subscription")
+            async with self._subscribing:
+                if incoming.method == SUBSCRIBE:
+                    await self._watcher.add(upstream, self._subscribed, str(uri))
+                    self._remember(incoming)
+                else:
+                    self._remember(incoming)
+                    confirmed = self._watcher.watch(upstream, self._subscribed)
+                    await asyncio.wait({confirmed}, timeout=self._relay.bounds.wait)
             exchange.answer({})
         else:
             server = upstream.introduction

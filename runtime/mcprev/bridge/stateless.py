@@ -16,11 +16,11 @@ from typing import Final, cast
 from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
 from mcprev.bridge.forwarded import ForwardedExchange
 from mcprev.bridge.held import HELD, WORKER, HeldCall
-from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
+from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
 from mcprev.bridge.pair import Pair, Rule
 from mcprev.bridge.peers import Peers
-from mcprev.bridge.pooled import Pooled, pass_stream, serve_listen
+from mcprev.bridge.pooled import ListenStream, Pooled
 from mcprev.bridge.relay import (
     Exchange,
     Relay,
@@ -171,11 +171,11 @@ class StatelessClients:
             await self._tasks.answer(exchange, self._context(exchange))
         elif incoming.method == LISTEN:
             if not self._tasks.in_filter(incoming, pair, upstreams.introduction):
-                await self._serve_listen(exchange, client, upstreams.introduction)
+                await self._serve_listen(exchange, client)
                 return
             mixed = await self._tasks.joined(exchange, as_object(incoming.capabilities))
             try:
-                await self._serve_listen(mixed, client, upstreams.introduction)
+                await self._serve_listen(mixed, client)
             finally:
                 mixed.end()
         elif upstreams.introduction.revision.handshake:
@@ -190,14 +190,17 @@ class StatelessClients:
         else:
             await self._serve_stateless(exchange, client)
 
-    async def _serve_listen(
-        self, exchange: Exchange, client: ClientIntroduction, server: ServerIntroduction
-    ) -> None:
+    async def _serve_listen(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Answer a listen request. Raises `McpError`."""
-        if server.revision.handshake:
-            await serve_listen(self, exchange, await self._take(exchange, client))
-        else:
-            await self._serve_stateless(exchange, client)
+        holder = self._holder(exchange)
+        take = partial(self._take, exchange, client, holder)
+        await ListenStream(self, exchange, client, take, holder).serve()
+
+    def _holder(self, exchange: Exchange) -> Exchange | None:
+        """Return who has a connection to a stateless server exclusively: a request to which log messages belong that name none."""
+        return (
+            exchange if exchange.incoming.level is not None and not self.relay.upstreams.attributes else None
+        )
 
     async def _take(
         self, exchange: Exchange, client: ClientIntroduction, holder: Caller | None = None
@@ -430,16 +433,13 @@ class StatelessClients:
     # -- at a stateless server -----------------------------------------------------------------------------
 
     async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
-        incoming, upstreams = exchange.incoming, self.relay.upstreams
-        holder = exchange if incoming.level is not None and not upstreams.attributes else None
+        incoming, holder = exchange.incoming, self._holder(exchange)
         upstream = await self._take(exchange, client, holder)
         pair, stray = self.relay.pair(client.revision, upstream.revision), False
         try:
             stamp = None if pair.same else client.stamp(upstream.revision)
             params = unwrapped(self.relay, exchange, exchange.params(pair, stamp))
-            if incoming.method == LISTEN:
-                result = await pass_stream(exchange, upstream, pair, params)
-            elif self._tasks.wanted(incoming, pair, upstream.introduction):
+            if self._tasks.wanted(incoming, pair, upstream.introduction):
                 upstream.users += 1
                 found = await self._tasks.run(
                     exchange, self._context(exchange), pair, partial(self._work, upstream, params or {})

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mcprev.bridge.introduction import ServerIntroduction
+from mcprev.bridge.outages import Outage
 from mcprev.client.opener import LAST_WORDS, Opener
 from mcprev.convert.rules import as_object
 from mcprev.core.connection import Connection
@@ -46,6 +47,10 @@ class Receiver(Protocol):
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Answer a request of the server."""
+        ...
+
+    def lost(self, upstream: Upstream) -> None:
+        """Take note that a connection was lost."""
         ...
 
 
@@ -108,6 +113,8 @@ class Upstream:
     """Takes the changes that the server tells of, before a client does."""
     owner: Hashable = None
     """The client for whose share it counts; None for one that all clients use."""
+    outage: Outage = field(default_factory=Outage)
+    """Whether those that listen hear of the server's changes."""
     opening: asyncio.Task[None] | None = None
     users: int = 0
     """The calls and sessions that use it."""
@@ -207,6 +214,8 @@ class Upstream:
         self.calls[call] = caller
         try:
             result = await connection.wait(call, listener, lambda: _why_cancelled(caller))
+            if self.outage.waiting and method != LISTEN:
+                self.outage.reached()
             return (
                 result if caller is None or "_meta" not in result else with_client_ids(result, call, caller)
             )

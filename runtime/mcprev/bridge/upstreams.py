@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
+from mcprev.bridge.outages import Outage
 from mcprev.bridge.probing import preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
 from mcprev.client.connect import OPEN
@@ -103,6 +104,7 @@ class Upstreams:
         own: Mapping[str, Json],
         bounds: Bounds,
         recording: Recording | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self._target = target
         self._revisions = revisions
@@ -114,6 +116,8 @@ class Upstreams:
         self._waiting = Shares(bounds.waiting)
         self._closing: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self.outage: Outage = Outage() if outage is None else outage
+        """Whether those that listen hear of the server's changes."""
         self._look: asyncio.TimerHandle | None = None
         """When unused ones are looked for."""
         self.era: Era | None = None
@@ -215,7 +219,7 @@ class Upstreams:
                     return None
         if (holder is not None and self._calls_too_much(key, owner())) or not self._make_room(owner()):
             return None
-        upstream = Upstream(key, receiver(), self.changed, owner=owner().client)
+        upstream = Upstream(key, receiver(), self.changed, owner().client, self.outage)
         upstream.opening = asyncio.get_running_loop().create_task(self._open(upstream, client))
         upstream.opening.add_done_callback(_retrieved)
         self._all.setdefault(key, []).append(upstream)
@@ -299,6 +303,7 @@ class Upstreams:
         self.era, self.introduction = protocol.revision.era, upstream.server
         self.attributes = upstream.attributes
         opened.connection.closed.add_done_callback(lambda _: self._lost(upstream))
+        self.outage.reached()
 
     def _target_for(self, client: ClientIntroduction) -> Target:
         """Return the server as a client reaches it; here every client reaches the same."""
@@ -306,9 +311,12 @@ class Upstreams:
         return self._target
 
     def _lost(self, upstream: Upstream) -> None:
-        if upstream in self:
-            self._drop(upstream)
-            self.replaced()
+        if upstream not in self:
+            return
+        self._drop(upstream)
+        self.replaced()
+        if not self._stopped:
+            upstream.receiver.lost(upstream)
 
     def rename(self, upstream: Upstream, key: Hashable, owner: Owner) -> None:
         """Let others use an upstream: those with another key; it counts for the share of its new owner."""
@@ -395,6 +403,7 @@ class Upstreams:
     async def aclose(self) -> None:
         """Close every upstream."""
         self._stopped = True
+        self.outage.end()
         if self._look is not None:
             self._look.cancel()
         self._wake()

@@ -98,11 +98,6 @@ class Health:
         if not was_down:
             self._turn(up=False)
 
-    def lost(self) -> float:
-        """Take note of a connection that was lost; return the seconds to wait before it is opened again."""
-        self._count()
-        return max(0.0, self.retry_at - asyncio.get_running_loop().time())
-
     def _turn(self, *, up: bool) -> None:
         if self.turned is not None:
             self.turned(up=up)

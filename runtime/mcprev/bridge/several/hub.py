@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
 from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
 from mcprev.bridge.relay import BridgeState
-from mcprev.bridge.several.health import AGAIN, Health
+from mcprev.bridge.several.health import Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
 from mcprev.bridge.several.names import Namings, Prefixes, compared
 from mcprev.bridge.several.seals import Seals
-from mcprev.bridge.upstream import Upstream, logger
-from mcprev.errors import InvalidParams, McpError, one_line
+from mcprev.bridge.upstream import logger
+from mcprev.errors import InvalidParams, one_line
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
@@ -34,35 +34,12 @@ if TYPE_CHECKING:
 class LiveClient(Protocol):
     """A client that is told what happens to the servers: a session, or a listen stream."""
 
-    @property
-    def probes(self) -> bool:
-        """Whether it tries to reach servers that are down."""
-        ...
-
-    async def probe(self, member: Member) -> None:
-        """Try to reach a server. Raises `McpError`."""
-        ...
-
     def changed(self, _member: Member | None) -> None:
         """Take note that lists have changed."""
         ...
 
     def replaced(self, gone: list[Member]) -> None:
         """Take note that the bridge has other servers."""
-        ...
-
-
-@runtime_checkable
-class Reopening(Protocol):
-    """A client whose connection to a server is opened again when it was lost."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether the client has gone."""
-        ...
-
-    async def reopen(self) -> None:
-        """Open the connection again. Raises `McpError`."""
         ...
 
 
@@ -82,7 +59,6 @@ class Hub(BridgeState):
     """What the processes of the bridge share; None if there is only this one."""
     _clients: dict[LiveClient, None] = field(default_factory=dict[LiveClient, None])
     _logins: Logins | None = None
-    _recovering: dict[Member, asyncio.Task[None]] = field(default_factory=dict[Member, "asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
         self.seals: Seals = Seals(self.states)
@@ -142,7 +118,7 @@ class Hub(BridgeState):
             forget=self.forget,
         )
         member = Member(spec, relay, upstreams, health, self.peers)
-        health.turned, upstreams.lost = partial(self._turned, member), partial(self._lost, member)
+        health.turned = partial(self._turned, member)
         return member
 
     async def _continue_held(self, exchange: ForwardedExchange, id_: str) -> None:
@@ -187,6 +163,7 @@ class Hub(BridgeState):
         member = self.members.get(server)
         if member is not None:
             member.upstreams.forget_refusals()
+            member.upstreams.outage.reached()
             self.tell_changed(member)
 
     def _login_target(self, server: str, sender: Sender, step: LoginStep) -> Target | None:
@@ -213,9 +190,6 @@ class Hub(BridgeState):
     def add(self, client: LiveClient) -> None:
         """Tell a client from now on what happens to the servers."""
         self._clients[client] = None
-        for member in self.members.values():
-            if member.health.down:
-                self._recover(member)
 
     def discard(self, client: LiveClient) -> None:
         """Tell a client nothing any more."""
@@ -237,40 +211,3 @@ class Hub(BridgeState):
             "is back" if up else f"is down: {member.health.reason}",
         )
         self.tell_changed(member)
-        if not up and self._clients:
-            self._recover(member)
-
-    def _recover(self, member: Member) -> None:
-        if member not in self._recovering and not member.retired:
-            task = self._recovering[member] = self.start(self._try_again(member))
-            task.add_done_callback(lambda _: self._recovering.pop(member, None))
-
-    async def _try_again(self, member: Member) -> None:
-        """Try to reach a server again and again, as one of the clients that are told when it is back."""
-        turn = 0
-        loop = asyncio.get_running_loop()
-        while member.health.down and not member.retired:
-            await asyncio.sleep(max(AGAIN, member.health.retry_at - loop.time()))
-            sessions = [client for client in self._clients if client.probes]
-            if not sessions:
-                return  # the next call, or the next stream, tries
-            turn += 1
-            try:
-                await sessions[turn % len(sessions)].probe(member)
-            except McpError as error:
-                logger.debug("the server '%s' is still down: %s", one_line(member.name), one_line(error))
-
-    def _lost(self, member: Member, upstream: Upstream) -> None:
-        """Open the connection of a session again that was lost."""
-        receiver = upstream.receiver
-        if isinstance(receiver, Reopening) and not member.retired:
-            self.start(self._reopen(member, receiver))
-
-    async def _reopen(self, member: Member, session: Reopening) -> None:
-        await asyncio.sleep(member.health.lost())
-        if member.retired or session.gone:
-            return
-        try:
-            await session.reopen()
-        except McpError as error:
-            logger.debug("the server '%s' cannot be reached: %s", one_line(member.name), one_line(error))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
+from mcprev.bridge.outages import Outage
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import BridgeState, Exchange, Relay
@@ -93,11 +94,10 @@ class MemberUpstreams(Upstreams):
         health: Health,
         recording: Recording | None,
     ) -> None:
-        super().__init__(spec.target(None), revisions, state.own, state.bounds, recording)
+        outage = Outage(spec.naming.server, health)
+        super().__init__(spec.target(None), revisions, state.own, state.bounds, recording, outage)
         self._spec = spec
         self._health = health
-        self.lost: Callable[[Upstream], None] | None = None
-        """Called with a connection that was lost."""
         self._targets: OrderedDict[Sender, Target] = OrderedDict()
         self._refused: OrderedDict[Sender, tuple[float, LoginRequired]] = OrderedDict()
         """The senders who have to log in first, and until when the server is not asked again for them."""
@@ -140,13 +140,6 @@ class MemberUpstreams(Upstreams):
     def forget_refusals(self) -> None:
         """Ask the server again for senders who had to log in first."""
         self._refused.clear()
-
-    @override
-    def _lost(self, upstream: Upstream) -> None:
-        unexpected = upstream in self
-        super()._lost(upstream)
-        if unexpected and not self._stopped and self.lost is not None:
-            self.lost(upstream)
 
 
 @dataclass(eq=False)

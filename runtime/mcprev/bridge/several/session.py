@@ -47,7 +47,6 @@ class MemberSession(SessionPeer):
         super().__init__(member.relay, member.tasks, connection, session.introduction, session.name)
         self.member = member
         self._session = session
-        self._over = False
 
     @property
     def open_upstream(self) -> Upstream | None:
@@ -55,19 +54,10 @@ class MemberSession(SessionPeer):
         found = self._upstream
         return found if found is not None and found.alive and found.server is not None else None
 
-    @property
-    def gone(self) -> bool:
-        """Whether the client has gone, or another process has its session."""
-        return self._over or self.connection.error is not None
-
-    @override
-    def end(self) -> None:
-        self._over = True
-        super().end()
-
     def absent(self) -> None:
         """Take note that the session begins without this server: when it is there, it is told all, and the client of it."""
         self._asked_before = True
+        self._return_later(None)
 
     def set_level(self, level: str | None) -> None:
         """Keep the log level for when there is a connection."""
@@ -257,14 +247,7 @@ class SeveralSession(SeveralClient):
             for peer in tuple(self._peers.values()):
                 peer.notified_by_client(notified)
 
-    probes = True
-    """Whether it tries to reach servers that are down."""
-
     # -- servers that go and come --------------------------------------------------------------------------------
-
-    async def probe(self, member: Member) -> None:
-        """Try to reach a server. Raises `McpError`."""
-        await self.peer(member).reopen()
 
     def changed(self, _member: Member | None) -> None:
         """Tell the client that the lists have changed."""

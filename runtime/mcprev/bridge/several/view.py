@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, sender_of
+from mcprev.bridge.outages import Attempts
 from mcprev.bridge.relay import Exchange
 from mcprev.bridge.several.client import SeveralClient, check_asked_scopes
-from mcprev.bridge.several.health import AGAIN, MOST, STABLE
 from mcprev.bridge.several.introductions import joined_discovery
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.options import KINDS, RESOURCES
 from mcprev.bridge.several.parts import Outcome, PartExchange
 from mcprev.bridge.several.session import OPENING
-from mcprev.bridge.upstream import logger
+from mcprev.bridge.several.translation import Translation
 from mcprev.convert.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
-from mcprev.errors import METHOD_NOT_FOUND, InternalError, InvalidParams, Json, one_line
+from mcprev.errors import METHOD_NOT_FOUND, InternalError, InvalidParams, Json, RpcError
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.engine import declares
 from mcprev.protocol.subscriptions import (
@@ -180,15 +180,15 @@ class Listening:
 
     async def _keep(self, member: Member, wanted: JsonObject) -> None:
         """Keep the stream at one server; one that ends is opened again, and everything counts as changed."""
-        view, loop = self._view, asyncio.get_running_loop()
-        principal, rounds, wait = principal_of(self._exchange.incoming), 0, AGAIN
-        translation = view.translation(member.naming, principal)
+        view, principal, rounds = self._view, principal_of(self._exchange.incoming), 0
+        translation, attempts = view.translation(member.naming, principal), Attempts(member.upstreams.outage)
 
         def send(method: str, params: JsonObject | None) -> None:
             if method == ACKNOWLEDGED:
+                attempts.heard()
                 self._confirm(member, translation.to_client(method, params))
                 if rounds > 1:
-                    self.changed(member)
+                    self._all_changed(member, wanted, translation)
             elif not member.retired and translation.tells(method, params):
                 for kind, name in _MEMBERS.items():
                     if method == CHANGES[Changed(kind)].method and self._filter.get(name) is True:
@@ -197,16 +197,24 @@ class Listening:
 
         try:
             while not member.retired:
-                began, rounds, outcome = loop.time(), rounds + 1, Outcome()
+                rounds, outcome = rounds + 1, Outcome()
                 params = {**(self._exchange.incoming.params or {}), "notifications": wanted}
                 await view.part(member, self._exchange, outcome.take, params, LISTEN, send)
                 self._confirm(member, None)
                 if as_object(outcome.error).get("code") == METHOD_NOT_FOUND:
                     return
-                wait = AGAIN if loop.time() - began > STABLE else min(2 * wait, MOST)
-                await asyncio.sleep(max(wait, member.health.retry_at - loop.time()))
+                failed = None if outcome.error is None else RpcError.from_wire(outcome.error)
+                await attempts.wait(outcome.refusal or failed)
         finally:
+            attempts.end()
             self._confirm(member, None)
+
+    def _all_changed(self, member: Member, wanted: JsonObject, translation: Translation) -> None:
+        """Tell the client that everything may have changed at a server which was away."""
+        self.changed(member)
+        updated = CHANGES[Changed.RESOURCE].method
+        for uri in as_list(wanted.get(_RESOURCES)) or () if self._begun else ():
+            self._send(updated, as_object(translation.to_client(updated, {"uri": uri})))
 
     def _confirm(self, member: Member, params: JsonObject | None) -> None:
         if params is not None and not self._begun and member in self._waiting:
@@ -221,13 +229,6 @@ class Listening:
         self._exchange.send(method, {**params, "_meta": meta})
 
     # -- servers that go and come --------------------------------------------------------------------------------
-
-    probes = False
-    """Whether it tries to reach servers that are down: the stream at a server opens itself again."""
-
-    async def probe(self, member: Member) -> None:
-        """Do nothing."""
-        logger.debug("a stream waits for the server '%s'", one_line(member.name))
 
     def changed(self, _member: Member | None) -> None:
         """Tell the client that the lists have changed, if it wants to know."""

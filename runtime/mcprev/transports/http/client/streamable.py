@@ -372,6 +372,8 @@ class StreamableHttp(HttpTransport):
     def _should_reopen(self, response: HttpResponse, error: McpError, stream: _OwnStream) -> bool:
         """Return whether to request the refused stream again."""
         if stream.opened and session_forgotten(response.status, error):
+            if stream.told:
+                self._logger.warning("the server is back, and does not know the session any more")
             self._expired = True
             self.exchange_ended()
             return False
