@@ -9,9 +9,9 @@ import pytest
 
 import mcprev
 from away import SECONDS, URI, Changing, outage
-from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, Changed
 from mcprev.revisions import HttpShape, Revision
-from raw_server import serve
+from raw_server import Exchange, serve
 from requirements import req
 from running import run, until
 
@@ -74,5 +74,38 @@ def test_a_request_that_succeeds_brings_listeners_back_at_once(row: Revision) ->
             assert (await client.call_tool("t")).content
             assert await anext(changes) == TOOLS
             assert loop.time() - began < 2
+
+    run(main(), limit=900, has_both_ends=True)
+
+
+@req("SUB-5", "SUB-7", "HTTP-10", everywhere=True)
+def test_streams_that_end_at_once_are_not_asked_for_with_every_request(row: Revision) -> None:
+    if row.http is HttpShape.SSE:
+        return
+
+    class Ending(Changing):
+        opened = 0
+
+        async def listen(self, exchange: Exchange) -> None:
+            self.opened += 1
+            if row.handshake and self.opened > 1:
+                await exchange.respond(405)
+                return
+            await exchange.stream()
+            if not row.handshake:
+                wanted = exchange.message["params"]["notifications"]
+                await self.tell(exchange, ACKNOWLEDGED, notifications=wanted)
+            exchange.cut()
+
+    async def main() -> None:
+        server = Ending(row)
+        async with (
+            serve(server) as raw,
+            mcprev.connect(mcprev.http(raw.url), mode=row.name, on_change=lambda _: None) as client,
+        ):
+            for _ in range(200):
+                await client.call_tool("t")
+                await asyncio.sleep(0.1)
+            assert 3 <= server.opened <= 40, server.opened
 
     run(main(), limit=900, has_both_ends=True)

@@ -7,6 +7,7 @@ import logging
 from random import uniform
 from typing import Final, Protocol
 
+from mcprev.core.reconnect_policy import SOON
 from mcprev.errors import AuthError, one_line
 
 logger: Final = logging.getLogger("mcprev.bridge")
@@ -17,8 +18,6 @@ STABLE: Final = 30.0
 """Seconds after which a listener was stable, so that its next attempt is the first again."""
 JITTER: Final = (0.75, 1.0)
 """What each of these times is multiplied by, so that the listeners of a server that was away do not come at once."""
-SOON: Final = 1.0
-"""Seconds between two attempts at least, also where other requests succeed meanwhile."""
 APART: Final = 0.1
 """Seconds for each of the others, within which those that waited come once the server is back."""
 TOLD: Final = 3

@@ -28,7 +28,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
 from mcprev.core.limits import LINGER
 from mcprev.core.method_binding import Stub
-from mcprev.core.reconnect_policy import ReconnectPolicy
+from mcprev.core.reconnect_policy import SOON, ReconnectPolicy
 from mcprev.core.valid_entries import InvalidEntries
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired, one_line
 from mcprev.protocol.endpoint import ClientProtocol
@@ -264,12 +264,14 @@ class ClientSession:
         return self._settings.reconnect.limit > 0
 
     async def until_reached(self, seconds: float | None) -> None:
-        """Wait until the server has answered a request or is connected again, at most some seconds."""
-        reached = asyncio.Event()
+        """Wait until the server has answered a request or is connected again, at most some seconds and hardly less than `SOON`."""
+        reached, now = asyncio.Event(), asyncio.get_running_loop().time
+        began = now()
         self._waiting_for_success.add(reached)
         try:
             async with asyncio.timeout(seconds):
                 await reached.wait()
+                await asyncio.sleep(SOON - (now() - began))
         except TimeoutError:
             return
         finally:

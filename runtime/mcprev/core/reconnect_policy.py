@@ -31,3 +31,5 @@ class ReconnectPolicy:
 
 NEVER: Final = ReconnectPolicy(limit=0)
 """A lost server is not connected to again."""
+SOON: Final = 1.0
+"""Seconds between two attempts to listen at least, also where other requests succeed meanwhile."""

@@ -18,6 +18,7 @@ from typing import Final, cast
 from typing_extensions import override
 
 from mcprev.core.lists import ListBudget, ListTooLong, read_pages
+from mcprev.core.reconnect_policy import SOON
 from mcprev.errors import (
     HEADER_MISMATCH,
     AuthError,
@@ -383,11 +384,13 @@ class StreamableHttp(HttpTransport):
         return stream.opened or (response.status >= 500 and "Retry-After" in response.headers)
 
     async def _until_reached(self, seconds: float | None) -> None:
-        """Wait until the server has answered a request, at most some seconds."""
-        self._reached = asyncio.Event()
+        """Wait until the server has answered a request, at most some seconds and hardly less than `SOON`."""
+        self._reached, now = asyncio.Event(), asyncio.get_running_loop().time
+        began = now()
         try:
             async with asyncio.timeout(seconds):
                 await self._reached.wait()
+                await asyncio.sleep(SOON - (now() - began))
         except TimeoutError:
             return
         finally:
