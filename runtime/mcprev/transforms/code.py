@@ -230,7 +230,9 @@ class _Run:
             hint = "call fewer tools, or several at once" if self.calls else "do less, or sleep for less time"
             raise ToolError(self._with_printed(f"{text}; {hint}")) from None
         except ToolError as error:
-            if self.refused is not None and self.calls == 1:  # nothing has been done, so the code may run again
+            if (
+                self.refused is not None and self.calls == 1
+            ):  # nothing has been done, so the code may run again
                 raise self.refused from None
             raise ToolError(self._with_printed(str(error))) from None
         finally:
