@@ -34,6 +34,11 @@ OWN: Final = frozenset({"initialize", "ping", "server/discover", "subscriptions/
 NOT_THEIRS: Final = frozenset({"", "_meta", "task"})
 """Members that are judged elsewhere: the whole as JSON-RPC, `_meta` by the era, and `task` only where there are
 any, else it is ignored."""
+OWN_RESULTS: Final[dict[str, type]] = {
+    "tools/call": mcprev.ToolResult,
+    "resources/read": mcprev.ResourceResult,
+}
+"""Results that the client has a class of its own for, below that of the revision."""
 CLIENT_CAN: Final = m.ClientCapabilities.from_wire(
     {"sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}}, "roots": {}}
 )
@@ -345,7 +350,7 @@ def test_a_client_calls_every_method_and_reads_every_valid_result(revision: str)
                         with contextlib.suppress(ConversionError):
                             found: Any = await client.call(method, levelled(params))
                             name = str(LATEST.methods[method].result)
-                            wanted = mcprev.ToolResult if method == "tools/call" else getattr(m, name)
+                            wanted = OWN_RESULTS.get(method, getattr(m, name))
                             assert type(found) is wanted
                             assert issubclass(wanted, getattr(m, name))
                             assert server.asked(method)

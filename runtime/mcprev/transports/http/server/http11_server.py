@@ -118,8 +118,9 @@ class Http11Server:
     def _make_room_at(self, newest: Http11Connection) -> None:
         """Close one of the oldest connections of an address that has more than its share if it is idle, else its newest one."""  # SEC-6
         own = [each for each in islice(self._open, LOOKED_AT) if each.place == newest.place and each.is_quiet]
-        spare = max(own, key=Http11Connection.silence, default=newest)
-        spare.shutdown()
+        unasked = [each for each in own if not each.has_input]
+        spare = max(unasked, key=Http11Connection.silence, default=newest)
+        spare.give_way()
         if spare is not newest:  # which takes its place
             newest.counted, spare.counted = spare.counted, newest.counted
 
@@ -308,9 +309,19 @@ class Http11Connection(asyncio.Protocol):
             and not self._transport.get_write_buffer_size()
         )
 
+    @property
+    def has_input(self) -> bool:
+        """Whether bytes have arrived that the event loop has not read yet."""
+        return has_input(self._transport)
+
     def silence(self) -> int:
         """Return the seconds since the last response."""
         return self._ticks
+
+    def give_way(self) -> None:
+        """Close the connection at once, because its address has more than its share; part of a head is lost."""
+        self.stopping = self._ending = True
+        self._transport.close()
 
     def abort(self) -> None:
         """Cancel the request in progress and abort the connection."""
