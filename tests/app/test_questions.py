@@ -388,7 +388,7 @@ def test_an_answer_without_the_value_is_refused() -> None:
         form_of(int).read("What?", accept())
 
 
-@pytest.mark.parametrize("kind", [[], (), set(), frozenset()])
+@pytest.mark.parametrize("kind", [[], (), set[str](), frozenset[str]()])
 def test_a_list_without_a_choice_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match="there is no choice"):
         form_of(kind)

@@ -64,8 +64,8 @@ class Listener:
         assert (await client.heard(ACKNOWLEDGED))["notifications"] == wanted
 
     def _news(self) -> list[tuple[str, Any]]:
-        found = [each for each in self._client.got[self._read :] if "method" in each]
-        return [(each["method"], (each.get("params") or {}).get("uri")) for each in found]
+        found: list[Any] = [each for each in self._client.got[self._read :] if "method" in each]
+        return [(each["method"], each.get("params", {}).get("uri")) for each in found]
 
     async def hears(self, *methods: str) -> None:
         """Wait until it has heard of changes, of the resource as well if that is one."""
@@ -260,7 +260,7 @@ def test_a_subscription_that_a_stateless_server_refuses_is_refused(how: str) -> 
 
         @override
         def reply(self, request: Message) -> Any:
-            wanted = request["params"].get("notifications") or {}
+            wanted: dict[str, Any] = request["params"].get("notifications", {})
             if "b:2" not in wanted.get("resourceSubscriptions", ()):
                 return super().reply(request)
             if how == "refused":
